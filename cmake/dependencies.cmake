@@ -1,0 +1,13 @@
+# What the build finds. Required parts are Debian packages; tools/quickstart installs them.
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+pkg_check_modules(SODIUM REQUIRED libsodium)
+find_library(SODIUM_STATIC NAMES libsodium.a REQUIRED)
+find_path(HWY_INCLUDE hwy/highway.h REQUIRED)
+if(TUTTI_TESTS)
+  find_package(GTest REQUIRED)
+endif()

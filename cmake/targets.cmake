@@ -1,0 +1,53 @@
+# tutti_folder(path [DEPENDS folder...]): a static library from path/*.cpp, named after the path
+# (src/ir -> tutti_src_ir), and path/*_test.cpp as one test program per folder.
+function(tutti_folder path)
+  cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
+  string(REPLACE "/" "_" name ${path})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${path}/*.cpp)
+  set(tests ${sources})
+  list(FILTER sources EXCLUDE REGEX "_(test|fuzz)\\.cpp$")
+  list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
+
+  set(links fmt::fmt-header-only Threads::Threads)
+  if(NOT path STREQUAL "src/base")
+    list(APPEND links tutti_src_base)
+  endif()
+  foreach(dependency ${ARG_DEPENDS})
+    string(REPLACE "/" "_" dependency_name ${dependency})
+    list(APPEND links tutti_${dependency_name})
+  endforeach()
+
+  if(sources)
+    add_library(tutti_${name} STATIC ${sources})
+    set(scope PUBLIC)
+  else()
+    add_library(tutti_${name} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_include_directories(tutti_${name} ${scope} ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
+  target_link_libraries(tutti_${name} ${scope} ${links})
+  if(EXISTS ${CMAKE_SOURCE_DIR}/${path}/folder.cmake)
+    include(${CMAKE_SOURCE_DIR}/${path}/folder.cmake)  # what is special about this folder
+  endif()
+
+  if(TUTTI_TESTS AND tests)
+    tutti_test(${name}_test SOURCES ${tests} LINKS tutti_${name})
+  endif()
+endfunction()
+
+# tutti_test(name SOURCES ... LINKS ... [LABELS quick|slow ...] [SECONDS n]): a GoogleTest program,
+# each of its tests a ctest test. Default label quick, default limit 60 s.
+include(GoogleTest)
+function(tutti_test name)
+  cmake_parse_arguments(ARG "" "SECONDS" "SOURCES;LINKS;LABELS" ${ARGN})
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS quick)
+  endif()
+  if(NOT ARG_SECONDS)
+    set(ARG_SECONDS 60)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gtest GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${name} TEST_PREFIX ${name}/ DISCOVERY_MODE PRE_TEST
+    PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_SECONDS})
+endfunction()

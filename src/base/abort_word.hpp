@@ -1,0 +1,36 @@
+// The one place a communicator learns that it must stop.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+
+#include "tutti/error.hpp"
+
+namespace tutti {
+
+/// Raised by any thread (service thread, user's abort, a failing operation); read by every wait.
+/// The first error wins and stays. raised() is one relaxed load.
+class AbortWord {
+ public:
+  /// Returns true when this call set it.
+  bool raise(Error error) {
+    std::scoped_lock lock(mutex_);
+    if (raised_.load(std::memory_order_relaxed)) return false;
+    error_ = std::move(error);
+    raised_.store(true, std::memory_order_release);
+    return true;
+  }
+  [[nodiscard]] bool raised() const { return raised_.load(std::memory_order_acquire); }
+  /// Meaningful once raised().
+  [[nodiscard]] Error error() const {
+    std::scoped_lock lock(mutex_);
+    return error_;
+  }
+
+ private:
+  std::atomic<bool> raised_{false};
+  mutable std::mutex mutex_;
+  Error error_;
+};
+
+}  // namespace tutti

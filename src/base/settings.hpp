@@ -1,0 +1,63 @@
+// Every setting of Tutti: one typed list with name, default, unit, range and reason.
+//
+// A setting is read from TUTTI_<name>, else from the NCCL variable users already set (when there is
+// one with that meaning), else the default. Parsed once per Settings object; a value that does not
+// parse or is out of range is an error that names the variable, the value and the legal range.
+// `tutti env` prints the list; unknown TUTTI_* and NCCL_* names get "did you mean".
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tutti/error.hpp"
+
+namespace tutti {
+
+struct SettingInfo {
+  enum class Kind : std::uint8_t { kInt, kBool, kString, kSeconds, kBytes, kChoice };
+  std::string_view name;  ///< without prefix: "TIMEOUT"
+  Kind kind = Kind::kInt;
+  std::string_view default_value;  ///< as text
+  std::string_view unit;           ///< "s", "bytes", ""
+  std::string_view range;          ///< "0..3600", "INFO|WARN|...": shown and enforced
+  std::string_view nccl_name;      ///< honoured when the TUTTI_ one is unset; "" for none
+  std::string_view why;
+};
+
+std::span<const SettingInfo> all_settings();
+
+/// Reads an environment variable; nullopt when unset. Tests pass their own.
+using Environment = std::function<std::optional<std::string>(const std::string& name)>;
+Environment process_environment();
+
+/// An immutable snapshot. Value.
+class Settings {
+ public:
+  static Result<Settings> load(const Environment& environment);
+
+  /// `name` must be in all_settings() and of that kind (kSeconds yields seconds as double).
+  [[nodiscard]] std::int64_t integer(std::string_view name) const;
+  [[nodiscard]] bool flag(std::string_view name) const;
+  [[nodiscard]] const std::string& text(std::string_view name) const;
+  [[nodiscard]] double seconds(std::string_view name) const;
+
+  /// "default", "TUTTI_X" or "NCCL_X": where the value came from.
+  [[nodiscard]] const std::string& source(std::string_view name) const;
+
+ private:
+  struct Value {
+    std::string text;
+    std::string source;
+    std::int64_t integer = 0;
+    double seconds = 0;
+  };
+  std::map<std::string, Value, std::less<>> values_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,66 @@
+// Memory of this process that peers on the same host can map: one sealed memfd, and an allocator.
+//
+// The segment's virtual size is this machine's physical memory, so it never needs to grow and peers
+// map it once; pages are backed only while allocated (fallocate before use, so a full memory is an
+// error and never SIGBUS; holes are punched on free). All bookkeeping is private to this process:
+// nothing that a peer writes into the segment can confuse the allocator.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+
+#include "src/base/fd.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti {
+
+/// Resource. Thread-safe.
+class SharedHeap {
+ public:
+  /// `virtual_bytes` 0: physical memory, halved until the address space has room.
+  static Result<std::unique_ptr<SharedHeap>> create(std::size_t virtual_bytes = 0);
+  ~SharedHeap();
+  SharedHeap(const SharedHeap&) = delete;
+  SharedHeap& operator=(const SharedHeap&) = delete;
+
+  /// Zero-filled, page-aligned and backed. kUnavailable when memory is short.
+  Result<std::span<std::byte>> allocate(std::size_t bytes);
+  /// `data` must come from allocate (kInvalidArgument otherwise). Gives the pages back.
+  Status free(const void* data);
+
+  /// Offset of [data, data+bytes) when it lies inside one live allocation.
+  [[nodiscard]] std::optional<std::uint64_t> offset_of(const void* data, std::size_t bytes) const;
+
+  [[nodiscard]] int fd() const { return fd_.get(); }
+  [[nodiscard]] std::span<std::byte> mapping() const { return mapping_; }
+  [[nodiscard]] std::size_t allocated_bytes() const;
+
+ private:
+  SharedHeap(Fd fd, std::span<std::byte> mapping);
+  Fd fd_;
+  std::span<std::byte> mapping_;
+  mutable std::mutex mutex_;
+  std::map<std::uint64_t, std::uint64_t> live_;   // offset -> bytes
+  std::map<std::uint64_t, std::uint64_t> holes_;  // offset -> bytes
+};
+
+/// Maps a peer's heap from its descriptor after checking its seals and size.
+class PeerMapping {
+ public:
+  static Result<std::unique_ptr<PeerMapping>> map(Fd fd, std::size_t bytes);
+  ~PeerMapping();
+  PeerMapping(const PeerMapping&) = delete;
+  PeerMapping& operator=(const PeerMapping&) = delete;
+  [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
+
+ private:
+  explicit PeerMapping(std::span<std::byte> bytes) : bytes_(bytes) {}
+  std::span<std::byte> bytes_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,98 @@
+// A group of ranks that call collectives together.
+//
+// Calls on one communicator are made by one thread at a time and in the same order on every rank.
+// Thin: it chooses, generates, verifies, lowers, caches and launches; it knows no algorithm and no
+// transport by name.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/bootstrap/bootstrap.hpp"
+#include "src/comm/runtime.hpp"
+#include "tutti/error.hpp"
+#include "tutti/types.hpp"
+
+namespace tutti {
+
+/// One collective or point-to-point call as the user made it.
+struct Call {
+  Collective collective = Collective::kAllReduce;
+  const void* send = nullptr;  ///< may be null where NCCL allows it
+  void* recv = nullptr;
+  std::size_t count = 0;  ///< elements, NCCL's meaning of count for each collective
+  DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  std::byte scalar[8] = {};  ///< kPreMulSum: this rank's factor, one element of `type`
+  Rank root = 0;             ///< the root, or the peer of kSend and kRecv
+};
+
+struct CommunicatorOptions {
+  std::string name;  ///< for log lines; "" makes one up
+  bool blocking = true;
+};
+
+class Communicator {
+ public:
+  /// Collective over the bootstrap's ranks. Exchanges placements and addresses, connects.
+  static Result<std::unique_ptr<Communicator>> create(std::shared_ptr<Runtime> runtime,
+                                                      std::unique_ptr<Bootstrap> bootstrap,
+                                                      const CommunicatorOptions& options,
+                                                      Deadline deadline);
+  virtual ~Communicator() = default;
+
+  [[nodiscard]] virtual Rank rank() const = 0;
+  [[nodiscard]] virtual std::int32_t size() const = 0;
+  [[nodiscard]] virtual const std::string& name() const = 0;
+
+  /// Starts the calls of one group: they are queued behind the calls started before and run as
+  /// poll() is called. Arguments are validated here; nothing starts when one is wrong. Calls of one
+  /// group run in order, except that all sends and receives of a group progress together.
+  virtual Status start(std::span<const Call> calls) = 0;
+
+  enum class Progress : std::uint8_t { kIdle, kPending };
+  /// Moves the started calls on without waiting; kIdle when all are complete. An error ends all of
+  /// them, raises the abort state and is returned by every later call.
+  virtual Result<Progress> poll() = 0;
+  /// May sleep until poll() could do something; at most a millisecond. `spins` counts the caller's
+  /// fruitless polls so far and decides between spinning, yielding and sleeping.
+  virtual void idle(std::uint32_t spins) = 0;
+
+  /// start + poll until done: the path of a lone blocking call.
+  virtual Status run(const Call& call) = 0;
+
+  /// Collective over the parent. color < 0: this rank joins no group and gets nullptr. Ordered by
+  /// (key, old rank).
+  virtual Result<std::unique_ptr<Communicator>> split(int color, int key,
+                                                      const CommunicatorOptions& options,
+                                                      Deadline deadline) = 0;
+  /// Collective over the ranks not in `exclude`, which must not call. Works when excluded ranks are
+  /// dead and after abort(); the survivors agree on who takes part.
+  virtual Result<std::unique_ptr<Communicator>> shrink(std::span<const Rank> exclude,
+                                                       const CommunicatorOptions& options,
+                                                       Deadline deadline) = 0;
+
+  /// Flushes started calls and says goodbye. After it only getters are legal.
+  virtual Status finalize(Deadline deadline) = 0;
+  /// Ends all pending and future calls here with kAborted and tells the peers. Idempotent, any
+  /// thread.
+  virtual void abort(const Error& why) = 0;
+  /// Ok, or the error that ended this communicator.
+  [[nodiscard]] virtual Status health() const = 0;
+
+  /// Algorithm that would run `call`, for logs and `tutti bench`: "one_shot", "two_shot" ...
+  virtual Result<std::string> algorithm_for(const Call& call) = 0;
+  /// Transports in use between the ranks: {"shm"}, {"shm","tcp"} ...
+  [[nodiscard]] virtual std::vector<std::string> transports() const = 0;
+  [[nodiscard]] virtual std::int32_t hosts() const = 0;
+};
+
+/// Polls several communicators, each with started calls, until all are idle: what ncclGroupEnd
+/// does.
+Status run_group(std::span<Communicator* const> communicators);
+
+}  // namespace tutti

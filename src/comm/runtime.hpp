@@ -1,0 +1,23 @@
+// What a process brings to its communicators. Filled by src/builtin, owned by the caller, passed
+// in.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "src/base/settings.hpp"
+#include "src/base/shared_heap.hpp"
+#include "src/ir/algorithm.hpp"
+#include "src/transport/transport.hpp"
+
+namespace tutti {
+
+struct Runtime {
+  Settings settings;
+  std::uint64_t process_token = 0;  ///< random; tells this process from all others
+  std::shared_ptr<SharedHeap> heap;
+  std::vector<std::shared_ptr<Transport>> transports;  ///< in order of preference
+  std::vector<ir::Algorithm> algorithms;
+};
+
+}  // namespace tutti

@@ -1,0 +1,36 @@
+// An algorithm is a name and three pure functions; the list of all of them is made in src/builtin.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "src/ir/request.hpp"
+#include "src/ir/schedule.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::ir {
+
+/// Published cost of one request, in the words of the papers: communication rounds on the longest
+/// chain of dependent messages, and the most bytes any rank sends, in units of S / `unit` where S
+/// is the size convention of the collective (all_reduce, broadcast, reduce: the vector; all_gather:
+/// total output; reduce_scatter, all_to_all, scatter, gather: total input or output of the root).
+struct Cost {
+  std::uint32_t rounds = 0;
+  std::uint64_t sent_numerator = 0;  ///< most bytes sent by a rank = S * numerator / denominator
+  std::uint64_t sent_denominator = 1;
+  friend bool operator==(const Cost&, const Cost&) = default;
+};
+
+struct Algorithm {
+  std::string_view name;     ///< "ring", "double_binary_tree", ...
+  std::string_view summary;  ///< one line for `tutti algo list`
+  /// Whether generate accepts this request.
+  bool (*supports)(const Request&);
+  Result<Schedule> (*generate)(const Request&);
+  /// Exact cost for supported requests; the tests hold the generated schedule to it.
+  Cost (*cost)(const Request&);
+  /// True when results differ from an exact reduction by the codec's loss.
+  bool lossy = false;
+};
+
+}  // namespace tutti::ir

@@ -1,0 +1,72 @@
+// Builds a Schedule step by step and derives the dependencies from what each step reads and writes.
+//
+// Steps are appended per rank in the order that rank executes them. The builder remembers, per
+// chunk of each space (with the request's in-place aliasing), the last writer and the readers
+// since, and adds exactly the read-after-write, write-after-read and write-after-write
+// dependencies. An algorithm therefore never writes a dependency by hand; the verifier checks them
+// independently.
+//
+//   Builder build(request, "ring", /*chunks_per_block=*/n);
+//   build.rank(r).send(out(3), next).recv(tmp, prev).reduce(tmp, out(2));
+//   return std::move(build).finish();
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "src/ir/schedule.hpp"
+
+namespace tutti::ir {
+
+inline ChunkSet in(std::uint32_t first, std::uint32_t count = 1, std::uint32_t stride = 1) {
+  return {Space::kInput, first, count, stride};
+}
+inline ChunkSet out(std::uint32_t first, std::uint32_t count = 1, std::uint32_t stride = 1) {
+  return {Space::kOutput, first, count, stride};
+}
+
+class Builder {
+ public:
+  Builder(const Request& request, std::string_view algorithm, std::uint32_t chunks_per_block);
+
+  /// Appends to one rank's program. A handle: cheap to copy, valid while the builder lives.
+  class RankBuilder {
+   public:
+    RankBuilder& send(ChunkSet src, Rank peer, Lane lane = 0);
+    RankBuilder& recv(ChunkSet dst, Rank peer, Lane lane = 0);
+    RankBuilder& copy(ChunkSet src, ChunkSet dst);
+    RankBuilder& reduce(ChunkSet src, ChunkSet dst);
+    RankBuilder& encode(ChunkSet src, ChunkSet dst);
+    RankBuilder& decode(ChunkSet src, ChunkSet dst);
+
+    /// New scratch chunks with the element ranges of `like` (one each), contiguous and in order.
+    ChunkSet scratch(ChunkSet like);
+
+   private:
+    friend class Builder;
+    RankBuilder(Builder& builder, Rank rank) : builder_(&builder), rank_(rank) {}
+    RankBuilder& append(Step step);
+    Builder* builder_;
+    Rank rank_;
+  };
+  RankBuilder rank(Rank r) { return RankBuilder(*this, r); }
+
+  [[nodiscard]] std::int32_t ranks() const { return schedule_.request.ranks; }
+  Schedule finish() &&;
+
+ private:
+  struct Cell {  // one chunk of memory, aliases folded together
+    std::int64_t writer = -1;
+    std::vector<StepId> readers;
+  };
+  struct RankState {
+    std::vector<Cell> input, output, scratch;
+  };
+  Cell& cell(Rank rank, Space space, std::uint32_t chunk);
+
+  Schedule schedule_;
+  std::vector<RankState> states_;
+};
+
+}  // namespace tutti::ir

@@ -1,0 +1,43 @@
+// From chunks to elements, once the element count is known.
+//
+// A block of `count` elements is divided into `chunks_per_block` chunks by balanced split in units
+// of `kUnitBytes` (so that chunk borders are cache-line borders while there is enough to share);
+// when there are fewer units than chunks the unit is one element. Sizes differ by at most one unit
+// and may be zero: a zero-length chunk keeps its steps, which then move nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "src/ir/schedule.hpp"
+
+namespace tutti::ir {
+
+struct ElementRange {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  [[nodiscard]] std::size_t size() const { return end - begin; }
+  friend bool operator==(const ElementRange&, const ElementRange&) = default;
+};
+
+class Chunking {
+ public:
+  /// `count`: elements of one block (NCCL's count argument). `element_bytes` >= 1.
+  Chunking(std::size_t count, std::size_t element_bytes, std::uint32_t chunks_per_block);
+
+  /// Elements of chunk `chunk` of an input or output buffer, counted from the buffer's start.
+  [[nodiscard]] ElementRange elements(std::uint32_t chunk) const;
+  /// Elements in chunk `chunk`; also of a scratch chunk that is sized like it.
+  [[nodiscard]] std::size_t size(std::uint32_t chunk) const { return elements(chunk).size(); }
+  [[nodiscard]] std::size_t max_size() const { return max_size_; }
+
+  static constexpr std::size_t kUnitBytes = 64;
+
+ private:
+  std::size_t count_;
+  std::size_t unit_;  // elements
+  std::uint32_t chunks_per_block_;
+  std::size_t max_size_;
+};
+
+}  // namespace tutti::ir

@@ -1,0 +1,52 @@
+// What is asked of an algorithm: the shape of a collective, free of message size.
+//
+// Words used throughout src/ir, src/lower and algorithms:
+//   chunk   the unit a schedule moves. A schedule divides buffers into chunks and never mentions
+//           bytes; src/ir/chunking.hpp turns a chunk into elements once the count is known.
+//   block   the part of a buffer that belongs to one rank (all-gather, all-to-all ...). A block is
+//           `chunks_per_block` consecutive chunks.
+//   space   one of the three memories of a rank: input, output, scratch.
+#pragma once
+
+#include <cstdint>
+
+#include "tutti/types.hpp"
+
+namespace tutti::ir {
+
+/// The shape of a collective. Value; equal requests have equal schedules.
+struct Request {
+  Collective collective = Collective::kAllReduce;
+  std::int32_t ranks = 1;
+  Rank root = 0;          ///< meaningful when rooted(collective), else 0
+  bool in_place = false;  ///< input and output overlap by NCCL's rules (Buffers below)
+
+  friend bool operator==(const Request&, const Request&) = default;
+};
+
+/// How many blocks the input and the output of `rank` hold. A vector that is not split by rank
+/// (all-reduce, broadcast, reduce) is one block. 0: this rank has no such buffer.
+///
+///   all_reduce      in 1, out 1           all_gather   in 1, out n (block r is rank r's input)
+///   broadcast       in 1 (root), out 1    reduce_scatter in n, out 1
+///   reduce          in 1, out 1 (root)    all_to_all   in n, out n
+///   gather          in 1, out n (root)    scatter      in n (root), out 1
+struct BlockCounts {
+  std::int32_t input = 0;
+  std::int32_t output = 0;
+};
+BlockCounts block_counts(const Request& request, Rank rank);
+
+/// With request.in_place, the output block that input block 0 of `rank` overlaps (all_gather: rank;
+/// gather: root's own; else 0) or, where the input is the larger buffer (reduce_scatter, scatter),
+/// the input block that output block 0 overlaps. `exists` is false when this rank's buffers do not
+/// overlap (non-root of gather, scatter) or in-place is not defined (all_to_all).
+struct Aliasing {
+  bool exists = false;
+  std::int32_t input_block = 0;
+  std::int32_t output_block = 0;
+  std::int32_t blocks = 0;
+};
+Aliasing aliasing(const Request& request, Rank rank);
+
+}  // namespace tutti::ir

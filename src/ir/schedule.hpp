@@ -1,0 +1,93 @@
+// The schedule: plain data that says who sends which chunk to whom, and what is added to what.
+//
+// One Program per rank. Six orthogonal verbs; no fused forms, no addresses, no protocols: those
+// are decisions of src/lower. The k-th send on (source, destination, lane) pairs with the k-th
+// receive there. `deps` are indices of earlier steps of the same program that must be complete
+// before this step may touch memory; a step without a dependency may run at any time.
+//
+// Values in memory are sums of contributions. A chunk of a reducing collective starts as the
+// contribution of one rank; kReduce joins two disjoint sets of contributions of the same chunk.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/ir/request.hpp"
+#include "tutti/types.hpp"
+
+namespace tutti::ir {
+
+enum class Verb : std::uint8_t {
+  kSend,    ///< src -> peer
+  kRecv,    ///< peer -> dst
+  kCopy,    ///< dst = src
+  kReduce,  ///< dst = dst + src (the request's operator)
+  kEncode,  ///< dst = encode(src); dst is scratch and holds encoded data from then on
+  kDecode,  ///< dst = decode(src)
+};
+inline constexpr int kVerbs = 6;
+
+enum class Space : std::uint8_t { kInput, kOutput, kScratch };
+inline constexpr int kSpaces = 3;
+
+/// The chunks first, first+stride, ... (`count` of them) of one space. An operand that a verb does
+/// not use is ChunkSet{}: count 0.
+struct ChunkSet {
+  Space space = Space::kInput;
+  std::uint32_t first = 0;
+  std::uint32_t count = 0;
+  std::uint32_t stride = 1;
+
+  [[nodiscard]] std::uint32_t at(std::uint32_t i) const { return first + i * stride; }
+  friend bool operator==(const ChunkSet&, const ChunkSet&) = default;
+};
+
+using StepId = std::uint32_t;
+
+/// Unused fields must hold their default, so that every mutation of a step means something.
+struct Step {
+  Verb verb = Verb::kCopy;
+  ChunkSet src;              ///< all verbs but kRecv
+  ChunkSet dst;              ///< all verbs but kSend; as many chunks as src where both are used
+  Rank peer = kNoRank;       ///< kSend, kRecv
+  Lane lane = 0;             ///< kSend, kRecv
+  std::vector<StepId> deps;  ///< ascending, each smaller than this step's own index
+
+  friend bool operator==(const Step&, const Step&) = default;
+};
+
+/// Scratch chunk i has the element range of chunk `scratch[i]`: scratch is sized like the data it
+/// will hold.
+struct Program {
+  std::vector<Step> steps;
+  std::vector<std::uint32_t> scratch;
+
+  friend bool operator==(const Program&, const Program&) = default;
+};
+
+/// Chunk numbering. Every block has `chunks_per_block` chunks; chunk c of a space lies in block
+/// c / chunks_per_block. Two chunks with the same index within their blocks have the same length.
+struct Schedule {
+  Request request;
+  std::string algorithm;  ///< its name, for messages and pictures
+  std::uint32_t chunks_per_block = 1;
+  std::uint32_t lanes = 1;
+  std::vector<Program> programs;  ///< one per rank
+
+  friend bool operator==(const Schedule&, const Schedule&) = default;
+};
+
+constexpr std::string_view name_of(Verb verb) {
+  constexpr std::string_view kNames[] = {"send", "recv", "copy", "reduce", "encode", "decode"};
+  return kNames[static_cast<std::size_t>(verb)];
+}
+constexpr std::string_view name_of(Space space) {
+  constexpr std::string_view kNames[] = {"in", "out", "tmp"};
+  return kNames[static_cast<std::size_t>(space)];
+}
+constexpr bool uses_src(Verb verb) { return verb != Verb::kRecv; }
+constexpr bool uses_dst(Verb verb) { return verb != Verb::kSend; }
+constexpr bool uses_peer(Verb verb) { return verb == Verb::kSend || verb == Verb::kRecv; }
+
+}  // namespace tutti::ir

@@ -1,0 +1,17 @@
+// The text form of a schedule: one line a step, readable and exact. parse(print(s)) == s.
+// Grammar: docs/formats.md. Files come from users, so the parser treats them as hostile: every
+// error names line, column, the token and what was expected.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "src/ir/schedule.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::ir {
+
+std::string print(const Schedule& schedule);
+Result<Schedule> parse(std::string_view text);
+
+}  // namespace tutti::ir

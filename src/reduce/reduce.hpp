@@ -1,0 +1,57 @@
+// Typed reductions on host memory: one pass over k sources into one or more destinations.
+//
+// Arithmetic: integers wrap; 8- and 16-bit floats are widened to float32, combined in source order
+// and rounded once, to nearest even, when stored; float32 and float64 combine in their own type in
+// source order. min and max of floats: a NaN operand yields NaN. Results therefore depend on the
+// sources and their order alone, never on the instruction set.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "tutti/types.hpp"
+
+namespace tutti {
+
+/// The operator and what goes with it.
+struct Reduction {
+  DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  /// kAvg: divide the stored result by this when it is not 0. Integers truncate toward zero.
+  std::int32_t divisor = 0;
+  /// kPreMulSum: one element of `type`, the factor for the sources marked in `scaled`.
+  alignas(8) std::byte scalar[8] = {};
+};
+
+enum class Stores : std::uint8_t {
+  kCached,       ///< ordinary stores
+  kNonTemporal,  ///< streaming stores; the function ends with a store fence
+};
+
+/// Where one pass writes. `stores` is a hint: small or unaligned parts may use ordinary stores.
+struct Destination {
+  std::byte* data = nullptr;
+  Stores stores = Stores::kCached;
+};
+
+/// destinations[j][i] = combine(sources[0][i], sources[1][i], ...) for `count` elements.
+///
+/// 1 <= sources.size() <= kMaxSources, 1 <= destinations.size() <= kMaxDestinations. Bit s of
+/// `scaled` set: source s is multiplied by reduction.scalar first (rounded to `type`, so that the
+/// value equals one that was scaled, stored and read back). A destination may equal a source
+/// exactly; any other overlap is undefined. Any alignment. With one source, no scaling and no
+/// divisor this is a copy.
+void reduce(const Reduction& reduction, std::span<const std::byte* const> sources,
+            std::uint64_t scaled, std::span<const Destination> destinations, std::size_t count);
+inline constexpr std::size_t kMaxSources = 64;
+inline constexpr std::size_t kMaxDestinations = 4;
+
+/// Copies bytes with the best instructions of this machine.
+void copy_bytes(const std::byte* source, std::span<const Destination> destinations,
+                std::size_t bytes);
+
+/// The instruction set in use: "scalar", "avx2", "avx512" ... TUTTI_SIMD can ask for a lower one.
+std::string_view simd_target();
+
+}  // namespace tutti

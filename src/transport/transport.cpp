@@ -1,0 +1,17 @@
+#include "src/transport/transport.hpp"
+
+#include <fmt/format.h>
+
+namespace tutti {
+
+std::string describe(const CallSignature& call) {
+  std::string text =
+      fmt::format("{}(count={}, {}", name_of(call.collective), call.count, name_of(call.type));
+  if (reduces(call.collective)) text += fmt::format(", {}", name_of(call.op));
+  if (rooted(call.collective)) text += fmt::format(", root={}", call.root);
+  if (call.collective == Collective::kSend || call.collective == Collective::kRecv)
+    text += fmt::format(", peer={}", call.root);
+  return text + ")";
+}
+
+}  // namespace tutti

@@ -1,0 +1,132 @@
+// Transport, Connection, Transfer: how bytes reach another process. Interfaces only.
+//
+// A Connection joins two *processes*; all communicators share it, told apart by StreamId. It offers
+//   messages   always: ordered within a stream, matched by sequence, landing in the receiver's
+//              buffer;
+//   mapping    when caps().mapped: the peer's shared heap can be loaded from and stored to
+//   directly.
+// What is not in Caps is not called.
+//
+// Conformance (tests/conformance runs every transport through it):
+//   - posting never blocks and never allocates beyond a bounded pool; a Transfer is the caller's
+//     memory and stays put until it is done, failed or cancelled;
+//   - transfers of one stream complete in the order posted; streams are independent: a stream whose
+//     receiver has not posted never delays another;
+//   - a message that differs from what the receiver expects (sequence, bytes, signature) fails the
+//     transfers on both sides with an error that shows both;
+//   - after cancel() returns, the connection no longer touches that transfer or its buffer;
+//   - when the peer dies, every pending transfer fails with kPeerFailed naming it, and so does
+//   every
+//     later one; health() says why;
+//   - nothing that a peer sends becomes a length, an index or a pointer before it was validated.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "src/base/blob.hpp"
+#include "src/base/clock.hpp"
+#include "tutti/error.hpp"
+#include "tutti/types.hpp"
+
+namespace tutti {
+
+/// Data, asked once.
+struct Caps {
+  bool mapped = false;         ///< Connection::mapped() is the peer's shared heap
+  bool device_memory = false;  ///< buffers may be GPU memory
+};
+
+/// Tells the messages of one directed lane of one communicator apart from all others.
+struct StreamId {
+  std::uint64_t communicator = 0;  ///< agreed at communicator creation
+  Rank source = 0;
+  Rank destination = 0;
+  Lane lane = 0;
+  friend bool operator==(const StreamId&, const StreamId&) = default;
+};
+
+/// Describes the call that a message belongs to; compared on both sides, shown when they differ.
+struct CallSignature {
+  Collective collective = Collective::kSend;
+  DataType type = DataType::kInt8;
+  ReduceOp op = ReduceOp::kSum;
+  Rank root = 0;
+  std::uint64_t count = 0;
+  friend bool operator==(const CallSignature&, const CallSignature&) = default;
+};
+
+/// "all_reduce(count=1024, float, sum)"
+std::string describe(const CallSignature& call);
+
+struct MessageTag {
+  std::uint64_t sequence = 0;  ///< of the operation within the communicator
+  CallSignature call;
+};
+
+/// The state of one posted send or receive. Owned by the caller; pinned while pending.
+struct Transfer {
+  enum class State : std::uint8_t { kIdle, kPending, kDone, kFailed };
+  std::atomic<State> state{State::kIdle};
+  Error error;                       ///< valid once kFailed was observed
+  Transfer* next = nullptr;          ///< the connection's while pending
+  std::uint64_t connection_data[8];  ///< the connection's while pending
+};
+
+class Connection {
+ public:
+  virtual ~Connection() = default;
+
+  /// Any thread may call these; `transfer` must be idle, done or failed. The result arrives through
+  /// transfer.state, which progress() moves.
+  virtual void send(const StreamId& stream, const MessageTag& tag, std::span<const std::byte> data,
+                    Transfer& transfer) = 0;
+  virtual void recv(const StreamId& stream, const MessageTag& tag, std::span<std::byte> data,
+                    Transfer& transfer) = 0;
+  virtual void cancel(const StreamId& stream, Transfer& transfer) = 0;
+
+  /// Moves what can be moved without waiting. Returns whether anything moved.
+  virtual bool progress() = 0;
+  /// A descriptor that poll(2) reports readable (or writable, when `wants_write`) once progress()
+  /// can do something; -1 when there is none.
+  virtual int poll_fd() const = 0;
+  virtual bool wants_write() const = 0;
+
+  /// Ok, or why this connection is dead.
+  virtual Status health() const = 0;
+
+  /// The peer's shared heap as mapped here, when caps().mapped; else empty.
+  virtual std::span<std::byte> mapped() const = 0;
+};
+
+/// Who is at the other end.
+struct PeerProcess {
+  std::uint64_t token = 0;  ///< random, unique to the process; exchanged over the bootstrap
+  Rank rank = kNoRank;      ///< one of its ranks, for messages
+  Blob address;             ///< what this transport's address() returned there
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual std::string_view name() const = 0;
+  virtual Caps caps() const = 0;
+
+  /// What peers need to connect here; travels over the authenticated bootstrap.
+  virtual Blob address() const = 0;
+  /// Whether a peer with this address can be reached by this transport. Validates it.
+  virtual bool reaches(std::span<const std::byte> address) const = 0;
+  /// Both sides call it, in any order; returns the pair's existing connection when there is one.
+  /// `key` is 32 bytes of shared secret: both sides prove that they hold it before anything else is
+  /// said. Blocks until connected, failed or `deadline`.
+  virtual Result<std::shared_ptr<Connection>> connect(const PeerProcess& peer,
+                                                      std::span<const std::byte> key,
+                                                      Deadline deadline) = 0;
+};
+
+}  // namespace tutti
