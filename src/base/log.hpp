@@ -1,4 +1,4 @@
-// Log lines: "TUTTI WARN host:pid:tid [comm rank/size] text". Levels and sinks come from the
+// Log lines: "host:pid:tid TUTTI WARN [comm rank/size] text". Levels and sinks come from the
 // settings TUTTI_DEBUG / NCCL_DEBUG, _DEBUG_SUBSYS, _DEBUG_FILE (%h host, %p pid).
 #pragma once
 
@@ -28,10 +28,16 @@ enum class Subsystem : std::uint32_t {
 };
 
 bool log_enabled(LogLevel level, Subsystem subsystem);
-/// Writes one line. `who` is "" or "[name rank/size]". Thread-safe, one write(2) per line.
+/// Writes one line. `who` is "" or "[name rank/size]". Thread-safe, one write(2) per line. Control
+/// characters become spaces: text that a peer chose cannot forge a line.
 void log_line(LogLevel level, std::string_view who, std::string_view text);
-/// Re-reads the settings.
+/// Re-reads the settings from the process environment and reopens the file. Settings that do not
+/// parse leave the defaults in place and are reported as a warning.
 void reset_log();
+
+/// Parses "INIT,NET" or "^COLL,P2P" (everything but). Names that are not Tutti's are passed over:
+/// users' lists name subsystems of other libraries too.
+std::uint32_t parse_subsystems(std::string_view list);
 
 template <class... Args>
 void log_info(Subsystem subsystem, std::string_view who, fmt::format_string<Args...> format,

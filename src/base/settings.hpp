@@ -28,17 +28,32 @@ struct SettingInfo {
   std::string_view range;          ///< "0..3600", "INFO|WARN|...": shown and enforced
   std::string_view nccl_name;      ///< honoured when the TUTTI_ one is unset; "" for none
   std::string_view why;
+  bool secret = false;  ///< never shown: not in messages, logs or `tutti env`
 };
 
 std::span<const SettingInfo> all_settings();
+
+std::string_view name_of(SettingInfo::Kind kind);
 
 /// Reads an environment variable; nullopt when unset. Tests pass their own.
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 Environment process_environment();
 
-/// An immutable snapshot. Value.
+/// A TUTTI_* or NCCL_* variable that no setting reads.
+struct UnknownSetting {
+  std::string name;
+  std::string nearest;  ///< the name that was probably meant; "" when none is close
+  friend bool operator==(const UnknownSetting&, const UnknownSetting&) = default;
+};
+/// `names` are variable names without values; those with other prefixes are passed over. Sorted.
+std::vector<UnknownSetting> unknown_settings(std::span<const std::string> names);
+/// Names of the variables of this process.
+std::vector<std::string> process_environment_names();
+
+/// An immutable snapshot. Value. A default-constructed one holds the defaults.
 class Settings {
  public:
+  /// A variable that is set to the empty string counts as unset.
   static Result<Settings> load(const Environment& environment);
 
   /// `name` must be in all_settings() and of that kind (kSeconds yields seconds as double).
@@ -49,6 +64,8 @@ class Settings {
 
   /// "default", "TUTTI_X" or "NCCL_X": where the value came from.
   [[nodiscard]] const std::string& source(std::string_view name) const;
+  /// The value as it may be shown to anyone: a secret that is set reads "(set, not shown)".
+  [[nodiscard]] std::string displayed(std::string_view name) const;
 
  private:
   struct Value {
@@ -57,6 +74,9 @@ class Settings {
     std::int64_t integer = 0;
     double seconds = 0;
   };
+  static Result<Value> parse(const SettingInfo& info, std::string text, std::string source);
+  [[nodiscard]] const Value& value(std::string_view name) const;
+
   std::map<std::string, Value, std::less<>> values_;
 };
 

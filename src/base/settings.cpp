@@ -1,0 +1,272 @@
+#include "src/base/settings.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+
+#include <unistd.h>
+
+#include "src/base/nearest.hpp"
+#include "src/base/result.hpp"
+
+namespace tutti {
+namespace {
+
+using Kind = SettingInfo::Kind;
+
+constexpr SettingInfo kSettings[] = {
+    // Deadlines
+    {"TIMEOUT", Kind::kSeconds, "0", "s", "0..604800", "",
+     "Longest time an operation may take; 0 waits for as long as every rank is alive, as NCCL "
+     "does."},
+    {"INIT_TIMEOUT", Kind::kSeconds, "60", "s", "0.1..86400", "",
+     "Longest time that init, split, shrink, connect and destroy may take."},
+    {"LIVENESS", Kind::kSeconds, "15", "s", "0.1..3600", "",
+     "Silence after which a stopped or unreachable rank counts as failed."},
+
+    // Who and where
+    {"BOOTSTRAP", Kind::kString, "", "", "", "",
+     "URL of the rendezvous: env://, tcp://host:port, file:///path, pmi://, pmix://; empty detects "
+     "the launcher."},
+    {"COMM_ID", Kind::kString, "", "", "", "NCCL_COMM_ID",
+     "host:port where rank 0 listens, instead of an address of its own choice in the unique id."},
+    {"JOB_KEY", Kind::kString, "", "", "", "",
+     "Secret that all ranks of a job share and prove to each other.", true},
+    {"INSECURE", Kind::kBool, "0", "", "0|1", "",
+     "1 lets a job of several hosts run without any shared secret: only on a trusted network."},
+    {"HOSTID", Kind::kString, "", "", "", "NCCL_HOSTID",
+     "Identity of this host; ranks with equal ones share memory. Empty: boot id and namespaces."},
+    {"SOCKET_IFNAME", Kind::kString, "", "", "", "NCCL_SOCKET_IFNAME",
+     "Interfaces to use: comma-separated prefixes, '=' before exact names, '^' before excluded "
+     "ones."},
+    {"SOCKET_FAMILY", Kind::kChoice, "any", "", "any|AF_INET|AF_INET6", "NCCL_SOCKET_FAMILY",
+     "Address family of the sockets."},
+
+    // How
+    {"DEVICE", Kind::kChoice, "auto", "", "auto|host", "",
+     "host keeps communicators on CPU memory even where a GPU is usable."},
+    {"SHM", Kind::kBool, "1", "", "0|1", "",
+     "0 turns shared memory off, so that ranks of one host talk over sockets."},
+    {"SIMD", Kind::kChoice, "auto", "", "auto|scalar|avx2|avx512", "",
+     "Instruction set of the reduction kernels; auto is the best one this CPU has."},
+    {"ALGO", Kind::kString, "", "", "", "NCCL_ALGO",
+     "Algorithm for every collective that it supports (see `tutti algo list`); empty: the tuner "
+     "chooses."},
+    {"DETERMINISTIC", Kind::kBool, "0", "", "0|1", "",
+     "1 adds in one fixed order over ranks at every size, whatever the layout of hosts."},
+    {"SLICE_BYTES", Kind::kBytes, "64K", "bytes", "4K..64M", "",
+     "Unit of pipelining through staging memory; it should stay in the cache."},
+    {"VERIFY_BUDGET", Kind::kSeconds, "2", "s", "0..3600", "",
+     "Longest time spent on proving one schedule; beyond it only schedules proved before run."},
+
+    // Diagnosis
+    {"CHECK", Kind::kBool, "0", "", "0|1", "",
+     "1 compares the call site and all arguments of every call between the ranks."},
+    {"DEBUG", Kind::kChoice, "WARN", "", "NONE|VERSION|WARN|INFO|ABORT|TRACE", "NCCL_DEBUG",
+     "How much is logged."},
+    {"DEBUG_SUBSYS", Kind::kString, "INIT,BOOTSTRAP,ENV", "", "", "NCCL_DEBUG_SUBSYS",
+     "Subsystems whose INFO lines are logged; '^' first turns the list into exclusions; ALL."},
+    {"DEBUG_FILE", Kind::kString, "", "", "", "NCCL_DEBUG_FILE",
+     "File for the log (%h host, %p process id); empty: standard error."},
+};
+
+constexpr std::size_t kLongestText = 4096;
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+bool same_ignoring_case(std::string_view a, std::string_view b) {
+  const auto lower = [](unsigned char c) { return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c; };
+  return std::ranges::equal(a, b, {}, lower, lower);
+}
+
+template <class Number>
+std::optional<Number> parse_number(std::string_view text) {
+  Number value{};
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc{} || stop != end) return std::nullopt;
+  return value;
+}
+
+/// "64K", "64KB", "64KiB", "65536": binary multiples, as in nccl-tests.
+std::optional<std::int64_t> parse_bytes(std::string_view text) {
+  if (text.ends_with("iB")) text.remove_suffix(2);
+  if (text.ends_with('B')) text.remove_suffix(1);
+  int shift = 0;
+  if (!text.empty()) {
+    constexpr std::string_view kSuffixes = "KMGT";
+    const auto at = kSuffixes.find(static_cast<char>(text.back() & ~0x20));
+    if (at != std::string_view::npos && text.back() > '9') {
+      shift = 10 * (static_cast<int>(at) + 1);
+      text.remove_suffix(1);
+    }
+  }
+  const auto number = parse_number<std::int64_t>(text);
+  if (!number || *number < 0 || *number > (INT64_MAX >> shift)) return std::nullopt;
+  return *number << shift;
+}
+
+/// The value as a number on the scale of its range; nullopt when it does not parse.
+std::optional<double> magnitude(Kind kind, std::string_view text) {
+  const auto widen = [](auto number) {
+    return number ? std::optional(static_cast<double>(*number)) : std::nullopt;
+  };
+  switch (kind) {
+    case Kind::kInt:
+      return widen(parse_number<std::int64_t>(text));
+    case Kind::kBytes:
+      return widen(parse_bytes(text));
+    case Kind::kSeconds:
+      return parse_number<double>(text);
+    default:
+      return std::nullopt;
+  }
+}
+
+bool within(Kind kind, double value, std::string_view range) {
+  const std::size_t dots = range.find("..");
+  if (dots == std::string_view::npos) return true;
+  return value >= magnitude(kind, range.substr(0, dots)) &&
+         value <= magnitude(kind, range.substr(dots + 2));
+}
+
+std::string_view expected(Kind kind) {
+  switch (kind) {
+    case Kind::kInt:
+      return "an integer";
+    case Kind::kSeconds:
+      return "a number of seconds";
+    case Kind::kBytes:
+      return "a number of bytes, with K, M, G or T";
+    default:
+      return "one";
+  }
+}
+
+Error bad_value(const SettingInfo& info, std::string_view text, std::string_view source) {
+  const std::string shown = info.secret ? "its value" : fmt::format("'{}'", text.substr(0, 64));
+  return make_error(Code::kInvalidArgument,
+                    "{}: {} is not {} in {}; correct the variable or unset it", source, shown,
+                    expected(info.kind), info.range);
+}
+
+const SettingInfo* find(std::string_view name) {
+  const auto at = std::ranges::find(kSettings, name, &SettingInfo::name);
+  return at == std::end(kSettings) ? nullptr : &*at;
+}
+
+}  // namespace
+
+std::span<const SettingInfo> all_settings() { return kSettings; }
+
+std::string_view name_of(SettingInfo::Kind kind) {
+  constexpr std::string_view kNames[] = {"integer", "flag", "text", "seconds", "bytes", "choice"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+Environment process_environment() {
+  return [](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe)
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  };
+}
+
+std::vector<std::string> process_environment_names() {
+  std::vector<std::string> names;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    names.emplace_back(text.substr(0, text.find('=')));
+  }
+  return names;
+}
+
+std::vector<UnknownSetting> unknown_settings(std::span<const std::string> names) {
+  std::vector<std::string> known;
+  for (const SettingInfo& info : kSettings) {
+    known.push_back("TUTTI_" + std::string(info.name));
+    if (!info.nccl_name.empty()) known.emplace_back(info.nccl_name);
+  }
+  std::vector<UnknownSetting> unknown;
+  for (const std::string& name : names) {
+    if (!name.starts_with("TUTTI_") && !name.starts_with("NCCL_")) continue;
+    if (std::ranges::find(known, name) != known.end()) continue;
+    unknown.push_back({name, nearest(name, known)});
+  }
+  std::ranges::sort(unknown, {}, &UnknownSetting::name);
+  return unknown;
+}
+
+Result<Settings::Value> Settings::parse(const SettingInfo& info, std::string text,
+                                        std::string source) {
+  Value value{.text = std::move(text), .source = std::move(source)};
+  if (info.kind == Kind::kString) {
+    if (value.text.size() > kLongestText)
+      return make_error(Code::kInvalidArgument, "{}: {} characters are too many; at most {} fit",
+                        value.source, value.text.size(), kLongestText);
+    return value;
+  }
+  if (info.kind == Kind::kBool || info.kind == Kind::kChoice) {
+    const auto choices = split(info.range, '|');
+    const auto chosen = std::ranges::find_if(
+        choices, [&](std::string_view choice) { return same_ignoring_case(choice, value.text); });
+    if (chosen == choices.end()) return bad_value(info, value.text, value.source);
+    value.text = *chosen;
+    value.integer = info.kind == Kind::kBool ? (*chosen == "1") : chosen - choices.begin();
+    return value;
+  }
+  const std::optional<double> number = magnitude(info.kind, value.text);
+  if (!number || !within(info.kind, *number, info.range))
+    return bad_value(info, value.text, value.source);
+  value.seconds = *number;
+  value.integer = static_cast<std::int64_t>(*number);
+  return value;
+}
+
+Result<Settings> Settings::load(const Environment& environment) {
+  Settings settings;
+  for (const SettingInfo& info : kSettings) {
+    std::string text(info.default_value);
+    std::string source = "default";
+    for (const std::string& name :
+         {"TUTTI_" + std::string(info.name), std::string(info.nccl_name)}) {
+      if (name.empty()) continue;
+      auto given = environment(name);
+      if (!given || given->empty()) continue;
+      text = *std::move(given);
+      source = name;
+      break;
+    }
+    TUTTI_ASSIGN(Value value, parse(info, std::move(text), std::move(source)));
+    settings.values_.emplace(info.name, std::move(value));
+  }
+  return settings;
+}
+
+const Settings::Value& Settings::value(std::string_view name) const {
+  if (const auto at = values_.find(name); at != values_.end()) return at->second;
+  static const Settings kDefaults =
+      *load([](const std::string&) -> std::optional<std::string> { return std::nullopt; });
+  return kDefaults.values_.at(std::string(name));
+}
+
+std::int64_t Settings::integer(std::string_view name) const { return value(name).integer; }
+bool Settings::flag(std::string_view name) const { return value(name).integer != 0; }
+const std::string& Settings::text(std::string_view name) const { return value(name).text; }
+double Settings::seconds(std::string_view name) const { return value(name).seconds; }
+const std::string& Settings::source(std::string_view name) const { return value(name).source; }
+
+std::string Settings::displayed(std::string_view name) const {
+  const std::string& text = value(name).text;
+  const SettingInfo* info = find(name);
+  return info != nullptr && info->secret && !text.empty() ? "(set, not shown)" : text;
+}
+
+}  // namespace tutti
