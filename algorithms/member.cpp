@@ -1,0 +1,90 @@
+#include "algorithms/member.hpp"
+
+#include "src/base/result.hpp"
+
+namespace tutti::algorithms {
+namespace {
+
+/// distance modulo n, never negative.
+Rank wrap(Rank value, Rank n) { return ((value % n) + n) % n; }
+
+void copy_input_to_output(Member& me, std::uint32_t chunks) {
+  if (!me.in_place()) me.program.copy(in(0, chunks), out(0, chunks));
+}
+
+}  // namespace
+
+Rank Member::away(Rank distance) const { return wrap(rank + distance, ranks); }
+
+Rank Member::from_root() const { return wrap(rank - request.root, ranks); }
+
+ir::Schedule generate(const ir::Request& request, std::string_view algorithm,
+                      std::uint32_t chunks_per_block, RankProgram program) {
+  ir::Builder builder(request, algorithm, chunks_per_block);
+  for (Rank rank = 0; rank < request.ranks; ++rank) {
+    Member me{request, rank, request.ranks, builder.rank(rank)};
+    if (request.ranks == 1) {
+      copy_input_to_output(me, chunks_per_block);
+    } else {
+      program(me);
+    }
+  }
+  return std::move(builder).finish();
+}
+
+bool well_formed(const ir::Request& request) {
+  const bool root_exists = request.root >= 0 && request.root < request.ranks;
+  const bool place_defined = !request.in_place || request.collective != Collective::kAllToAll;
+  return request.ranks >= 1 && root_exists && place_defined;
+}
+
+Error unsupported(std::string_view algorithm, const ir::Request& request) {
+  return make_error(Code::kUnsupported,
+                    "algorithm {} cannot do {} over {} ranks from root {}{}: choose another one "
+                    "(`tutti algo list` shows what each can do)",
+                    algorithm, name_of(request.collective), request.ranks, request.root,
+                    request.in_place ? " in place" : "");
+}
+
+ir::Cost cost_of(const ir::Request& request, std::uint32_t rounds, std::uint64_t numerator,
+                 std::uint64_t denominator) {
+  if (request.ranks == 1) return {};
+  return {rounds, numerator, denominator};
+}
+
+void keep_own(Member& me, ChunkSet own, ChunkSet place) {
+  if (!me.in_place()) me.program.copy(own, place);
+}
+
+void send_to_all(Member& me, ChunkSet src) {
+  for (Rank distance = 1; distance < me.ranks; ++distance) {
+    me.program.send(src, me.away(distance));
+  }
+}
+
+void combine_in_rank_order(Member& me, std::span<const ChunkSet> contributions, ChunkSet dst,
+                           bool dst_is_own) {
+  std::vector<ChunkSet> parts(contributions.begin(), contributions.end());
+  ChunkSet& own = parts[static_cast<std::size_t>(me.rank)];
+  if (dst_is_own && me.rank != 0) {
+    const ChunkSet saved = me.program.scratch(dst);
+    me.program.copy(own, saved);
+    own = saved;
+  }
+  const bool first_is_there = dst_is_own && me.rank == 0;
+  if (!first_is_there) me.program.copy(parts.front(), dst);
+  for (std::size_t i = 1; i < parts.size(); ++i) me.program.reduce(parts[i], dst);
+}
+
+std::vector<ChunkSet> receive_contributions(Member& me, ChunkSet like, ChunkSet own) {
+  std::vector<ChunkSet> contributions(static_cast<std::size_t>(me.ranks), own);
+  for (Rank peer = 0; peer < me.ranks; ++peer) {
+    if (peer == me.rank) continue;
+    const ChunkSet arrived = me.program.scratch(like);
+    me.program.recv(arrived, peer);
+    contributions[static_cast<std::size_t>(peer)] = arrived;
+  }
+  return contributions;
+}
+
+}  // namespace tutti::algorithms

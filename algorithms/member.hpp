@@ -1,0 +1,73 @@
+// What the algorithm files share: a rank's view of its own program, and the few idioms in which
+// several of them speak.
+//
+// An algorithm is written as in the papers, as one program that every rank runs with its own
+// number: a function of a Member. generate() runs it for each rank in turn. Index arithmetic is
+// pure and needs no other rank's program.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "src/ir/algorithm.hpp"
+#include "src/ir/builder.hpp"
+
+namespace tutti::algorithms {
+
+using ir::ChunkSet;
+using ir::in;
+using ir::out;
+
+/// One rank while its program is being written. Cheap to copy; valid while the builder lives.
+struct Member {
+  ir::Request request;
+  Rank rank;   ///< this rank
+  Rank ranks;  ///< n
+  ir::Builder::RankBuilder program;
+
+  /// The rank `distance` further around the circle; negative is backwards.
+  [[nodiscard]] Rank away(Rank distance) const;
+  [[nodiscard]] bool is_root() const { return rank == request.root; }
+  /// Position counted from the root: 0 is the root itself.
+  [[nodiscard]] Rank from_root() const;
+  [[nodiscard]] bool in_place() const { return request.in_place; }
+};
+
+/// Writes one rank's program; called with two ranks or more.
+using RankProgram = void (*)(Member&);
+
+/// Runs `program` for every rank. One rank alone needs no algorithm: its input is copied to its
+/// output, and in place nothing is done.
+ir::Schedule generate(const ir::Request& request, std::string_view algorithm,
+                      std::uint32_t chunks_per_block, RankProgram program);
+
+/// The request makes sense by itself: at least one rank, a root among them, and an in-place form
+/// that is defined. Every `supports` starts with it.
+bool well_formed(const ir::Request& request);
+
+Error unsupported(std::string_view algorithm, const ir::Request& request);
+
+/// The cost of a program in which the busiest rank sends S * numerator / denominator; one rank
+/// alone sends nothing.
+ir::Cost cost_of(const ir::Request& request, std::uint32_t rounds, std::uint64_t numerator,
+                 std::uint64_t denominator);
+
+/// Copies `own` input to its place in the output, which in place it already occupies.
+void keep_own(Member& me, ChunkSet own, ChunkSet place);
+
+/// Sends `src` to every other rank. The next rank around the circle comes first, so that no rank is
+/// everybody's first target; the operand is the same each time, so one publication serves all.
+void send_to_all(Member& me, ChunkSet src);
+
+/// dst = contributions[0] + contributions[1] + ... added in the order of ranks, so that every rank
+/// that combines the same contributions gets the same bits. contributions[me.rank] is this rank's
+/// own input; with `dst_is_own` they share memory and it is saved first unless it comes first.
+void combine_in_rank_order(Member& me, std::span<const ChunkSet> contributions, ChunkSet dst,
+                           bool dst_is_own);
+
+/// Receives every other rank's contribution to `like` into scratch; own is put at its place.
+std::vector<ChunkSet> receive_contributions(Member& me, ChunkSet like, ChunkSet own);
+
+}  // namespace tutti::algorithms
