@@ -3,8 +3,8 @@
 // Steps are appended per rank in the order that rank executes them. The builder remembers, per
 // chunk of each space (with the request's in-place aliasing), the last writer and the readers
 // since, and adds exactly the read-after-write, write-after-read and write-after-write
-// dependencies. An algorithm therefore never writes a dependency by hand; the verifier checks them
-// independently.
+// dependencies that others do not imply. An algorithm therefore never writes a dependency by hand;
+// the verifier checks them independently.
 //
 //   Builder build(request, "ring", /*chunks_per_block=*/n);
 //   build.rank(r).send(out(3), next).recv(tmp, prev).reduce(tmp, out(2));
@@ -35,6 +35,7 @@ class Builder {
    public:
     RankBuilder& send(ChunkSet src, Rank peer, Lane lane = 0);
     RankBuilder& recv(ChunkSet dst, Rank peer, Lane lane = 0);
+    /// Appends nothing when `src` is `dst` by in-place aliasing, so that one generator serves both.
     RankBuilder& copy(ChunkSet src, ChunkSet dst);
     RankBuilder& reduce(ChunkSet src, ChunkSet dst);
     RankBuilder& encode(ChunkSet src, ChunkSet dst);
@@ -46,7 +47,7 @@ class Builder {
    private:
     friend class Builder;
     RankBuilder(Builder& builder, Rank rank) : builder_(&builder), rank_(rank) {}
-    RankBuilder& append(Step step);
+    RankBuilder& append(Verb verb, ChunkSet src, ChunkSet dst, Rank peer = kNoRank, Lane lane = 0);
     Builder* builder_;
     Rank rank_;
   };
@@ -64,6 +65,7 @@ class Builder {
     std::vector<Cell> input, output, scratch;
   };
   Cell& cell(Rank rank, Space space, std::uint32_t chunk);
+  bool same_memory(Rank rank, const ChunkSet& a, const ChunkSet& b);
 
   Schedule schedule_;
   std::vector<RankState> states_;

@@ -37,7 +37,7 @@ class Chunking {
   std::size_t count_;
   std::size_t unit_;  // elements
   std::uint32_t chunks_per_block_;
-  std::size_t max_size_;
+  std::size_t max_size_ = 0;
 };
 
 }  // namespace tutti::ir
