@@ -1,5 +1,6 @@
 # Build-wide switches and warnings.
 option(TUTTI_TESTS "Build the tests" ON)
+option(TUTTI_FUZZ "Build the fuzz targets (clang only; preset fuzz)" OFF)
 set(TUTTI_SANITIZE "" CACHE STRING "Sanitizers for -fsanitize=, e.g. address,undefined")
 
 if(NOT CMAKE_BUILD_TYPE)
