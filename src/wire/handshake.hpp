@@ -1,0 +1,133 @@
+// Mutual authentication of a fresh byte stream by a shared 32-byte key.
+//
+// Both sides prove that they hold the key, over a transcript that binds protocol version, purpose,
+// roles, both identities and a fresh nonce of each side; neither the key nor anything that helps to
+// guess it is sent. It authenticates the start of a stream; the bytes after it are in clear
+// (on-path attackers are out of scope).
+//
+//   initiator                                    responder (silent until spoken to)
+//     HELLO  ---------------------------------->
+//            <----------------------------------  HELLO, PROOF("responder", both hellos)
+//     PROOF("initiator", both hellos)  -------->
+//
+//   HELLO, 64 bytes, little-endian: magic u32, version u16, size u16 (these three never move),
+//     role u8, purpose u8, zero u16, rank i32, token u64, group u64, nonce 32 bytes
+//   PROOF, 32 bytes: BLAKE2b keyed with derive_key(key, purpose) of role, initiator's HELLO and
+//     responder's HELLO
+//
+// A recorded proof is worthless (the nonces are fresh), and so is a reflected one (roles differ in
+// HELLO and in PROOF). Method: the symmetric-key authentication of ISO/IEC 9798-4, mechanism 3-way.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "src/base/blob.hpp"
+#include "src/base/clock.hpp"
+#include "src/wire/crypto.hpp"
+#include "tutti/error.hpp"
+#include "tutti/types.hpp"
+
+namespace tutti {
+
+inline constexpr std::uint16_t kWireVersion = 1;
+
+enum class Purpose : std::uint8_t { kControl = 1, kData = 2 };
+enum class HandshakeRole : std::uint8_t { kInitiator = 1, kResponder = 2 };
+
+/// Who speaks. All of it is bound by the proofs: once a handshake is done it is what a holder of
+/// the key said of itself.
+struct Identity {
+  std::uint64_t token = 0;  ///< of the process
+  Rank rank = kNoRank;
+  std::uint64_t group = 0;  ///< job or group; equal on both sides
+  friend bool operator==(const Identity&, const Identity&) = default;
+};
+
+struct HandshakeOptions {
+  HandshakeRole role = HandshakeRole::kInitiator;
+  Purpose purpose = Purpose::kControl;
+  Identity self;
+  std::optional<Key> key;  ///< a responder that serves several groups leaves it out: see kNeedsKey
+  std::string peer_name = "the peer";  ///< for error messages: "the hub at 10.0.0.1:29500"
+  std::optional<std::uint64_t> expected_token{};  ///< fail unless the peer is this process
+};
+
+/// The state machine: it does no I/O and never waits. One thread at a time.
+class Handshake {
+ public:
+  enum class State : std::uint8_t {
+    kMore,      ///< send what output() holds, feed what arrives
+    kNeedsKey,  ///< responder without a key: read claimed(), then call choose()
+    kDone,      ///< peer() is authenticated; output() may still hold the last bytes to send
+    kFailed,    ///< error(); output() may hold bytes that tell the peer why
+  };
+
+  explicit Handshake(HandshakeOptions options);
+  ~Handshake();
+  Handshake(const Handshake&) = delete;
+  Handshake& operator=(const Handshake&) = delete;
+
+  [[nodiscard]] State state() const { return state_; }
+  [[nodiscard]] const Error& error() const { return error_; }
+
+  /// Takes bytes from the peer and returns how many it used: never one beyond the handshake, so the
+  /// rest belongs to what comes after it. Uses none in kNeedsKey, kDone and kFailed.
+  std::size_t feed(std::span<const std::byte> received);
+  /// Bytes this side can still use: read no more than that and nothing has to be put back.
+  [[nodiscard]] std::size_t wanted() const;
+
+  /// To be sent, in order. Call sent(n) once n of them are with the kernel.
+  [[nodiscard]] std::span<const std::byte> output() const {
+    return std::span(output_).subspan(sent_);
+  }
+  void sent(std::size_t count) { sent_ += count; }
+
+  /// What the peer says of itself, not yet proved. Valid in kNeedsKey.
+  [[nodiscard]] const Identity& claimed() const { return peer_; }
+  /// The key and the identity of this side that fit claimed(). kNeedsKey only.
+  void choose(const Key& key, const Identity& self);
+  /// Ends a handshake that this side does not want: no key fits, too slow, too many.
+  void refuse(Error error);
+
+  /// Valid in kDone.
+  [[nodiscard]] const Identity& peer() const { return peer_; }
+
+ private:
+  static constexpr std::size_t kPrefixBytes = 8;
+  static constexpr std::size_t kHelloBytes = 64;
+  using Hello = std::array<std::byte, kHelloBytes>;
+
+  [[nodiscard]] std::size_t target() const;
+  void advance();
+  void check_prefix();
+  void read_hello();
+  void answer_hello();
+  void check_proof();
+  void say_hello();
+  void say_proof();
+  [[nodiscard]] Digest proof_of(HandshakeRole role) const;
+  void fail(Error error);
+
+  HandshakeOptions options_;
+  State state_ = State::kMore;
+  enum class Expect : std::uint8_t { kPrefix, kHello, kProof } expect_ = Expect::kPrefix;
+  Error error_;
+  Identity peer_;
+  Hello mine_{};
+  Hello theirs_{};
+  std::array<std::byte, kHelloBytes> input_{};
+  std::size_t received_ = 0;
+  Blob output_;
+  std::size_t sent_ = 0;
+};
+
+/// Runs a whole handshake on a connected stream socket, blocking or not, and leaves the flags of
+/// `fd` as they are. The caller closes `fd` on error.
+Result<Identity> shake_hands(int fd, HandshakeOptions options, Deadline deadline);
+
+}  // namespace tutti
