@@ -1,0 +1,43 @@
+// The failures that a rank has learnt of, and the one handler that hears of them.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "tutti/error.hpp"
+
+namespace tutti {
+
+/// Thread-safe. report() keeps an error, deliver_pending() hands all errors that the handler has
+/// not seen to it, in order; a handler set later sees the earlier ones too.
+class FailureHandler {
+ public:
+  using Function = std::function<void(const Error&)>;
+
+  /// Replaces the handler. Returns only when no call of the old one is under way, unless it is
+  /// called from inside that handler.
+  void set(Function function);
+  void report(Error error);
+  /// Calls the handler in this thread. Calls are never concurrent: when another thread is
+  /// delivering, it delivers these too.
+  void deliver_pending();
+
+  /// The first error reported, or ok.
+  [[nodiscard]] Status first() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable idle_;
+  Function function_;
+  std::vector<Error> errors_;
+  std::size_t delivered_ = 0;
+  std::thread::id delivering_;  // default: nobody
+};
+
+/// A peer's abort notice as a member hears it.
+Error notice_of(Rank from, const Error& error);
+
+}  // namespace tutti
