@@ -1,0 +1,50 @@
+// What one instruction set offers, and the choice among them. Private to this folder.
+//
+// Each kernels_<target>.cpp is compiled for its instruction set alone. So that no instruction of
+// it leaks into code that runs everywhere (an inline function is kept once per program, from any
+// of the files that emit it), those files include nothing but Highway and this page, which has
+// plain structs and no inline functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "src/reduce/reduce.hpp"
+
+namespace tutti {
+
+/// The arguments of reduce(), as kernels take them.
+struct ReducePass {
+  const Reduction* reduction;
+  const std::byte* const* sources;
+  std::size_t source_count;
+  std::uint64_t scaled;
+  const Destination* destinations;
+  std::size_t destination_count;
+  std::size_t count;  ///< elements, at least 1
+};
+
+using ReduceKernel = void (*)(const ReducePass& pass);
+using CopyKernel = void (*)(const std::byte* source, const Destination* destinations,
+                            std::size_t destination_count, std::size_t bytes);
+
+struct KernelTable {
+  const char* name;
+  ReduceKernel reduce[kDataTypes][kReduceOps];
+  CopyKernel copy;
+};
+
+extern const KernelTable kScalarKernels;    // kernels_scalar.cpp: the reference
+extern const KernelTable kBaselineKernels;  // SSE4.2 (x86-64-v2), or NEON
+extern const KernelTable kAvx2Kernels;      // x86-64-v3
+extern const KernelTable kAvx512Kernels;    // x86-64-v4
+
+/// The tables this machine can run, slowest first; at least the scalar one. `tables` has room for
+/// kMaxKernelTables. Returns how many.
+std::size_t usable_kernels(const KernelTable** tables);
+inline constexpr std::size_t kMaxKernelTables = 4;
+
+/// The one TUTTI_SIMD asks for: the fastest usable one whose name is `wanted`, else the fastest.
+const KernelTable& choose_kernels(const char* wanted);
+
+}  // namespace tutti

@@ -1,0 +1,3 @@
+#define TUTTI_KERNEL_TABLE kAvx2Kernels
+#define TUTTI_KERNEL_NAME "avx2"
+#include "src/reduce/kernels.inc.hpp"
