@@ -1,0 +1,582 @@
+#include "src/lower/draft.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace tutti::lower {
+
+using ir::ChunkSet;
+using ir::Space;
+using ir::Step;
+using ir::Verb;
+
+PlaceKey place_of(const ir::Request& request, std::uint32_t chunks_per_block, Rank rank,
+                  Memory memory, std::uint32_t piece) {
+  if (memory == Memory::kOutput && request.in_place) {
+    const ir::Aliasing alias = ir::aliasing(request, rank);
+    const std::uint32_t first = static_cast<std::uint32_t>(alias.output_block) * chunks_per_block;
+    const std::uint32_t count = static_cast<std::uint32_t>(alias.blocks) * chunks_per_block;
+    if (alias.exists && piece >= first && piece < first + count)
+      return {Memory::kInput,
+              static_cast<std::uint32_t>(alias.input_block) * chunks_per_block + (piece - first)};
+  }
+  return {memory, piece};
+}
+
+namespace {
+
+/// One piece of an operand, wherever it is to be read from.
+struct PieceRef {
+  Memory memory = Memory::kInput;
+  Rank owner = kNoRank;
+  std::optional<MessageId> message;  ///< kSlot
+  std::uint32_t piece = 0;
+
+  [[nodiscard]] bool same_memory(const PieceRef& other) const {
+    return memory == other.memory && owner == other.owner && message == other.message;
+  }
+};
+
+/// What is known of one place while walking through the steps.
+struct Cell {
+  std::uint32_t version = 0;            ///< writes so far
+  std::optional<std::uint32_t> writer;  ///< the op that wrote the present version
+  std::optional<PieceRef> alias;        ///< the present version lives there instead
+  bool read = false;                    ///< the present version has been read or sent
+};
+
+class RankDrafter {
+ public:
+  RankDrafter(const ir::Schedule& schedule, const ir::Proof& proof, const Placement& placement,
+              const LowerOptions& options, const SentChunks& sent, Rank rank)
+      : schedule_(schedule),
+        proof_(proof),
+        placement_(placement),
+        options_(options),
+        sent_(sent),
+        rank_(rank) {}
+
+  Draft run() {
+    const ir::Program& program = schedule_.programs[rank_];
+    for (step_ = 0; step_ < program.steps.size(); ++step_) {
+      const Step& step = program.steps[step_];
+      switch (step.verb) {
+        case Verb::kSend:
+          send(step);
+          break;
+        case Verb::kRecv:
+          recv(step);
+          break;
+        case Verb::kCopy:
+          copy(step);
+          break;
+        case Verb::kReduce:
+          reduce(step);
+          break;
+        case Verb::kEncode:
+          convert(step, OpKind::kEncode);
+          break;
+        case Verb::kDecode:
+          convert(step, OpKind::kDecode);
+          break;
+      }
+    }
+    skip_copies_of_own_input();
+    drop_unread_scratch();
+    return std::move(draft_);
+  }
+
+ private:
+  // --- places ---
+
+  [[nodiscard]] PlaceKey key(Space space, std::uint32_t chunk) const {
+    const Memory memory = space == Space::kInput    ? Memory::kInput
+                          : space == Space::kOutput ? Memory::kOutput
+                                                    : Memory::kScratch;
+    return place_of(schedule_.request, schedule_.chunks_per_block, rank_, memory, chunk);
+  }
+  Cell& cell(Space space, std::uint32_t chunk) { return cells_[key(space, chunk)]; }
+
+  /// The chunk of input or output that has the length of `chunk` of `space`.
+  [[nodiscard]] std::uint32_t like(Space space, std::uint32_t chunk) const {
+    if (space != Space::kScratch) return chunk;
+    const std::vector<std::uint32_t>& scratch = schedule_.programs[rank_].scratch;
+    return chunk < scratch.size() ? scratch[chunk] : extra_like_[chunk - scratch.size()];
+  }
+  [[nodiscard]] std::vector<std::uint32_t> like(const ChunkSet& set) const {
+    std::vector<std::uint32_t> result;
+    for (std::uint32_t i = 0; i < set.count; ++i) result.push_back(like(set.space, set.at(i)));
+    return result;
+  }
+
+  PieceRef resolve(Space space, std::uint32_t chunk) {
+    Cell& place = cell(space, chunk);
+    place.read = true;
+    if (place.alias) return *place.alias;
+    return own(space, chunk);
+  }
+  /// The place itself. Input that was never written is raw; an aliased output that was never
+  /// written still is the input; input that was overwritten in place is output.
+  PieceRef own(Space space, std::uint32_t chunk) {
+    if (space == Space::kScratch) return {Memory::kScratch, kNoRank, {}, chunk};
+    const PlaceKey place = key(space, chunk);
+    const bool raw = place.memory == Memory::kInput && cells_[place].version == 0;
+    if (raw) return {Memory::kInput, kNoRank, {}, place.piece};
+    if (space == Space::kOutput) return {Memory::kOutput, kNoRank, {}, chunk};
+    return {Memory::kOutput, kNoRank, {}, output_chunk_over(chunk)};
+  }
+  [[nodiscard]] std::uint32_t output_chunk_over(std::uint32_t input_chunk) const {
+    const ir::Aliasing alias = ir::aliasing(schedule_.request, rank_);
+    const std::uint32_t per_block = schedule_.chunks_per_block;
+    return static_cast<std::uint32_t>(alias.output_block) * per_block + input_chunk -
+           static_cast<std::uint32_t>(alias.input_block) * per_block;
+  }
+
+  void written(const ChunkSet& set, std::optional<std::uint32_t> writer) {
+    for (std::uint32_t i = 0; i < set.count; ++i) {
+      Cell& place = cell(set.space, set.at(i));
+      ++place.version;
+      place.writer = writer;
+      place.alias.reset();
+      place.read = false;
+    }
+  }
+
+  Operand target(const ChunkSet& set) const {
+    Operand operand;
+    operand.memory = set.space == Space::kScratch ? Memory::kScratch : Memory::kOutput;
+    for (std::uint32_t i = 0; i < set.count; ++i) operand.pieces.push_back(set.at(i));
+    return operand;
+  }
+
+  // --- ops ---
+
+  [[nodiscard]] std::uint32_t round() const { return proof_.round[rank_][step_]; }
+
+  std::uint32_t append(DraftOp op) {
+    draft_.ops.push_back(std::move(op));
+    return static_cast<std::uint32_t>(draft_.ops.size() - 1);
+  }
+
+  static void add_piece(DraftOp& op, std::size_t source, const PieceRef& ref) {
+    if (op.op.sources.size() <= source) {
+      Operand operand;
+      operand.memory = ref.memory;
+      operand.owner = ref.owner;
+      if (ref.message) {
+        operand.index = static_cast<std::uint32_t>(op.messages.size());
+        op.messages.push_back(*ref.message);
+      }
+      op.op.sources.push_back(std::move(operand));
+    }
+    op.op.sources[source].pieces.push_back(ref.piece);
+  }
+
+  /// Calls fn(first piece, pieces) for the longest runs in which every source stays in one memory.
+  template <class Fn>
+  static void for_each_run(const std::vector<std::vector<PieceRef>>& sources, std::uint32_t pieces,
+                           Fn fn) {
+    for (std::uint32_t begin = 0; begin < pieces;) {
+      std::uint32_t end = begin + 1;
+      const auto continues = [&](const std::vector<PieceRef>& source) {
+        return source[end].same_memory(source[begin]);
+      };
+      while (end < pieces && std::all_of(sources.begin(), sources.end(), continues)) ++end;
+      fn(begin, end - begin);
+      begin = end;
+    }
+  }
+
+  static ChunkSet part(const ChunkSet& set, std::uint32_t first, std::uint32_t count) {
+    return {set.space, set.at(first), count, set.stride};
+  }
+
+  /// dst = combination of `sources`, each a list of one PieceRef per piece of dst.
+  void combine(const std::vector<std::vector<PieceRef>>& sources, const ChunkSet& dst) {
+    for_each_run(sources, dst.count, [&](std::uint32_t first, std::uint32_t count) {
+      const ChunkSet run = part(dst, first, count);
+      DraftOp op;
+      op.round = round();
+      op.op.completes = proof_.completes[rank_][step_];
+      op.op.like = like(run);
+      for (std::size_t s = 0; s < sources.size(); ++s)
+        for (std::uint32_t i = 0; i < count; ++i) add_piece(op, s, sources[s][first + i]);
+      op.op.destinations.push_back(target(run));
+      written(run, append(std::move(op)));
+    });
+  }
+
+  std::vector<PieceRef> resolve(const ChunkSet& set) {
+    std::vector<PieceRef> refs;
+    for (std::uint32_t i = 0; i < set.count; ++i) refs.push_back(resolve(set.space, set.at(i)));
+    return refs;
+  }
+
+  // --- verbs ---
+
+  MessageId next_message(Rank source, Rank destination, Lane lane) {
+    return {source, destination, lane, counts_[{source, destination, lane}]++};
+  }
+
+  void send(const Step& step) {
+    const MessageId message = next_message(rank_, step.peer, step.lane);
+    if (options_.protocol == Protocol::kPublished) return;  // entering published the input
+    if (placement_.mapped(rank_, step.peer))
+      publish(step, message);
+    else
+      post_send(step, message);
+  }
+
+  void publish(const Step& step, const MessageId& message) {
+    std::vector<std::uint32_t> versions;
+    for (std::uint32_t i = 0; i < step.src.count; ++i)
+      versions.push_back(cell(step.src.space, step.src.at(i)).version);
+    const auto value = std::tuple(step.src.space, step.src.first, step.src.count, step.src.stride,
+                                  std::move(versions));
+    const auto known = published_.find(value);
+    if (known != published_.end()) {
+      draft_.publications[message] = known->second;
+      return;
+    }
+    const auto slot = static_cast<std::uint32_t>(draft_.slots.size());
+    draft_.slots.push_back({step.src.count, 0});
+    Operand target;
+    target.memory = Memory::kSlot;
+    target.owner = rank_;
+    target.index = slot;
+    for (std::uint32_t i = 0; i < step.src.count; ++i) target.pieces.push_back(i);
+
+    const std::uint32_t op = op_that_can_also_write(step.src, std::move(target));
+    const Publication publication{slot, op};
+    published_[value] = publication;
+    draft_.publications[message] = publication;
+  }
+
+  /// The op that wrote exactly `src`, with one more destination; else a new op that copies it.
+  std::uint32_t op_that_can_also_write(const ChunkSet& src, Operand slot) {
+    if (const auto writer = writer_of_exactly(src);
+        writer && draft_.ops[*writer].op.kind != OpKind::kRecv &&
+        draft_.ops[*writer].op.destinations.size() < kMaxDestinations) {
+      mark_read(src);
+      draft_.ops[*writer].op.destinations.push_back(std::move(slot));
+      return *writer;
+    }
+    const std::vector<std::vector<PieceRef>> sources{resolve(src)};
+    std::uint32_t last = 0;
+    for_each_run(sources, src.count, [&](std::uint32_t first, std::uint32_t count) {
+      DraftOp op;
+      op.round = round();
+      op.op.like = like(part(src, first, count));
+      for (std::uint32_t i = 0; i < count; ++i) add_piece(op, 0, sources[0][first + i]);
+      Operand run = slot;
+      run.pieces.assign(slot.pieces.begin() + first, slot.pieces.begin() + first + count);
+      op.op.destinations.push_back(std::move(run));
+      last = append(std::move(op));
+    });
+    return last;  // ops run in order: once the last is passed, all are
+  }
+
+  std::optional<std::uint32_t> writer_of_exactly(const ChunkSet& set) {
+    std::optional<std::uint32_t> writer;
+    for (std::uint32_t i = 0; i < set.count; ++i) {
+      const Cell& place = cell(set.space, set.at(i));
+      if (place.alias || !place.writer) return std::nullopt;
+      if (i > 0 && writer != place.writer) return std::nullopt;
+      writer = place.writer;
+    }
+    const DraftOp& op = draft_.ops[*writer];
+    if (op.dead || op.op.destinations.empty()) return std::nullopt;
+    const Operand& written = op.op.destinations.front();
+    if (written.pieces.size() != set.count) return std::nullopt;
+    for (std::uint32_t i = 0; i < set.count; ++i) {
+      const Space space = written.memory == Memory::kScratch ? Space::kScratch : Space::kOutput;
+      if (key(space, written.pieces[i]) != key(set.space, set.at(i))) return std::nullopt;
+    }
+    return writer;
+  }
+
+  void mark_read(const ChunkSet& set) {
+    for (std::uint32_t i = 0; i < set.count; ++i) cell(set.space, set.at(i)).read = true;
+  }
+
+  void post_send(const Step& step, const MessageId& message) {
+    const std::vector<PieceRef> refs = settle(step.src);
+    DraftOp op;
+    op.round = round();
+    op.op.kind = OpKind::kSend;
+    op.op.peer = step.peer;
+    op.op.lane = step.lane;
+    op.op.encoded = holds_encoded(step.src);
+    op.op.like = like(step.src);
+    op.sends = message;
+    // Pieces may lie in different memories only when they were settled; then all are scratch.
+    for (std::uint32_t i = 0; i < step.src.count; ++i) add_piece(op, 0, refs[i]);
+    draft_.sends[message] = append(std::move(op));
+  }
+
+  /// References to `set` that a transfer may read at leisure: nothing of a peer's, no raw input
+  /// that must be scaled, one memory.
+  std::vector<PieceRef> settle(const ChunkSet& set) {
+    std::vector<PieceRef> refs = resolve(set);
+    const auto fits = [&](const PieceRef& ref) {
+      const bool transient = ref.memory == Memory::kSlot || ref.memory == Memory::kPublished;
+      const bool unscaled = ref.memory == Memory::kInput && options_.scales_input;
+      return !transient && !unscaled && ref.same_memory(refs.front());
+    };
+    if (std::all_of(refs.begin(), refs.end(), fits)) return refs;
+    const ChunkSet scratch = fresh_scratch(set);
+    combine({refs}, scratch);
+    return resolve(scratch);
+  }
+
+  ChunkSet fresh_scratch(const ChunkSet& set) {
+    ChunkSet scratch{Space::kScratch, scratch_end(), set.count, 1};
+    for (const std::uint32_t chunk : like(set)) extra_like_.push_back(chunk);
+    return scratch;
+  }
+  [[nodiscard]] std::uint32_t scratch_end() const {
+    return static_cast<std::uint32_t>(schedule_.programs[rank_].scratch.size() +
+                                      extra_like_.size());
+  }
+
+  void recv(const Step& step) {
+    const MessageId message = next_message(step.peer, rank_, step.lane);
+    if (!placement_.mapped(rank_, step.peer)) return post_recv(step, message);
+    std::vector<PieceRef> refs;
+    for (std::uint32_t i = 0; i < step.dst.count; ++i) refs.push_back(remote(message, i));
+    if (step.dst.space == Space::kScratch) return alias(step.dst, refs);
+    combine({refs}, step.dst);
+  }
+
+  PieceRef remote(const MessageId& message, std::uint32_t piece) const {
+    if (options_.protocol == Protocol::kPublished)
+      return {Memory::kPublished, message.source, {}, sent_.at(message).at(piece)};
+    return {Memory::kSlot, message.source, message, piece};
+  }
+
+  void alias(const ChunkSet& dst, const std::vector<PieceRef>& refs) {
+    written(dst, std::nullopt);
+    for (std::uint32_t i = 0; i < dst.count; ++i) cell(dst.space, dst.at(i)).alias = refs[i];
+  }
+
+  void post_recv(const Step& step, const MessageId& message) {
+    DraftOp op;
+    op.round = round() == 0 ? 0 : round() - 1;  // posted one iteration before it is needed
+    op.op.kind = OpKind::kRecv;
+    op.op.peer = step.peer;
+    op.op.lane = step.lane;
+    op.op.like = like(step.dst);
+    op.receives = message;
+    op.op.destinations.push_back(target(step.dst));
+    const std::uint32_t id = append(std::move(op));
+    written(step.dst, id);
+  }
+
+  void copy(const Step& step) {
+    const std::vector<PieceRef> refs = resolve(step.src);
+    const auto steady = [&](const PieceRef& ref) {
+      const bool untouched_input = ref.memory == Memory::kInput && !schedule_.request.in_place;
+      return untouched_input || ref.memory == Memory::kSlot || ref.memory == Memory::kPublished;
+    };
+    if (step.dst.space == Space::kScratch && std::all_of(refs.begin(), refs.end(), steady))
+      return alias(step.dst, refs);
+    combine({refs}, step.dst);
+  }
+
+  void reduce(const Step& step) {
+    const std::vector<PieceRef> refs = resolve(step.src);
+    if (const auto earlier = op_to_extend(step.dst)) {
+      DraftOp merged = draft_.ops[*earlier];
+      const bool one_memory = std::all_of(refs.begin(), refs.end(), [&](const PieceRef& ref) {
+        return ref.same_memory(refs.front());
+      });
+      if (one_memory && merged.op.sources.size() < kMaxSources) {
+        draft_.ops[*earlier].dead = true;
+        const std::size_t source = merged.op.sources.size();
+        for (const PieceRef& ref : refs) add_piece(merged, source, ref);
+        merged.round = std::max(merged.round, round());
+        merged.op.completes = proof_.completes[rank_][step_];
+        written(step.dst, append(std::move(merged)));
+        return;
+      }
+    }
+    combine({resolve(step.dst), refs}, step.dst);
+  }
+
+  /// The op whose result `dst` is and that nobody has looked at, so that it can take one more
+  /// source and run now instead of then.
+  std::optional<std::uint32_t> op_to_extend(const ChunkSet& dst) {
+    const auto writer = writer_of_exactly(dst);
+    if (!writer) return std::nullopt;
+    const DraftOp& op = draft_.ops[*writer];
+    if (op.op.kind != OpKind::kCombine || op.op.destinations.size() != 1) return std::nullopt;
+    for (std::uint32_t i = 0; i < dst.count; ++i)
+      if (cell(dst.space, dst.at(i)).read) return std::nullopt;
+    return sources_unchanged_since(*writer) ? writer : std::nullopt;
+  }
+
+  /// No op after `id` writes what `id` reads.
+  bool sources_unchanged_since(std::uint32_t id) {
+    std::set<PlaceKey> reads;
+    for (const Operand& source : draft_.ops[id].op.sources)
+      if (is_own(source.memory))
+        for (const std::uint32_t piece : source.pieces) reads.insert(place(source.memory, piece));
+    for (std::size_t later = id + 1; later < draft_.ops.size(); ++later) {
+      if (draft_.ops[later].dead) continue;
+      for (const Operand& destination : draft_.ops[later].op.destinations)
+        if (is_own(destination.memory))
+          for (const std::uint32_t piece : destination.pieces)
+            if (reads.contains(place(destination.memory, piece))) return false;
+    }
+    return true;
+  }
+
+  static bool is_own(Memory memory) {
+    return memory == Memory::kInput || memory == Memory::kOutput || memory == Memory::kScratch;
+  }
+  [[nodiscard]] PlaceKey place(Memory memory, std::uint32_t piece) const {
+    return place_of(schedule_.request, schedule_.chunks_per_block, rank_, memory, piece);
+  }
+
+  void convert(const Step& step, OpKind kind) {
+    const std::vector<std::vector<PieceRef>> sources{resolve(step.src)};
+    for_each_run(sources, step.dst.count, [&](std::uint32_t first, std::uint32_t count) {
+      const ChunkSet run = part(step.dst, first, count);
+      DraftOp op;
+      op.round = round();
+      op.op.kind = kind;
+      op.op.like = like(run);
+      for (std::uint32_t i = 0; i < count; ++i) add_piece(op, 0, sources[0][first + i]);
+      op.op.destinations.push_back(target(run));
+      written(run, append(std::move(op)));
+    });
+    if (kind == OpKind::kEncode)
+      for (std::uint32_t i = 0; i < step.dst.count; ++i) encoded_.insert(step.dst.at(i));
+    else
+      for (std::uint32_t i = 0; i < step.dst.count; ++i)
+        if (step.dst.space == Space::kScratch) encoded_.erase(step.dst.at(i));
+  }
+
+  [[nodiscard]] bool holds_encoded(const ChunkSet& set) const {
+    return set.space == Space::kScratch && set.count > 0 && encoded_.contains(set.first);
+  }
+
+  // --- after the walk ---
+
+  /// In place, algorithms save their own input to scratch before the result overwrites it. When the
+  /// one reader of that copy is the very op that overwrites, element by element, it can read the
+  /// input itself.
+  void skip_copies_of_own_input() {
+    for (std::uint32_t id = 0; id < draft_.ops.size(); ++id) {
+      DraftOp& saved = draft_.ops[id];
+      if (saved.dead || !copies_input_to_scratch(saved.op)) continue;
+      const std::vector<std::uint32_t>& pieces = saved.op.destinations[0].pieces;
+      const auto reader = only_reader(id, pieces);
+      if (!reader || !overwrites_exactly(draft_.ops[*reader].op, saved.op.sources[0])) continue;
+      if (!unwritten_between(id, *reader, saved.op.sources[0])) continue;
+      for (Operand& source : draft_.ops[*reader].op.sources)
+        if (source.memory == Memory::kScratch && source.pieces == pieces)
+          source = saved.op.sources[0];
+      saved.dead = true;
+    }
+  }
+  static bool copies_input_to_scratch(const Op& op) {
+    return op.kind == OpKind::kCombine && op.sources.size() == 1 && op.destinations.size() == 1 &&
+           op.sources[0].memory == Memory::kInput && op.destinations[0].memory == Memory::kScratch;
+  }
+  /// The only op that touches these scratch pieces apart from their writer `id`, reading them as
+  /// one whole operand of a combination.
+  std::optional<std::uint32_t> only_reader(std::uint32_t id,
+                                           const std::vector<std::uint32_t>& pieces) const {
+    std::optional<std::uint32_t> reader;
+    for (std::uint32_t other = 0; other < draft_.ops.size(); ++other) {
+      const DraftOp& op = draft_.ops[other];
+      if (other == id || op.dead) continue;
+      if (touches_scratch(op.op.destinations, pieces)) return std::nullopt;
+      if (!touches_scratch(op.op.sources, pieces)) continue;
+      const bool whole =
+          std::any_of(op.op.sources.begin(), op.op.sources.end(), [&](const Operand& source) {
+            return source.memory == Memory::kScratch && source.pieces == pieces;
+          });
+      if (reader || !whole || op.op.kind != OpKind::kCombine) return std::nullopt;
+      reader = other;
+    }
+    return reader;
+  }
+  static bool touches_scratch(const std::vector<Operand>& operands,
+                              const std::vector<std::uint32_t>& pieces) {
+    for (const Operand& operand : operands)
+      if (operand.memory == Memory::kScratch)
+        for (const std::uint32_t piece : operand.pieces)
+          if (std::find(pieces.begin(), pieces.end(), piece) != pieces.end()) return true;
+    return false;
+  }
+  bool overwrites_exactly(const Op& op, const Operand& input) const {
+    if (op.destinations.empty() || op.destinations[0].memory != Memory::kOutput) return false;
+    const std::vector<std::uint32_t>& pieces = op.destinations[0].pieces;
+    if (pieces.size() != input.pieces.size()) return false;
+    for (std::size_t i = 0; i < pieces.size(); ++i)
+      if (place(Memory::kOutput, pieces[i]) != place(Memory::kInput, input.pieces[i])) return false;
+    return true;
+  }
+  bool unwritten_between(std::uint32_t first, std::uint32_t last, const Operand& input) const {
+    for (std::uint32_t id = first + 1; id < last; ++id) {
+      if (draft_.ops[id].dead) continue;
+      for (const Operand& destination : draft_.ops[id].op.destinations)
+        if (is_own(destination.memory))
+          for (const std::uint32_t piece : destination.pieces)
+            for (const std::uint32_t mine : input.pieces)
+              if (place(destination.memory, piece) == place(Memory::kInput, mine)) return false;
+    }
+    return true;
+  }
+
+  void drop_unread_scratch() {
+    for (bool changed = true; changed;) {
+      changed = false;
+      std::set<std::uint32_t> read;
+      for (const DraftOp& op : draft_.ops)
+        if (!op.dead)
+          for (const Operand& source : op.op.sources)
+            if (source.memory == Memory::kScratch)
+              read.insert(source.pieces.begin(), source.pieces.end());
+      for (DraftOp& op : draft_.ops) {
+        if (op.dead || op.op.kind == OpKind::kRecv || op.op.kind == OpKind::kSend) continue;
+        const auto unread = [&](const Operand& destination) {
+          return destination.memory == Memory::kScratch &&
+                 std::none_of(destination.pieces.begin(), destination.pieces.end(),
+                              [&](std::uint32_t piece) { return read.contains(piece); });
+        };
+        changed |= std::erase_if(op.op.destinations, unread) > 0;
+        op.dead |= op.op.destinations.empty();
+      }
+    }
+  }
+
+  const ir::Schedule& schedule_;
+  const ir::Proof& proof_;
+  const Placement& placement_;
+  const LowerOptions& options_;
+  const SentChunks& sent_;
+  const Rank rank_;
+  ir::StepId step_ = 0;
+  Draft draft_;
+  std::map<PlaceKey, Cell> cells_;
+  std::map<std::tuple<Rank, Rank, Lane>, std::uint32_t> counts_;
+  std::map<
+      std::tuple<Space, std::uint32_t, std::uint32_t, std::uint32_t, std::vector<std::uint32_t>>,
+      Publication>
+      published_;
+  std::vector<std::uint32_t> extra_like_;
+  std::set<std::uint32_t> encoded_;
+};
+
+}  // namespace
+
+Draft draft_rank(const ir::Schedule& schedule, const ir::Proof& proof, const Placement& placement,
+                 const LowerOptions& options, const SentChunks& sent, Rank rank) {
+  return RankDrafter(schedule, proof, placement, options, sent, rank).run();
+}
+
+}  // namespace tutti::lower

@@ -1,0 +1,65 @@
+// One rank's program while it is being fused; used by lower.cpp alone.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "src/ir/schedule.hpp"
+#include "src/ir/verify.hpp"
+#include "src/lower/lower.hpp"
+#include "src/lower/program.hpp"
+
+namespace tutti::lower {
+
+/// The k-th message from source to destination on a lane.
+struct MessageId {
+  Rank source = 0;
+  Rank destination = 0;
+  Lane lane = 0;
+  std::uint32_t number = 0;
+  friend auto operator<=>(const MessageId&, const MessageId&) = default;
+};
+
+/// An op under construction. Its kSlot sources carry the number of a message in `messages` instead
+/// of a slot, until all ranks are drafted and the linker knows the slots.
+struct DraftOp {
+  Op op;
+  bool dead = false;
+  std::uint32_t round = 0;
+  std::vector<MessageId> messages;           ///< what its kSlot sources name
+  std::optional<MessageId> sends, receives;  ///< kSend, kRecv
+};
+
+/// Where a message sent to mapped peers can be read.
+struct Publication {
+  std::uint32_t slot = 0;
+  std::uint32_t op = 0;  ///< index into Draft::ops
+};
+
+struct Draft {
+  std::vector<DraftOp> ops;
+  std::vector<Slot> slots;
+  std::map<MessageId, Publication> publications;
+  std::map<MessageId, std::uint32_t> sends;  ///< to unmapped peers: index into ops
+};
+
+/// Chunks that the sender of each message reads, for the published protocol.
+using SentChunks = std::map<MessageId, ir::ChunkSet>;
+
+/// Fuses the steps of one rank.
+Draft draft_rank(const ir::Schedule& schedule, const ir::Proof& proof, const Placement& placement,
+                 const LowerOptions& options, const SentChunks& sent, Rank rank);
+
+/// Identifies memory of one rank so that in-place aliases are equal: (kind, piece).
+struct PlaceKey {
+  Memory memory = Memory::kInput;
+  std::uint32_t piece = 0;
+  friend auto operator<=>(const PlaceKey&, const PlaceKey&) = default;
+};
+PlaceKey place_of(const ir::Request& request, std::uint32_t chunks_per_block, Rank rank,
+                  Memory memory, std::uint32_t piece);
+
+}  // namespace tutti::lower

@@ -1,0 +1,126 @@
+// Every algorithm, lowered for several placements of the ranks on hosts, passes the replay check.
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "algorithms/algorithms.hpp"
+#include "src/ir/verify.hpp"
+#include "src/lower/check.hpp"
+#include "src/lower/lower.hpp"
+
+namespace tutti::lower {
+namespace {
+
+std::vector<Placement> placements(std::int32_t ranks) {
+  Placement one, each, halves, alternating;
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    one.host.push_back(0);
+    each.host.push_back(rank);
+    halves.host.push_back(rank < ranks / 2 ? 0 : 1);
+    alternating.host.push_back(rank % 2);
+  }
+  if (ranks < 3) return {one, each};
+  return {one, each, halves, alternating};
+}
+
+std::vector<ir::Request> requests(std::int32_t ranks) {
+  std::vector<ir::Request> all;
+  for (int c = 0; c < 8; ++c) {
+    const auto collective = static_cast<Collective>(c);
+    for (const bool in_place : {false, true})
+      for (Rank root = 0; root < (rooted(collective) ? ranks : 1); root += ranks > 4 ? 3 : 1)
+        all.push_back({collective, ranks, root, in_place});
+  }
+  return all;
+}
+
+class Lowering : public testing::TestWithParam<int> {};
+
+TEST_P(Lowering, OfEveryAlgorithmPassesTheReplayCheck) {
+  const std::int32_t ranks = GetParam();
+  int lowered_programs = 0;
+  for (const ir::Algorithm& algorithm : algorithms::all())
+    for (const ir::Request& request : requests(ranks)) {
+      if (!algorithm.supports(request)) continue;
+      const auto schedule = algorithm.generate(request);
+      ASSERT_TRUE(schedule) << algorithm.name;
+      const auto proof = ir::verify(*schedule);
+      ASSERT_TRUE(proof) << proof.error().what;
+      for (const Placement& placement : placements(ranks))
+        for (const Protocol protocol : {Protocol::kStaged, Protocol::kPublished})
+          for (const bool scales_input : {false, true}) {
+            if (protocol == Protocol::kPublished && !can_publish(*schedule, placement)) continue;
+            LowerOptions options;
+            options.protocol = protocol;
+            options.scales_input = scales_input;
+            const auto lowered = lower(*schedule, *proof, placement, options);
+            ASSERT_TRUE(lowered) << fmt::format(
+                "{} {} n={} root={} in_place={} hosts={}: {}", algorithm.name,
+                name_of(request.collective), ranks, request.root, request.in_place,
+                fmt::join(placement.host, ","), lowered.error().what);
+            ++lowered_programs;
+          }
+    }
+  EXPECT_GT(lowered_programs, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Lowering, testing::Values(1, 2, 3, 4, 5, 8));
+
+Lowered lowered_on_one_host(std::string_view name, const ir::Request& request) {
+  Placement placement;
+  placement.host.assign(request.ranks, 0);
+  for (const ir::Algorithm& algorithm : algorithms::all()) {
+    if (algorithm.name != name) continue;
+    const auto schedule = algorithm.generate(request);
+    const auto proof = ir::verify(*schedule);
+    return *lower(*schedule, *proof, placement);
+  }
+  return {};
+}
+
+TEST(Lowering, FusesATwoShotAllReduceIntoOnePassPerPhase) {
+  const Lowered lowered =
+      lowered_on_one_host("two_shot", {Collective::kAllReduce, 4, 0, /*in_place=*/false});
+  for (Rank rank = 0; rank < 4; ++rank) {
+    const Program& program = lowered.programs[rank];
+    // 3 chunks staged for their owners, 1 pass over 4 sources into output and slot, 3 chunks
+    // fetched.
+    ASSERT_EQ(program.ops.size(), 7u) << describe(lowered, rank, 0);
+    EXPECT_EQ(program.slots.size(), 4u);
+    EXPECT_EQ(program.scratch_pieces, 0u);
+    EXPECT_EQ(program.last_stage, 2u);
+    const auto fused = std::find_if(program.ops.begin(), program.ops.end(),
+                                    [](const Op& op) { return op.sources.size() == 4; });
+    ASSERT_NE(fused, program.ops.end());
+    EXPECT_EQ(fused->destinations.size(), 2u);
+    EXPECT_TRUE(fused->completes);
+  }
+}
+
+TEST(Lowering, InPlaceTwoShotMakesNoCopyOfItsOwnInput) {
+  const Lowered lowered =
+      lowered_on_one_host("two_shot", {Collective::kAllReduce, 4, 0, /*in_place=*/true});
+  for (const Program& program : lowered.programs) {
+    EXPECT_EQ(program.ops.size(), 7u);
+    EXPECT_EQ(program.scratch_pieces, 0u);
+  }
+}
+
+TEST(Lowering, RanksInPlaceAndOutOfPlaceUnderstandEachOtherInTheHostAlgorithms) {
+  for (const auto& [name, collective] :
+       {std::pair{"two_shot", Collective::kAllReduce},
+        std::pair{"one_shot", Collective::kAllReduce}, std::pair{"ring", Collective::kAllReduce},
+        std::pair{"direct", Collective::kAllGather},
+        std::pair{"one_shot", Collective::kReduceScatter}}) {
+    const ir::Request request{collective, 4, 0, false};
+    ir::Request in_place = request;
+    in_place.in_place = true;
+    EXPECT_TRUE(
+        interoperable(lowered_on_one_host(name, request), lowered_on_one_host(name, in_place)))
+        << name;
+  }
+}
+
+}  // namespace
+}  // namespace tutti::lower
