@@ -47,7 +47,7 @@ constexpr SettingInfo kSettings[] = {
      "host keeps communicators on CPU memory even where a GPU is usable."},
     {"SHM", Kind::kBool, "1", "", "0|1", "",
      "0 turns shared memory off, so that ranks of one host talk over sockets."},
-    {"SIMD", Kind::kChoice, "auto", "", "auto|scalar|avx2|avx512", "",
+    {"SIMD", Kind::kChoice, "auto", "", "auto|scalar|baseline|avx2|avx512", "",
      "Instruction set of the reduction kernels; auto is the best one this CPU has."},
     {"ALGO", Kind::kString, "", "", "", "NCCL_ALGO",
      "Algorithm for every collective that it supports (see `tutti algo list`); empty: the tuner "
