@@ -12,6 +12,11 @@
 namespace tutti::ir {
 
 std::string print(const Schedule& schedule);
+/// "in[3]", "out[2..5]" or, with a stride, "tmp[1..7:2]" (the last chunk included).
+std::string print(const ChunkSet& set);
+/// What a step does, without its dependencies: "send in[3] to 1 lane 2".
+std::string print_action(const Step& step);
+
 Result<Schedule> parse(std::string_view text);
 
 }  // namespace tutti::ir

@@ -1,0 +1,141 @@
+#include "src/ir/races.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "src/base/result.hpp"
+#include "src/ir/cells.hpp"
+#include "src/ir/text.hpp"
+#include "src/ir/verify.hpp"
+
+namespace tutti::ir {
+namespace {
+
+constexpr StepId kNoStep = std::numeric_limits<StepId>::max();
+
+/// Reachability over the dependencies of one program.
+class HappensBefore {
+ public:
+  explicit HappensBefore(const std::vector<Step>& steps)
+      : steps_(steps), visited_(steps.size(), kNoStep) {}
+
+  /// Whether `before` completes before `after` may touch memory. Nearly always a direct dependency;
+  /// else a search backward that never goes past `before`.
+  bool ordered(StepId before, StepId after) {
+    const auto& direct = steps_[after].deps;
+    if (std::binary_search(direct.begin(), direct.end(), before)) return true;
+    ++query_;
+    stack_.assign(1, after);
+    while (!stack_.empty()) {
+      const StepId step = stack_.back();
+      stack_.pop_back();
+      for (const StepId dep : steps_[step].deps) {
+        if (dep == before) return true;
+        if (dep < before || visited_[dep] == query_) continue;
+        visited_[dep] = query_;
+        stack_.push_back(dep);
+      }
+    }
+    return false;
+  }
+
+ private:
+  const std::vector<Step>& steps_;
+  std::vector<std::uint32_t> visited_;  // the query that saw the step last
+  std::uint32_t query_ = 0;
+  std::vector<StepId> stack_;
+};
+
+/// Replays the accesses of one rank. Per cell it is enough to compare with the last writer and the
+/// readers since: earlier accesses are ordered before those, and order is transitive.
+class RaceCheck {
+ public:
+  RaceCheck(const Schedule& schedule, Rank rank)
+      : schedule_(schedule),
+        rank_(rank),
+        steps_(schedule.programs[static_cast<std::size_t>(rank)].steps),
+        map_(schedule, rank),
+        cells_(map_.size()),
+        order_(steps_) {}
+
+  Status run() {
+    for (StepId id = 0; id < steps_.size(); ++id) {
+      const Step& step = steps_[id];
+      TUTTI_TRY(read(id, step.src));
+      if (step.verb == Verb::kReduce) TUTTI_TRY(after_writer(id, step.dst));
+      TUTTI_TRY(write(id, step.dst));
+    }
+    return ok_status();
+  }
+
+ private:
+  struct Cell {
+    StepId writer = kNoStep;
+    std::vector<StepId> readers;  // since the last write
+  };
+
+  Cell& at(const ChunkSet& set, std::uint32_t i) { return cells_[map_.cell(set.space, set.at(i))]; }
+
+  Status after_writer(StepId id, const ChunkSet& set) {
+    for (std::uint32_t i = 0; i < set.count; ++i) {
+      const StepId writer = at(set, i).writer;
+      if (writer != kNoStep && !order_.ordered(writer, id)) return race(id, set, i, writer);
+    }
+    return ok_status();
+  }
+
+  Status read(StepId id, const ChunkSet& set) {
+    TUTTI_TRY(after_writer(id, set));
+    for (std::uint32_t i = 0; i < set.count; ++i) at(set, i).readers.push_back(id);
+    return ok_status();
+  }
+
+  Status write(StepId id, const ChunkSet& set) {
+    for (std::uint32_t i = 0; i < set.count; ++i) {
+      Cell& cell = at(set, i);
+      for (const StepId reader : cell.readers) {
+        if (reader == id) return overlap(id, set, i);
+        if (!order_.ordered(reader, id)) return race(id, set, i, reader);
+      }
+      if (cell.readers.empty() && cell.writer != kNoStep && !order_.ordered(cell.writer, id))
+        return race(id, set, i, cell.writer);
+      cell.writer = id;
+      cell.readers.clear();
+    }
+    return ok_status();
+  }
+
+  Error race(StepId id, const ChunkSet& set, std::uint32_t i, StepId other) const {
+    return make_error(Code::kInvalidArgument,
+                      "{}: races for {} with {}; a dependency on step {} was expected, directly or "
+                      "through others, and none was found",
+                      describe(schedule_, rank_, id), print(ChunkSet{set.space, set.at(i), 1, 1}),
+                      describe(schedule_, rank_, other), other);
+  }
+
+  Error overlap(StepId id, const ChunkSet& set, std::uint32_t i) const {
+    return make_error(Code::kInvalidArgument,
+                      "{}: reads and writes the memory of {}; operands that do not overlap were "
+                      "expected",
+                      describe(schedule_, rank_, id), print(ChunkSet{set.space, set.at(i), 1, 1}));
+  }
+
+  const Schedule& schedule_;
+  Rank rank_;
+  const std::vector<Step>& steps_;
+  CellMap map_;
+  std::vector<Cell> cells_;
+  HappensBefore order_;
+};
+
+}  // namespace
+
+Status check_races(const Schedule& schedule) {
+  for (Rank rank = 0; rank < schedule.request.ranks; ++rank)
+    TUTTI_TRY(RaceCheck(schedule, rank).run());
+  return ok_status();
+}
+
+}  // namespace tutti::ir

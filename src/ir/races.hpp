@@ -1,0 +1,12 @@
+// Finds two steps of a rank that touch the same memory, at least one writing, in no fixed order.
+#pragma once
+
+#include "src/ir/schedule.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::ir {
+
+/// Only `deps` order steps; program order and messages do not. The schedule must be well-formed.
+Status check_races(const Schedule& schedule);
+
+}  // namespace tutti::ir

@@ -1,0 +1,396 @@
+#include "src/ir/replay.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "src/base/result.hpp"
+#include "src/ir/cells.hpp"
+#include "src/ir/contributions.hpp"
+#include "src/ir/text.hpp"
+
+namespace tutti::ir {
+namespace {
+
+constexpr SetId kNobody = std::numeric_limits<SetId>::max();
+
+/// What a cell holds: the sum over `from` of chunk `chunk` of their inputs. Eight bytes, since a
+/// replay holds one for every chunk of every rank.
+struct Value {
+  std::uint32_t chunk : 31 = 0;
+  std::uint32_t encoded : 1 = 0;
+  SetId from = kNobody;
+
+  [[nodiscard]] bool defined() const { return from != kNobody; }
+};
+
+/// What the collective promises in an output chunk. `from` is kNoRank for the sum over all ranks.
+struct Promise {
+  std::uint32_t chunk = 0;
+  Rank from = kNoRank;
+};
+
+Promise promise(const Schedule& schedule, Rank rank, std::uint32_t output) {
+  const std::uint32_t per_block = schedule.chunks_per_block;
+  const auto block = static_cast<Rank>(output / per_block);
+  const std::uint32_t within = output % per_block;
+  const std::uint32_t of_own_block = static_cast<std::uint32_t>(rank) * per_block + within;
+  switch (schedule.request.collective) {
+    case Collective::kAllReduce:
+    case Collective::kReduce:
+      return {output, kNoRank};
+    case Collective::kReduceScatter:
+      return {of_own_block, kNoRank};
+    case Collective::kAllGather:
+    case Collective::kGather:
+      return {within, block};
+    case Collective::kAllToAll:
+      return {of_own_block, block};
+    case Collective::kBroadcast:
+      return {output, schedule.request.root};
+    case Collective::kScatter:
+      return {of_own_block, schedule.request.root};
+    case Collective::kSend:
+    case Collective::kRecv:
+      break;  // refused by verify() before any replay
+  }
+  return {};
+}
+
+/// The messages between a send and a receive, oldest first.
+struct Fifo {
+  std::uint32_t sent = 0;
+  std::uint32_t received = 0;
+  std::vector<Value> values;  // of the messages in flight, one after the other
+  std::size_t head = 0;
+
+  void pop(std::size_t count) {
+    head += count;
+    if (2 * head < values.size()) return;
+    values.erase(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(head));
+    head = 0;
+  }
+};
+
+class Replay {
+ public:
+  Replay(const Schedule& schedule, const Matching& matching, const VerifyOptions& options);
+  Result<Proof> run() &&;
+
+ private:
+  struct RankState {
+    CellMap map;
+    std::vector<Value> cells;
+    StepId next = 0;
+    std::uint64_t chunks_sent = 0;
+  };
+
+  const Program& program(Rank rank) const {
+    return schedule_.programs[static_cast<std::size_t>(rank)];
+  }
+  RankState& state(Rank rank) { return states_[static_cast<std::size_t>(rank)]; }
+  Value& at(Rank rank, const ChunkSet& set, std::uint32_t i) {
+    RankState& s = state(rank);
+    return s.cells[s.map.cell(set.space, set.at(i))];
+  }
+  ChannelId channel_of(Rank rank, StepId id) const {
+    return matching_.channel_of[static_cast<std::size_t>(rank)][id];
+  }
+
+  Status advance(Rank rank);
+  bool blocked(Rank rank, StepId id) const;
+  void wake(Rank rank);
+  Error deadlock() const;
+
+  Status execute(Rank rank, StepId id, const Step& step);
+  Status send(Rank rank, StepId id, const Step& step);
+  Status receive(Rank rank, StepId id, const Step& step);
+  Status compute(Rank rank, StepId id, const Step& step);
+  Status reduce(Rank rank, StepId id, const Step& step);
+  Status check_readable(Rank rank, StepId id, const ChunkSet& set);
+  Status check_outputs(Rank rank);
+  void count_round(Rank rank, StepId id, const Step& step);
+
+  std::string show(const Value& value) const;
+  std::string show(SetId set) const;
+  std::string last_writer(Rank rank, std::uint32_t output) const;
+  template <class... Args>
+  Error fail(Rank rank, StepId id, fmt::format_string<Args...> format, Args&&... args) const {
+    return make_error(Code::kInvalidArgument, "{}: {}", describe(schedule_, rank, id),
+                      fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  const Schedule& schedule_;
+  const Matching& matching_;
+  VerifyOptions options_;
+  RankSets sets_;
+  std::vector<RankState> states_;
+  std::vector<Fifo> fifos_;
+  std::vector<Rank> ready_;  // ranks that may be able to advance
+  std::vector<bool> is_ready_;
+  Proof proof_;
+};
+
+Replay::Replay(const Schedule& schedule, const Matching& matching, const VerifyOptions& options)
+    : schedule_(schedule),
+      matching_(matching),
+      options_(options),
+      sets_(schedule.request.ranks),
+      fifos_(matching.channels.size()),
+      is_ready_(schedule.programs.size(), false) {
+  for (Rank rank = 0; rank < schedule.request.ranks; ++rank) {
+    RankState& s = states_.emplace_back(RankState{CellMap(schedule, rank), {}, 0, 0});
+    s.cells.resize(s.map.size());
+    for (std::uint32_t chunk = 0; chunk < s.map.chunks(Space::kInput); ++chunk) {
+      Value& value = s.cells[s.map.cell(Space::kInput, chunk)];
+      value.chunk = chunk & 0x7fffffff;
+      value.from = RankSets::only(rank);
+    }
+    const std::size_t steps = program(rank).steps.size();
+    proof_.completes.emplace_back(steps, false);
+    proof_.round.emplace_back(steps, 0);
+    proof_.steps += steps;
+  }
+}
+
+Result<Proof> Replay::run() && {
+  for (Rank rank = schedule_.request.ranks - 1; rank >= 0; --rank) wake(rank);
+  while (!ready_.empty()) {
+    const Rank rank = ready_.back();
+    ready_.pop_back();
+    is_ready_[static_cast<std::size_t>(rank)] = false;
+    TUTTI_TRY(advance(rank));
+  }
+  for (Rank rank = 0; rank < schedule_.request.ranks; ++rank)
+    if (state(rank).next < program(rank).steps.size()) return deadlock();
+  for (Rank rank = 0; rank < schedule_.request.ranks; ++rank) {
+    TUTTI_TRY(check_outputs(rank));
+    proof_.max_chunks_sent = std::max(proof_.max_chunks_sent, state(rank).chunks_sent);
+  }
+  return std::move(proof_);
+}
+
+Status Replay::advance(Rank rank) {
+  const auto& steps = program(rank).steps;
+  StepId& next = state(rank).next;
+  while (next < steps.size() && !blocked(rank, next)) {
+    TUTTI_TRY(execute(rank, next, steps[next]));
+    ++next;
+  }
+  return ok_status();
+}
+
+bool Replay::blocked(Rank rank, StepId id) const {
+  const ChannelId channel = channel_of(rank, id);
+  if (channel == kNoChannel) return false;
+  const Fifo& fifo = fifos_[channel];
+  const std::uint32_t in_flight = fifo.sent - fifo.received;
+  return program(rank).steps[id].verb == Verb::kSend ? in_flight >= options_.fifo_depth
+                                                     : in_flight == 0;
+}
+
+void Replay::wake(Rank rank) {
+  if (is_ready_[static_cast<std::size_t>(rank)]) return;
+  is_ready_[static_cast<std::size_t>(rank)] = true;
+  ready_.push_back(rank);
+}
+
+/// Follows who waits for whom from the lowest blocked rank until a rank comes up again.
+Error Replay::deadlock() const {
+  constexpr std::size_t kMostShown = 8;
+  const auto next_of = [&](Rank rank) { return states_[static_cast<std::size_t>(rank)].next; };
+  Rank rank = 0;
+  while (next_of(rank) == program(rank).steps.size()) ++rank;
+  std::string chain;
+  std::vector<Rank> seen;
+  while (std::find(seen.begin(), seen.end(), rank) == seen.end() && seen.size() < kMostShown) {
+    seen.push_back(rank);
+    const Step& step = program(rank).steps[next_of(rank)];
+    chain += fmt::format("{}{} waits for rank {} to {}", chain.empty() ? "" : "; ",
+                         describe(schedule_, rank, next_of(rank)), step.peer,
+                         step.verb == Verb::kSend ? "make room" : "send");
+    rank = step.peer;
+  }
+  return make_error(Code::kInvalidArgument,
+                    "deadlock in program order with FIFOs of {} messages, where every rank was "
+                    "expected to finish: {}",
+                    options_.fifo_depth, chain);
+}
+
+Status Replay::execute(Rank rank, StepId id, const Step& step) {
+  count_round(rank, id, step);
+  TUTTI_TRY(check_readable(rank, id, step.src));
+  switch (step.verb) {
+    case Verb::kSend:
+      return send(rank, id, step);
+    case Verb::kRecv:
+      return receive(rank, id, step);
+    case Verb::kReduce:
+      return reduce(rank, id, step);
+    case Verb::kCopy:
+    case Verb::kEncode:
+    case Verb::kDecode:
+      return compute(rank, id, step);
+  }
+  return ok_status();
+}
+
+void Replay::count_round(Rank rank, StepId id, const Step& step) {
+  auto& rounds = proof_.round[static_cast<std::size_t>(rank)];
+  std::uint32_t round = 0;
+  for (const StepId dep : step.deps) round = std::max(round, rounds[dep]);
+  if (step.verb == Verb::kRecv) {
+    const ChannelId id_of_channel = channel_of(rank, id);
+    const Channel& channel = matching_.channels[id_of_channel];
+    const StepId sent = channel.sends[fifos_[id_of_channel].received];
+    round = std::max(round, proof_.round[static_cast<std::size_t>(channel.source)][sent] + 1);
+  }
+  rounds[id] = round;
+  proof_.rounds = std::max(proof_.rounds, round);
+}
+
+Status Replay::check_readable(Rank rank, StepId id, const ChunkSet& set) {
+  for (std::uint32_t i = 0; i < set.count; ++i) {
+    if (!at(rank, set, i).defined())
+      return fail(rank, id, "reads {}, where data was expected and nothing has been written",
+                  print(ChunkSet{set.space, set.at(i), 1, 1}));
+  }
+  return ok_status();
+}
+
+Status Replay::send(Rank rank, StepId id, const Step& step) {
+  Fifo& fifo = fifos_[channel_of(rank, id)];
+  const bool encoded = at(rank, step.src, 0).encoded != 0;
+  for (std::uint32_t i = 0; i < step.src.count; ++i) {
+    const Value& value = at(rank, step.src, i);
+    if ((value.encoded != 0) != encoded)
+      return fail(rank, id, "mixes plain and encoded chunks in one message; one kind was expected");
+    fifo.values.push_back(value);
+  }
+  ++fifo.sent;
+  state(rank).chunks_sent += step.src.count;
+  wake(step.peer);
+  return ok_status();
+}
+
+Status Replay::receive(Rank rank, StepId id, const Step& step) {
+  Fifo& fifo = fifos_[channel_of(rank, id)];
+  for (std::uint32_t i = 0; i < step.dst.count; ++i) {
+    const Value& value = fifo.values[fifo.head + i];
+    if (value.encoded != 0 && step.dst.space != Space::kScratch)
+      return fail(rank, id,
+                  "stores encoded data ({}) where only plain data may be; scratch was "
+                  "expected",
+                  show(value));
+    at(rank, step.dst, i) = value;
+  }
+  fifo.pop(step.dst.count);
+  ++fifo.received;
+  wake(step.peer);
+  return ok_status();
+}
+
+Status Replay::compute(Rank rank, StepId id, const Step& step) {
+  for (std::uint32_t i = 0; i < step.src.count; ++i) {
+    Value value = at(rank, step.src, i);
+    const bool should_be_encoded = step.verb == Verb::kDecode;
+    if (step.verb != Verb::kCopy && (value.encoded != 0) != should_be_encoded)
+      return fail(rank, id, "expected {} data in {}, found {}",
+                  should_be_encoded ? "encoded" : "plain",
+                  print(ChunkSet{step.src.space, step.src.at(i), 1, 1}), show(value));
+    if (step.verb != Verb::kCopy) value.encoded = step.verb == Verb::kEncode ? 1 : 0;
+    if (value.encoded != 0 && step.dst.space != Space::kScratch)
+      return fail(rank, id,
+                  "stores encoded data ({}) where only plain data may be; scratch was "
+                  "expected",
+                  show(value));
+    at(rank, step.dst, i) = value;
+  }
+  return ok_status();
+}
+
+Status Replay::reduce(Rank rank, StepId id, const Step& step) {
+  TUTTI_TRY(check_readable(rank, id, step.dst));
+  std::uint32_t complete = 0;
+  for (std::uint32_t i = 0; i < step.src.count; ++i) {
+    const Value& addend = at(rank, step.src, i);
+    Value& sum = at(rank, step.dst, i);
+    if (addend.encoded != 0 || sum.encoded != 0)
+      return fail(rank, id, "adds {} to {}; encoded data must be decoded before it is reduced",
+                  show(addend), show(sum));
+    if (addend.chunk != sum.chunk)
+      return fail(rank, id, "adds {} to {}; two sums of the same chunk were expected", show(addend),
+                  show(sum));
+    const auto joined = sets_.join(addend.from, sum.from);
+    if (!joined)
+      return fail(rank, id, "adds {} to {}; ranks that have not contributed yet were expected",
+                  show(addend), show(sum));
+    sum.from = *joined;
+    complete += sets_.is_all(*joined) ? 1 : 0;
+  }
+  if (complete != 0 && complete != step.src.count)
+    return fail(rank, id, "completes {} of {} chunks; all or none were expected, split the step",
+                complete, step.src.count);
+  proof_.completes[static_cast<std::size_t>(rank)][id] = complete != 0;
+  return ok_status();
+}
+
+Status Replay::check_outputs(Rank rank) {
+  RankState& s = state(rank);
+  for (std::uint32_t output = 0; output < s.map.chunks(Space::kOutput); ++output) {
+    const Value& value = s.cells[s.map.cell(Space::kOutput, output)];
+    const Promise expected = promise(schedule_, rank, output);
+    const bool right_ranks =
+        value.defined() && (expected.from == kNoRank ? sets_.is_all(value.from)
+                                                     : value.from == RankSets::only(expected.from));
+    if (right_ranks && value.chunk == expected.chunk && value.encoded == 0) continue;
+    return make_error(
+        Code::kInvalidArgument,
+        "rank {} out[{}] ends with {}, where chunk {} of {} was expected; {}", rank, output,
+        show(value), expected.chunk,
+        expected.from == kNoRank ? std::string("all ranks") : fmt::format("rank {}", expected.from),
+        last_writer(rank, output));
+  }
+  return ok_status();
+}
+
+std::string Replay::last_writer(Rank rank, std::uint32_t output) const {
+  const CellMap& map = states_[static_cast<std::size_t>(rank)].map;
+  const auto& steps = program(rank).steps;
+  for (auto id = static_cast<StepId>(steps.size()); id-- > 0;) {
+    const ChunkSet& dst = steps[id].dst;
+    for (std::uint32_t i = 0; i < dst.count; ++i)
+      if (map.cell(dst.space, dst.at(i)) == map.cell(Space::kOutput, output))
+        return "last written by " + describe(schedule_, rank, id);
+  }
+  return "no step writes it";
+}
+
+std::string Replay::show(const Value& value) const {
+  if (!value.defined()) return "nothing";
+  return fmt::format("{}chunk {} of {}", value.encoded != 0 ? "encoded " : "",
+                     static_cast<std::uint32_t>(value.chunk), show(value.from));
+}
+
+std::string Replay::show(SetId set) const {
+  constexpr std::size_t kMostShown = 16;
+  std::string text;
+  std::size_t shown = 0;
+  for (Rank rank = 0; rank < schedule_.request.ranks && shown < kMostShown; ++rank) {
+    if (!sets_.contains(set, rank)) continue;
+    text += fmt::format("{}{}", shown == 0 ? "" : ", ", rank);
+    ++shown;
+  }
+  const std::size_t more = sets_.size(set) - shown;
+  if (more != 0) text += fmt::format(" and {} more", more);
+  return (sets_.size(set) == 1 ? "rank " : "ranks ") + text;
+}
+
+}  // namespace
+
+Result<Proof> replay(const Schedule& schedule, const Matching& matching,
+                     const VerifyOptions& options) {
+  return Replay(schedule, matching, options).run();
+}
+
+}  // namespace tutti::ir
