@@ -141,21 +141,20 @@ bool within(Kind kind, double value, std::string_view range) {
 std::string_view expected(Kind kind) {
   switch (kind) {
     case Kind::kInt:
-      return "an integer";
+      return "an integer in";
     case Kind::kSeconds:
-      return "a number of seconds";
+      return "a number of seconds in";
     case Kind::kBytes:
-      return "a number of bytes, with K, M, G or T";
+      return "a number of bytes (K, M, G, T) in";
     default:
-      return "one";
+      return "one of";
   }
 }
 
 Error bad_value(const SettingInfo& info, std::string_view text, std::string_view source) {
   const std::string shown = info.secret ? "its value" : fmt::format("'{}'", text.substr(0, 64));
-  return make_error(Code::kInvalidArgument,
-                    "{}: {} is not {} in {}; correct the variable or unset it", source, shown,
-                    expected(info.kind), info.range);
+  return make_error(Code::kInvalidArgument, "{}: {} is not {} {}; correct the variable or unset it",
+                    source, shown, expected(info.kind), info.range);
 }
 
 const SettingInfo* find(std::string_view name) {

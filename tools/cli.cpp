@@ -1,0 +1,154 @@
+#include "tools/cli.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "src/base/fd.hpp"
+#include "src/base/nearest.hpp"
+#include "src/base/result.hpp"
+
+namespace tutti::tools {
+namespace {
+
+std::vector<std::string> names_in(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+const CLI::App& innermost(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return chosen.empty() ? app : innermost(*chosen.front());
+}
+
+std::string suggestion(std::string_view word, const std::vector<std::string>& names) {
+  const std::string meant = nearest(word, names);
+  return meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant);
+}
+
+std::string describe_unknown(const CLI::App& app, std::string word) {
+  word = word.substr(0, word.find('='));
+  const std::string_view kind = word.starts_with('-') ? "option" : "argument";
+  return fmt::format("unknown {} '{}'{}", kind, word, suggestion(word, names_in(app)));
+}
+
+}  // namespace
+
+ExitCode exit_code_of(const Error& error) {
+  switch (error.code) {
+    case Code::kInvalidArgument:
+    case Code::kInvalidUsage:
+      return kExitUsage;
+    case Code::kUnsupported:
+    case Code::kUnavailable:
+      return kExitEnvironment;
+    case Code::kPeerFailed:
+    case Code::kTimeout:
+    case Code::kAborted:
+      return kExitPeer;
+    case Code::kInternal:
+      break;
+  }
+  return kExitOther;
+}
+
+std::string version_line() { return "tutti " TUTTI_VERSION " (NCCL API 2.28.9)"; }
+
+std::optional<int> parse(CLI::App& app, int argc, const char* const* argv) {
+  app.set_version_flag("--version", version_line());
+  app.get_formatter()->column_width(34);
+  try {
+    app.parse(argc, argv);
+    return std::nullopt;
+  } catch (const CLI::Success& wanted) {  // --help, --version
+    return app.exit(wanted) == 0 ? kExitFine : kExitOther;
+  } catch (const CLI::ParseError& error) {
+    const CLI::App& command = innermost(app);
+    const std::vector<std::string> unknown = app.remaining(true);
+    const std::string message =
+        unknown.empty() ? error.what() : describe_unknown(command, unknown.front());
+    fail(app.get_name(), kExitUsage, message);
+    fmt::print(stderr, "'{} --help' lists what there is.\n",
+               &command == &app ? app.get_name() : app.get_name() + " " + command.get_name());
+    return kExitUsage;
+  }
+}
+
+CLI::Validator one_of(std::vector<std::string> words) {
+  const std::string listed = fmt::format("{}", fmt::join(words, "|"));
+  return {[words = std::move(words), listed](std::string& word) {
+            if (std::ranges::find(words, word) != words.end()) return std::string();
+            return fmt::format("'{}' is not one of {}{}", word, listed, suggestion(word, words));
+          },
+          listed};
+}
+
+int fail(std::string_view program, ExitCode code, std::string_view message) {
+  fmt::print(stderr, "{}: {}\n", program, message);
+  return code;
+}
+
+int fail(std::string_view program, const Error& error) {
+  return fail(program, exit_code_of(error), error.what);
+}
+
+std::string Table::text(const std::vector<std::size_t>& right_aligned) const {
+  std::vector<std::size_t> widths(rows_.front().size());
+  for (const auto& row : rows_)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  std::string text;
+  for (const auto& row : rows_) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const bool right = std::ranges::find(right_aligned, i) != right_aligned.end();
+      line += right ? fmt::format("{:>{}}  ", row[i], widths[i])
+                    : fmt::format("{:<{}}  ", row[i], widths[i]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+Status write_output(const std::string& path, std::string_view text) {
+  const Fd file = path == "-"
+                      ? Fd(::dup(STDOUT_FILENO))
+                      : Fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!file) return system_error(Code::kUnavailable, errno, fmt::format("cannot open '{}'", path));
+  while (!text.empty()) {
+    const ssize_t written = ::write(file.get(), text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0)
+      return system_error(Code::kUnavailable, errno, fmt::format("cannot write '{}'", path));
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return ok_status();
+}
+
+Result<std::string> read_file(const std::string& path, std::size_t limit) {
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return system_error(Code::kUnavailable, errno, fmt::format("cannot open '{}'", path));
+  std::string text;
+  char buffer[1 << 16];
+  for (;;) {
+    const ssize_t bytes = ::read(file.get(), buffer, sizeof buffer);
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes < 0)
+      return system_error(Code::kUnavailable, errno, fmt::format("cannot read '{}'", path));
+    if (bytes == 0) return text;
+    text.append(buffer, static_cast<std::size_t>(bytes));
+    if (text.size() > limit)
+      return make_error(Code::kInvalidArgument,
+                        "'{}' is larger than the {} bytes that are accepted", path, limit);
+  }
+}
+
+}  // namespace tutti::tools

@@ -1,0 +1,32 @@
+// Ranks of one program as children of this process: started, watched, ended together.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/base/clock.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::tools {
+
+struct JobOptions {
+  std::int32_t ranks = 1;
+  std::vector<std::string> command;       ///< program and arguments; looked up in PATH
+  std::string bootstrap;                  ///< TUTTI_BOOTSTRAP of the ranks; "" leaves it unset
+  Nanos timeout = Nanos::zero();          ///< zero: none
+  Nanos grace = std::chrono::seconds(5);  ///< from SIGTERM to SIGKILL
+  bool prefix = true;                     ///< "[rank] " before every line
+  bool keep_going = false;                ///< let the other ranks run to their end when one fails
+};
+
+/// Runs the job to its end, in this thread, and returns the exit code: 0, the status of the first
+/// rank that failed (128 + signal when a signal ended it), 6 after the timeout, 128 + signal when
+/// this process was told to end. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to the ranks;
+/// nothing of the job outlives this call, and the ranks die with this process however it ends.
+///
+/// An error when the job could not be started: no rank runs then. Takes over the signal mask of the
+/// process for its duration; call it from a process without other threads.
+Result<int> run_job(const JobOptions& options);
+
+}  // namespace tutti::tools
