@@ -1,0 +1,152 @@
+// The service thread: one per process, asleep unless a descriptor, a timer or a task wakes it.
+//
+// It runs what must go on while the caller computes: heartbeats, late connections, the rendezvous
+// hub, abort notices. Everything that runs on it must be short and must not wait.
+//
+// Made lazily by its owner (src/builtin's process, or a test) and shared. What lives on the thread
+// (watches, timers, attachments) may keep a `Service&` but no shared_ptr<Service>: it goes away
+// with the thread, when the last shared_ptr does.
+//
+// fork(): the child has no service thread. Its copies of the descriptors keep the parent's
+// connections open until it execs (all are close-on-exec) or exits, so the death of the parent is
+// then noticed by silence (the liveness limit) and not at once. In the child the object may be
+// destroyed, which closes its copies; nothing else of it may be used.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "src/base/clock.hpp"
+#include "src/base/fd.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti {
+
+class Service {
+ public:
+  using Task = std::function<void()>;
+  using WatchId = std::uint64_t;
+  using TimerId = std::uint64_t;
+  /// `events`: EPOLLIN, EPOLLOUT, EPOLLHUP, EPOLLERR ... of epoll(7).
+  using Handler = std::function<void(std::uint32_t events)>;
+
+  /// Starts the thread. kUnavailable when descriptors or threads are short.
+  static Result<std::shared_ptr<Service>> create();
+  /// Ends the thread: tasks posted before run, then attachments, watches and timers are dropped,
+  /// on the thread.
+  ~Service();
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+
+  /// Random, unique to this process: how ranks learn which of them share one.
+  [[nodiscard]] std::uint64_t token() const { return token_; }
+
+  // ---- from any thread ----
+
+  /// Runs `task` on the service thread, tasks in the order posted.
+  void post(Task task);
+  /// Runs `function` on the service thread and returns what it returned; directly when called
+  /// there.
+  template <class Function>
+  auto call(Function function) -> std::invoke_result_t<Function>;
+  [[nodiscard]] bool on_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
+
+  // ---- on the service thread only ----
+
+  /// Calls `handler` whenever one of `events` (level-triggered) is there. `fd` stays the caller's
+  /// and must be open until unwatch().
+  Result<WatchId> watch(int fd, std::uint32_t events, Handler handler);
+  void rewatch(WatchId id, std::uint32_t events);
+  /// No call after it, not even for an event that was found already. A handler may unwatch itself.
+  void unwatch(WatchId id);
+
+  /// Calls `task` once, at `when` or soon after.
+  TimerId at(TimePoint when, Task task);
+  /// Harmless when it has run.
+  void cancel(TimerId id);
+
+  /// A place for an object that lives on this thread, one a name; empty at first, destroyed on the
+  /// thread with it.
+  std::shared_ptr<void>& attachment(const std::string& name) { return attachments_[name]; }
+
+ private:
+  struct Watch {
+    int fd = -1;
+    Handler handler;
+  };
+
+  Service(Fd epoll, Fd wakeup);
+  void run();
+  void run_tasks();
+  void run_timers();
+  void run_events();
+  [[nodiscard]] int sleep_ms() const;
+  void wake();
+
+  Fd epoll_;
+  Fd wakeup_;
+  const std::uint64_t token_;
+  const pid_t owner_;
+
+  std::mutex mutex_;
+  std::vector<Task> tasks_;
+  bool stopping_ = false;
+
+  // Of the thread alone.
+  std::uint64_t next_id_ = 1;
+  std::unordered_map<WatchId, std::shared_ptr<Watch>> watches_;
+  std::map<std::pair<TimePoint, TimerId>, Task> timers_;
+  std::unordered_map<TimerId, TimePoint> timer_times_;
+  std::map<std::string, std::shared_ptr<void>> attachments_;
+
+  std::thread thread_;
+};
+
+template <class Function>
+auto Service::call(Function function) -> std::invoke_result_t<Function> {
+  using Value = std::invoke_result_t<Function>;
+  if (on_thread()) return function();
+  std::mutex mutex;
+  std::condition_variable done;
+  bool ready = false;
+  const auto finish = [&] {
+    std::scoped_lock lock(mutex);
+    ready = true;
+    done.notify_one();  // under the lock: `done` lives until the waiter has seen `ready`
+  };
+  const auto wait = [&] {
+    std::unique_lock lock(mutex);
+    done.wait(lock, [&] { return ready; });
+  };
+  if constexpr (std::is_void_v<Value>) {
+    post([&] {
+      function();
+      finish();
+    });
+    wait();
+  } else {
+    std::optional<Value> value;
+    post([&] {
+      value.emplace(function());
+      finish();
+    });
+    wait();
+    return *std::move(value);
+  }
+}
+
+}  // namespace tutti
