@@ -15,6 +15,15 @@ std::span<const ir::Algorithm> all();
 
 ir::Algorithm one_shot();
 ir::Algorithm two_shot();
+ir::Algorithm direct();
 ir::Algorithm ring();
+ir::Algorithm double_binary_tree();
+ir::Algorithm recursive_doubling();
+ir::Algorithm rabenseifner();
+ir::Algorithm circulant();
+ir::Algorithm circulant_blocks();
+ir::Algorithm bruck();
+ir::Algorithm pairwise();
+ir::Algorithm two_shot_bf16();
 
 }  // namespace tutti::algorithms

@@ -1,5 +1,7 @@
 #include "algorithms/member.hpp"
 
+#include <algorithm>
+
 #include "src/base/result.hpp"
 
 namespace tutti::algorithms {
@@ -7,10 +9,6 @@ namespace {
 
 /// distance modulo n, never negative.
 Rank wrap(Rank value, Rank n) { return ((value % n) + n) % n; }
-
-void copy_input_to_output(Member& me, std::uint32_t chunks) {
-  if (!me.in_place()) me.program.copy(in(0, chunks), out(0, chunks));
-}
 
 }  // namespace
 
@@ -24,7 +22,7 @@ ir::Schedule generate(const ir::Request& request, std::string_view algorithm,
   for (Rank rank = 0; rank < request.ranks; ++rank) {
     Member me{request, rank, request.ranks, builder.rank(rank)};
     if (request.ranks == 1) {
-      copy_input_to_output(me, chunks_per_block);
+      me.program.copy(in(0, chunks_per_block), out(0, chunks_per_block));
     } else {
       program(me);
     }
@@ -33,7 +31,8 @@ ir::Schedule generate(const ir::Request& request, std::string_view algorithm,
 }
 
 bool well_formed(const ir::Request& request) {
-  const bool root_exists = request.root >= 0 && request.root < request.ranks;
+  const Rank roots = rooted(request.collective) ? request.ranks : 1;
+  const bool root_exists = request.root >= 0 && request.root < roots;
   const bool place_defined = !request.in_place || request.collective != Collective::kAllToAll;
   return request.ranks >= 1 && root_exists && place_defined;
 }
@@ -52,10 +51,6 @@ ir::Cost cost_of(const ir::Request& request, std::uint32_t rounds, std::uint64_t
   return {rounds, numerator, denominator};
 }
 
-void keep_own(Member& me, ChunkSet own, ChunkSet place) {
-  if (!me.in_place()) me.program.copy(own, place);
-}
-
 void send_to_all(Member& me, ChunkSet src) {
   for (Rank distance = 1; distance < me.ranks; ++distance) {
     me.program.send(src, me.away(distance));
@@ -71,9 +66,31 @@ void combine_in_rank_order(Member& me, std::span<const ChunkSet> contributions, 
     me.program.copy(own, saved);
     own = saved;
   }
-  const bool first_is_there = dst_is_own && me.rank == 0;
-  if (!first_is_there) me.program.copy(parts.front(), dst);
+  me.program.copy(parts.front(), dst);
   for (std::size_t i = 1; i < parts.size(); ++i) me.program.reduce(parts[i], dst);
+}
+
+std::vector<ChunkSet> parts_of(BlockRun run, Rank ranks) {
+  std::vector<ChunkSet> parts;
+  const Rank before_wrap = std::min(run.count, ranks - run.first);
+  const auto append = [&](Rank first, Rank count) {
+    if (count == 0) return;
+    parts.push_back(
+        {run.space, static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(count), 1});
+  };
+  append(run.first, before_wrap);
+  append(0, run.count - before_wrap);
+  return parts;
+}
+
+void send_run(Member& me, BlockRun run, Rank peer) {
+  Lane lane = 0;
+  for (const ChunkSet part : parts_of(run, me.ranks)) me.program.send(part, peer, lane++);
+}
+
+void recv_run(Member& me, BlockRun run, Rank peer) {
+  Lane lane = 0;
+  for (const ChunkSet part : parts_of(run, me.ranks)) me.program.recv(part, peer, lane++);
 }
 
 std::vector<ChunkSet> receive_contributions(Member& me, ChunkSet like, ChunkSet own) {

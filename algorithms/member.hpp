@@ -6,6 +6,7 @@
 // pure and needs no other rank's program.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -19,6 +20,11 @@ namespace tutti::algorithms {
 using ir::ChunkSet;
 using ir::in;
 using ir::out;
+
+/// Rounds in which a message can reach n ranks if their number doubles: ceil(log2 n), 0 for n = 1.
+constexpr std::uint32_t ceil_log2(std::uint32_t n) {
+  return n <= 1 ? 0 : static_cast<std::uint32_t>(std::bit_width(n - 1));
+}
 
 /// One rank while its program is being written. Cheap to copy; valid while the builder lives.
 struct Member {
@@ -43,8 +49,8 @@ using RankProgram = void (*)(Member&);
 ir::Schedule generate(const ir::Request& request, std::string_view algorithm,
                       std::uint32_t chunks_per_block, RankProgram program);
 
-/// The request makes sense by itself: at least one rank, a root among them, and an in-place form
-/// that is defined. Every `supports` starts with it.
+/// The request makes sense by itself: at least one rank, a root among them (0 where there is no
+/// root), and an in-place form that is defined. Every `supports` starts with it.
 bool well_formed(const ir::Request& request);
 
 Error unsupported(std::string_view algorithm, const ir::Request& request);
@@ -54,18 +60,28 @@ Error unsupported(std::string_view algorithm, const ir::Request& request);
 ir::Cost cost_of(const ir::Request& request, std::uint32_t rounds, std::uint64_t numerator,
                  std::uint64_t denominator);
 
-/// Copies `own` input to its place in the output, which in place it already occupies.
-void keep_own(Member& me, ChunkSet own, ChunkSet place);
-
 /// Sends `src` to every other rank. The next rank around the circle comes first, so that no rank is
 /// everybody's first target; the operand is the same each time, so one publication serves all.
 void send_to_all(Member& me, ChunkSet src);
 
 /// dst = contributions[0] + contributions[1] + ... added in the order of ranks, so that every rank
 /// that combines the same contributions gets the same bits. contributions[me.rank] is this rank's
-/// own input; with `dst_is_own` they share memory and it is saved first unless it comes first.
+/// own input; with `dst_is_own` they share memory, and it is saved first unless it comes first.
 void combine_in_rank_order(Member& me, std::span<const ChunkSet> contributions, ChunkSet dst,
                            bool dst_is_own);
+
+/// Sends and receives a run of blocks that may wrap around from the last block to block 0: the run
+/// is then two messages, the second on lane 1, so that neither has to wait for the other. Both ends
+/// cut at the same block. Blocks are chunks of `space`, so a block must be one chunk.
+struct BlockRun {
+  ir::Space space = ir::Space::kOutput;
+  Rank first = 0;  ///< already wrapped, 0 .. n-1
+  Rank count = 0;  ///< 0 .. n
+};
+void send_run(Member& me, BlockRun run, Rank peer);
+void recv_run(Member& me, BlockRun run, Rank peer);
+/// The one or two unbroken parts of a run.
+std::vector<ChunkSet> parts_of(BlockRun run, Rank ranks);
 
 /// Receives every other rank's contribution to `like` into scratch; own is put at its place.
 std::vector<ChunkSet> receive_contributions(Member& me, ChunkSet like, ChunkSet own);

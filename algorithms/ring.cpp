@@ -9,10 +9,9 @@
 //   all_reduce             2 (n-1)    2 S (n-1)/n
 //   all_gather             n-1        S (n-1)/n
 //   reduce_scatter         n-1        S (n-1)/n
-//   broadcast, reduce      n-1 (*)    S
+//   broadcast, reduce      2 (n-1)    S
 //
-// (*) messages that depend on one another; a rank that handles one message at a time needs
-// n-1 + (n-1) rounds for the n chunks.
+// A chain of n ranks takes q chunks to its end in n-1 + q-1 rounds of one message each; q = n.
 //
 // Wins: for large messages on many ranks, and wherever neighbours are joined by the best links: it
 // sends the fewest bytes possible and each rank talks to two others only. Its rounds grow with n,
@@ -47,7 +46,7 @@ void reduce_around(Member& me, ChunkSet sum) {
   const ChunkSet own = in(arriving(me, me.ranks));
   const ChunkSet last = me.program.scratch(own);
   me.program.recv(last, previous);
-  keep_own(me, own, sum);
+  me.program.copy(own, sum);
   me.program.reduce(last, sum);
 }
 
@@ -71,7 +70,7 @@ void reduce_scatter(Member& me) { reduce_around(me, out(0)); }
 
 void all_gather(Member& me) {
   gather_around(me, in(0));
-  keep_own(me, in(0), out(arriving(me, 0)));
+  me.program.copy(in(0), out(arriving(me, 0)));
 }
 
 void broadcast(Member& me) {
@@ -81,7 +80,7 @@ void broadcast(Member& me) {
     if (!me.is_root()) me.program.recv(out(chunk), me.away(-1));
     if (!is_last) me.program.send(me.is_root() ? in(chunk) : out(chunk), me.away(1));
   }
-  if (me.is_root()) keep_own(me, in(0, chunks), out(0, chunks));
+  if (me.is_root()) me.program.copy(in(0, chunks), out(0, chunks));
 }
 
 /// The chain of a reduce ends at the root, so it begins at the rank after it.
@@ -94,7 +93,7 @@ void reduce(Member& me) {
       me.program.recv(partial, me.away(-1));
     }
     if (me.is_root()) {
-      keep_own(me, in(chunk), out(chunk));
+      me.program.copy(in(chunk), out(chunk));
       me.program.reduce(partial, out(chunk));
       continue;
     }
@@ -135,12 +134,12 @@ Result<ir::Schedule> generate(const ir::Request& request) {
 
 ir::Cost cost(const ir::Request& request) {
   const auto n = static_cast<std::uint64_t>(request.ranks);
-  const auto once_around = static_cast<std::uint32_t>(n - 1);
+  const auto lap = static_cast<std::uint32_t>(n - 1);
   if (request.collective == Collective::kAllReduce) {
-    return cost_of(request, 2 * once_around, 2 * (n - 1), n);
+    return cost_of(request, 2 * lap, 2 * (n - 1), n);
   }
-  if (rooted(request.collective)) return cost_of(request, once_around, 1, 1);
-  return cost_of(request, once_around, n - 1, n);
+  if (rooted(request.collective)) return cost_of(request, 2 * lap, 1, 1);
+  return cost_of(request, lap, n - 1, n);
 }
 
 }  // namespace

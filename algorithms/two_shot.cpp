@@ -70,7 +70,7 @@ void broadcast(Member& me) {
     for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) {
       me.program.send(in(chunk), me.away(static_cast<Rank>(chunk) + 1));
     }
-    keep_own(me, in(0, chunks), out(0, chunks));
+    me.program.copy(in(0, chunks), out(0, chunks));
     return;
   }
   const Rank position = me.from_root();

@@ -10,10 +10,11 @@
 
 namespace tutti::ir {
 
-/// Published cost of one request, in the words of the papers: communication rounds on the longest
-/// chain of dependent messages, and the most bytes any rank sends, in units of S / `unit` where S
-/// is the size convention of the collective (all_reduce, broadcast, reduce: the vector; all_gather:
-/// total output; reduce_scatter, all_to_all, scatter, gather: total input or output of the root).
+/// Published cost of one request, in the words of the papers: communication rounds (the longest
+/// chain of dependent messages; where the paper lets a rank send and receive one message at a time,
+/// the steps that takes), and the most bytes any rank sends, in units of S / `unit` where S is the
+/// size convention of the collective (all_reduce, broadcast, reduce: the vector; all_gather: total
+/// output; reduce_scatter, all_to_all, scatter, gather: total input or output of the root).
 struct Cost {
   std::uint32_t rounds = 0;
   std::uint64_t sent_numerator = 0;  ///< most bytes sent by a rank = S * numerator / denominator
