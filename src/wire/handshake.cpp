@@ -133,6 +133,12 @@ void Handshake::choose(const Key& key, const Identity& self) {
 }
 
 void Handshake::answer_hello() {
+  if (peer_.group == 0 && options_.self.group != 0) {  // what refuse() says
+    return fail(make_error(Code::kPeerFailed,
+                           "{} does not know group {:016x}: the id is stale (its group has ended), "
+                           "or it is the address of another job",
+                           options_.peer_name, options_.self.group));
+  }
   if (peer_.group != options_.self.group) {
     return fail(make_error(Code::kPeerFailed,
                            "{} belongs to group {:016x}, this process to group {:016x}: an id or "
@@ -197,7 +203,13 @@ Digest Handshake::proof_of(HandshakeRole role) const {
   return keyed_hash(key, parts);
 }
 
-void Handshake::refuse(Error error) { fail(std::move(error)); }
+void Handshake::refuse(Error error) {
+  if (state_ == State::kNeedsKey) {
+    options_.self = {};
+    say_hello();
+  }
+  fail(std::move(error));
+}
 
 void Handshake::fail(Error error) {
   error_ = std::move(error);

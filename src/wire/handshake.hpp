@@ -91,7 +91,8 @@ class Handshake {
   [[nodiscard]] const Identity& claimed() const { return peer_; }
   /// The key and the identity of this side that fit claimed(). kNeedsKey only.
   void choose(const Key& key, const Identity& self);
-  /// Ends a handshake that this side does not want: no key fits, too slow, too many.
+  /// Ends a handshake that this side does not want: no key fits, too slow, too many. In kNeedsKey
+  /// the peer is told that its group is not known here (group 0 is nobody's).
   void refuse(Error error);
 
   /// Valid in kDone.

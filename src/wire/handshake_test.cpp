@@ -205,6 +205,18 @@ TEST(Handshake, AResponderMayChooseTheKeyByWhatThePeerClaims) {
   EXPECT_EQ(b.state(), State::kDone);
 }
 
+TEST(Handshake, AnInitiatorLearnsThatItsGroupIsNotKnown) {
+  Handshake a(initiator(random_key()));
+  auto options = responder({});
+  options.key.reset();
+  Handshake b(options);
+  b.feed(take(a));
+  b.refuse(make_error(Code::kPeerFailed, "no such group"));
+  a.feed(take(b));
+  ASSERT_EQ(a.state(), State::kFailed);
+  EXPECT_THAT(a.error().what, HasSubstr("does not know group 0000000000000007"));
+}
+
 struct Pair {
   Fd left;
   Fd right;

@@ -1,0 +1,43 @@
+// ByteLink: an ordered, reliable stream of bytes to one peer, both ways, that never waits.
+//
+// All that a transport has to provide for messages; the message engine does the rest.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include <sys/uio.h>
+
+#include "tutti/error.hpp"
+
+namespace tutti {
+
+/// Resource. One thread at a time, except poll_fd().
+class ByteLink {
+ public:
+  /// Ends the stream for the peer, after the bytes written so far.
+  virtual ~ByteLink() = default;
+
+  /// Takes a prefix of the pieces' bytes; 0 when there is no room now.
+  virtual Result<std::size_t> write(std::span<const iovec> pieces) = 0;
+  /// Fills a prefix of the pieces; 0 when nothing is there now. The end of the stream is an error
+  /// (kPeerFailed), after all bytes that came before it.
+  virtual Result<std::size_t> read(std::span<const iovec> pieces) = 0;
+
+  /// Called when nothing moved: finds out by other means than reading whether the peer is gone, and
+  /// gets ready for a caller who is about to sleep on poll_fd(). Cheap on average.
+  virtual Status check() = 0;
+
+  /// How many bytes beyond what is needed a read should ask for: many where a read is a system
+  /// call, few where it is a copy.
+  [[nodiscard]] virtual std::size_t read_ahead() const = 0;
+
+  /// Readable when there may be something to read, writable when there is room; or -1. The
+  /// descriptor lives as long as the link.
+  [[nodiscard]] virtual int poll_fd() const = 0;
+
+  /// Ends both directions now; the peer notices. Further calls fail or move nothing.
+  virtual void shutdown() = 0;
+};
+
+}  // namespace tutti

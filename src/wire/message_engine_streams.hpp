@@ -1,0 +1,192 @@
+// What the two halves of the message engine share: queues, the engine's view of a Transfer, the end
+// of a stream.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "src/transport/transport.hpp"
+#include "src/wire/frames.hpp"
+
+namespace tutti {
+
+/// First in, first out, linked through T::next.
+template <class T>
+class Fifo {
+ public:
+  [[nodiscard]] bool empty() const { return head_ == nullptr; }
+  [[nodiscard]] T* front() const { return head_; }
+  void push_back(T& item) {
+    item.next = nullptr;
+    *(head_ == nullptr ? &head_ : &tail_->next) = &item;
+    tail_ = &item;
+  }
+  T& pop_front() {
+    T& item = *head_;
+    head_ = item.next;
+    item.next = nullptr;
+    return item;
+  }
+
+ private:
+  T* head_ = nullptr;
+  T* tail_ = nullptr;
+};
+
+enum class Phase : std::uint8_t {
+  kQueued,     ///< send: not announced; recv: not matched
+  kAnnounced,  ///< send: waits to be cleared
+  kCleared,    ///< send: to be sent as DATA
+  kMatched,    ///< recv: the sender has to be told to send
+  kMoving,     ///< bytes are under way
+  kFinished,   ///< all bytes moved; waits for the transfers posted before it
+};
+
+/// The engine's part of a pending Transfer, kept in its connection_data.
+struct Posted {
+  std::byte* data = nullptr;  ///< only read for sends
+  std::uint64_t bytes = 0;
+  std::uint64_t moved = 0;
+  std::uint64_t message = 0;
+  MessageTag tag;
+  Phase phase = Phase::kQueued;
+};
+static_assert(sizeof(Posted) <= sizeof(Transfer::connection_data));
+static_assert(alignof(Posted) <= alignof(std::uint64_t));
+
+inline Posted& posted(Transfer& transfer) {
+  return *std::launder(reinterpret_cast<Posted*>(transfer.connection_data));
+}
+
+inline void start_pending(Transfer& transfer, const MessageTag& tag, const std::byte* data,
+                          std::size_t bytes) {
+  ::new (transfer.connection_data) Posted{const_cast<std::byte*>(data), bytes, 0, 0, tag};
+  transfer.state.store(Transfer::State::kPending, std::memory_order_relaxed);
+}
+
+/// The transfer is its owner's again as soon as the state is stored.
+inline void end_done(Transfer& transfer) {
+  transfer.state.store(Transfer::State::kDone, std::memory_order_release);
+}
+inline void end_failed(Transfer& transfer, const Error& error) {
+  transfer.error = error;
+  transfer.state.store(Transfer::State::kFailed, std::memory_order_release);
+}
+
+/// Completes the transfers at the head that have all their bytes: in the order posted.
+inline void complete_in_order(Fifo<Transfer>& queue) {
+  while (!queue.empty() && posted(*queue.front()).phase == Phase::kFinished)
+    end_done(queue.pop_front());
+}
+
+inline void fail_all(Fifo<Transfer>& queue, const Error& error) {
+  while (!queue.empty()) end_failed(queue.pop_front(), error);
+}
+
+/// Why a stream is over, and what its other end has to be told.
+struct Broken {
+  Error error;
+  Frame notice;
+  std::optional<Frame> offender;  ///< the message that did not match
+  bool notify = false;
+};
+
+struct StreamHash {
+  std::size_t operator()(const StreamId& id) const {
+    std::uint64_t hash = id.communicator * 0x9e3779b97f4a7c15;
+    hash ^= (static_cast<std::uint64_t>(static_cast<std::uint32_t>(id.source)) << 32) ^
+            static_cast<std::uint32_t>(id.destination);
+    hash = (hash ^ (hash >> 29)) * 0xbf58476d1ce4e5b9;
+    hash ^= id.lane;
+    return static_cast<std::size_t>((hash ^ (hash >> 32)) * 0x94d049bb133111eb);
+  }
+};
+
+/// Bytes on their way to the link: small frames and payloads are collected in a buffer, one large
+/// payload at the end is sent from where it lies.
+class Outbox {
+ public:
+  /// Payloads up to this size are copied.
+  static constexpr std::size_t kCopyLimit = 2048;
+
+  Outbox() : buffer_(kCapacity) {}
+
+  [[nodiscard]] bool empty() const { return begin_ == end_ && tail_.empty(); }
+  /// Whether add() may be called.
+  [[nodiscard]] bool has_room() const {
+    return tail_.empty() && buffer_.size() - end_ >= kHeaderBytes + kCopyLimit;
+  }
+  /// Returns true when the payload was copied; else it is the tail, and taken_by_link() will hand
+  /// back `owner` once it has been sent.
+  bool add(const Frame& frame, std::span<const std::byte> payload = {}, Transfer* owner = nullptr) {
+    append(encode(frame));
+    if (payload.size() <= kCopyLimit) {
+      append(payload);
+      return true;
+    }
+    tail_ = payload;
+    owner_ = owner;
+    return false;
+  }
+  [[nodiscard]] std::array<std::span<const std::byte>, 2> pieces() const {
+    return {std::span<const std::byte>(buffer_).subspan(begin_, end_ - begin_), tail_};
+  }
+  /// Returns the owner of the tail when the last of it went.
+  Transfer* taken_by_link(std::size_t bytes) {
+    const std::size_t from_buffer = std::min(bytes, end_ - begin_);
+    begin_ += from_buffer;
+    if (begin_ == end_) begin_ = end_ = 0;
+    if (tail_.empty()) return nullptr;
+    tail_ = tail_.subspan(bytes - from_buffer);
+    return tail_.empty() ? std::exchange(owner_, nullptr) : nullptr;
+  }
+  /// After this the outbox does not refer to the memory of `transfer`; the frame stays whole.
+  void detach(const Transfer& transfer) {
+    if (owner_ != &transfer) return;
+    spare_.assign(tail_.begin(), tail_.end());
+    tail_ = spare_;
+    owner_ = nullptr;
+  }
+  void clear() {
+    begin_ = end_ = 0;
+    tail_ = {};
+    owner_ = nullptr;
+  }
+
+ private:
+  static constexpr std::size_t kCapacity = 64 << 10;
+  void append(std::span<const std::byte> bytes) {
+    if (!bytes.empty()) std::memcpy(buffer_.data() + end_, bytes.data(), bytes.size());
+    end_ += bytes.size();
+  }
+
+  std::vector<std::byte> buffer_;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+  std::span<const std::byte> tail_;
+  Transfer* owner_ = nullptr;
+  std::vector<std::byte> spare_;  // a detached tail
+};
+
+/// Adds the frame that tells the other end why a stream is over.
+inline void add_break(Outbox& out, Broken& broken) {
+  broken.notify = false;
+  Frame notice = broken.notice;
+  notice.payload = broken.offender ? kHeaderBytes : 0;
+  if (broken.offender)
+    out.add(notice, encode(*broken.offender));
+  else
+    out.add(notice);
+}
+
+/// One sentence that shows both calls; `blamed` is the other rank, seen from here.
+Error mismatch_error(const Frame& sent, const Frame& expected, Rank blamed);
+/// "rank 3 cancelled its send of ..."
+Error cancelled_error(const Frame& notice, Rank blamed);
+
+}  // namespace tutti
