@@ -1,8 +1,38 @@
 #include "src/ir/text.hpp"
 
+#include <iterator>
+
 #include <fmt/format.h>
 
 namespace tutti::ir {
+namespace {
+
+void print_scratch(std::string& text, const std::vector<std::uint32_t>& scratch) {
+  if (scratch.empty()) return;
+  text += "scratch";
+  for (std::size_t begin = 0; begin < scratch.size();) {
+    std::size_t end = begin + 1;
+    while (end < scratch.size() && scratch[end] == scratch[end - 1] + 1) ++end;
+    fmt::format_to(std::back_inserter(text), " {}", scratch[begin]);
+    if (end - begin > 1) fmt::format_to(std::back_inserter(text), "..{}", scratch[end - 1]);
+    begin = end;
+  }
+  text += "\n";
+}
+
+void print_program(std::string& text, const Program& program) {
+  print_scratch(text, program.scratch);
+  for (std::size_t id = 0; id < program.steps.size(); ++id) {
+    const Step& step = program.steps[id];
+    fmt::format_to(std::back_inserter(text), "{}: {}", id, print_action(step));
+    if (!step.deps.empty()) {
+      fmt::format_to(std::back_inserter(text), " after {}", fmt::join(step.deps, " "));
+    }
+    text += "\n";
+  }
+}
+
+}  // namespace
 
 std::string print(const ChunkSet& set) {
   const std::string_view space = name_of(set.space);
@@ -27,6 +57,27 @@ std::string print_action(const Step& step) {
       break;
   }
   return fmt::format("{} {} into {}", name_of(step.verb), print(step.src), print(step.dst));
+}
+
+std::string print(const Schedule& schedule) {
+  const Request& request = schedule.request;
+  std::string text = "tutti-schedule 1\n";
+  const auto line = [&](std::string_view key, const auto& value) {
+    fmt::format_to(std::back_inserter(text), "{} {}\n", key, value);
+  };
+  line("collective", name_of(request.collective));
+  line("ranks", request.ranks);
+  if (rooted(request.collective)) line("root", request.root);
+  line("in_place", request.in_place ? "yes" : "no");
+  if (!schedule.algorithm.empty()) line("algorithm", schedule.algorithm);
+  line("chunks_per_block", schedule.chunks_per_block);
+  line("lanes", schedule.lanes);
+  for (std::size_t rank = 0; rank < schedule.programs.size(); ++rank) {
+    text += "\n";
+    line("rank", rank);
+    print_program(text, schedule.programs[rank]);
+  }
+  return text;
 }
 
 }  // namespace tutti::ir

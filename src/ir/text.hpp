@@ -1,6 +1,7 @@
-// The text form of a schedule: one line a step, readable and exact. parse(print(s)) == s.
-// Grammar: docs/formats.md. Files come from users, so the parser treats them as hostile: every
-// error names line, column, the token and what was expected.
+// The text form of a schedule: one line a step, readable and exact. parse(print(s)) == s when the
+// fields that a step does not use hold their defaults and no limit is exceeded.
+// Grammar and limits: docs/formats.md. Files come from users, so the parser treats them as hostile:
+// every error names line, column, the token and what was expected.
 #pragma once
 
 #include <string>
