@@ -15,6 +15,7 @@
 
 #include "src/base/clock.hpp"
 #include "tools/machine.hpp"
+#include "tools/program_test.hpp"
 
 namespace tutti::tools {
 namespace {
@@ -22,22 +23,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-struct Outcome {
-  int code = -1;
-  std::string output;  ///< standard output and error together
-};
-
-/// Runs "tutti run ARGUMENTS" in a shell.
-Outcome run(const std::string& arguments) {
-  const std::string command = TUTTI_RUN_PROGRAM " " + arguments + " 2>&1";
-  std::FILE* pipe = ::popen(command.c_str(), "r");
-  Outcome outcome;
-  std::array<char, 4096> buffer{};
-  while (const std::size_t bytes = std::fread(buffer.data(), 1, buffer.size(), pipe))
-    outcome.output.append(buffer.data(), bytes);
-  outcome.code = WEXITSTATUS(::pclose(pipe));
-  return outcome;
-}
+Outcome run(const std::string& arguments) { return run_shell(TUTTI_RUN_PROGRAM " " + arguments); }
 
 /// Waits until `condition` holds; false after ten seconds.
 template <class Condition>

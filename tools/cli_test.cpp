@@ -1,0 +1,144 @@
+// The command line's contract: exit codes, suggestions, machine-readable output.
+#include "tools/cli.hpp"
+
+#include <algorithm>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "algorithms/algorithms.hpp"
+#include "tools/algo_export.hpp"
+#include "tools/program_test.hpp"
+
+namespace tutti::tools {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+Outcome tutti(const std::string& arguments) { return run_shell(TUTTI_PROGRAM " " + arguments); }
+
+std::string scratch_file(const std::string& name) {
+  return testing::TempDir() + "tutti_cli_test." + std::to_string(::getpid()) + "." + name;
+}
+
+TEST(Tutti, UnknownNamesAreUsageErrorsWithASuggestion) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {"rnu", "did you mean 'run'?"},
+      {"algo lst", "did you mean 'list'?"},
+      {"algo list --jsno x", "did you mean '--json'?"},
+      {"algo show rign -n 4", "did you mean 'ring'?"},
+      {"algo show ring -n 4 --coll all_reduc", "did you mean 'all_reduce'?"},
+      {"algo show ring -n 4 -o x.pdf", "use .txt, .svg or .json"},
+      {"algo show ring -n 4 --root 4", "root 4 is not one of 4 ranks"},
+      {"algo verify ring -n 5..2", "no range of ranks"},
+      {"algo verify ring", "-n N or -n N..M is required"},
+      {"algo verify", "give one algorithm, one file or --all"},
+      {"env --jsn x", "did you mean '--json'?"}};
+  for (const auto& [arguments, hint] : kCases) {
+    const Outcome outcome = tutti(arguments);
+    EXPECT_EQ(outcome.code, kExitUsage) << arguments;
+    EXPECT_THAT(outcome.output, HasSubstr(hint)) << arguments;
+  }
+}
+
+TEST(Tutti, EveryProgramHasHelpAndAVersion) {
+  for (const char* name : {"", "run ", "env ", "algo "}) {
+    const Outcome help = tutti(name + std::string("--help"));
+    EXPECT_EQ(help.code, 0) << name;
+    EXPECT_GT(help.output.size(), 100U) << name;
+    const Outcome version = tutti(name + std::string("--version"));
+    EXPECT_EQ(version.code, 0) << name;
+    EXPECT_THAT(version.output, StartsWith("tutti ")) << name;
+  }
+}
+
+TEST(Env, ListsSettingsAndUnknownNamesAndKeepsTheSecret) {
+  const Outcome outcome =
+      run_shell("TUTTI_JOB_KEY=squeamish TUTTI_TIMOUT=1 TUTTI_TIMEOUT=2.5 " TUTTI_PROGRAM
+                " env --json - 2>/dev/null");
+  ASSERT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, Not(HasSubstr("squeamish")));
+  const auto json = nlohmann::json::parse(outcome.output);
+  EXPECT_EQ(json["unknown"][0]["name"], "TUTTI_TIMOUT");
+  EXPECT_EQ(json["unknown"][0]["nearest"], "TUTTI_TIMEOUT");
+  EXPECT_GE(json["machine"]["cpus_allowed"], 1);
+  const auto timeout = std::ranges::find_if(
+      json["settings"], [](const auto& setting) { return setting["name"] == "TUTTI_TIMEOUT"; });
+  ASSERT_NE(timeout, json["settings"].end());
+  EXPECT_EQ((*timeout)["value"], "2.5");
+  EXPECT_EQ((*timeout)["source"], "TUTTI_TIMEOUT");
+}
+
+TEST(Env, ABadValueIsAUsageError) {
+  const Outcome outcome = run_shell("TUTTI_SHM=perhaps " TUTTI_PROGRAM " env");
+  EXPECT_EQ(outcome.code, kExitUsage);
+  EXPECT_THAT(outcome.output, HasSubstr("TUTTI_SHM: 'perhaps' is not one of 0|1"));
+}
+
+TEST(Algo, AShownScheduleCanBeProvedFromItsFile) {
+  const std::string file = scratch_file("ring.txt");
+  ASSERT_EQ(tutti("algo show ring -n 4 -o " + file).code, 0);
+  const Outcome outcome = tutti("algo verify " + file);
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("1 schedules"));
+  std::remove(file.c_str());
+}
+
+TEST(Algo, AWrongScheduleInAFileIsWrongDataAndNamed) {
+  const std::string file = scratch_file("bad.txt");
+  // Rank 1's first message goes to itself instead of on around the ring.
+  ASSERT_EQ(tutti("algo show ring -n 3 | sed '0,/to 2/s/to 2/to 0/' > " + file).code, 0);
+  const Outcome outcome = tutti("algo verify " + file);
+  EXPECT_EQ(outcome.code, kExitWrongData) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("rank"));
+  std::remove(file.c_str());
+}
+
+TEST(Algo, AFileThatIsNoScheduleIsRefusedWithItsLine) {
+  const std::string file = scratch_file("noise.txt");
+  std::ofstream(file) << "tutti-schedule 1\nwhatever\n";
+  const Outcome outcome = tutti("algo verify " + file);
+  EXPECT_EQ(outcome.code, kExitWrongData);
+  EXPECT_THAT(outcome.output, HasSubstr("line 2"));
+  std::remove(file.c_str());
+}
+
+TEST(Algo, EveryAlgorithmIsListed) {
+  const Outcome outcome = tutti("algo list");
+  for (const ir::Algorithm& algorithm : algorithms::all())
+    EXPECT_THAT(outcome.output, HasSubstr(std::string(algorithm.name) + " "));
+}
+
+ir::Schedule ring(std::int32_t ranks) {
+  return *algorithms::ring().generate({.collective = Collective::kAllReduce, .ranks = ranks});
+}
+
+std::size_t count(const std::string& text, std::string_view part) {
+  std::size_t found = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+TEST(Picture, HasOneArrowPerMessageOfARingAndMarksTheOnesThatAdd) {
+  const ir::Schedule schedule = ring(5);
+  const std::string svg = to_svg(schedule, *ir::verify(schedule));
+  EXPECT_EQ(count(svg, "r=\"2.5\""), 5U * 8U);  // where arrows begin: 2(n-1) rounds of n
+  EXPECT_EQ(count(svg, "r=\"6\""), 5U * 4U);    // pluses: the reduce-scatter half
+  EXPECT_THAT(svg, StartsWith("<svg "));
+  EXPECT_EQ(count(svg, "<text"), count(svg, "</text>"));
+}
+
+TEST(Json, HoldsEveryStep) {
+  const ir::Schedule schedule = ring(4);
+  const auto json = nlohmann::json::parse(to_json(schedule));
+  EXPECT_EQ(json["ranks"], 4);
+  for (Rank rank = 0; rank < 4; ++rank)
+    EXPECT_EQ(json["programs"][rank]["steps"].size(), schedule.programs[rank].steps.size());
+}
+
+}  // namespace
+}  // namespace tutti::tools
