@@ -287,8 +287,8 @@ Status Job::spawn(Rank rank, const RankEnvironment& environment) {
                       .signal_mask = &signals_.before(),
                       .parent = ::getpid(),
                       .standard_input = standard_input_of(rank),
-                      .standard_output = out.write.get(),
-                      .standard_error = err.write.get(),
+                      .standard_output = options_.inherit_output ? STDOUT_FILENO : out.write.get(),
+                      .standard_error = options_.inherit_output ? STDERR_FILENO : err.write.get(),
                       .report = report.write.get()};
   const pid_t pid = ::fork();
   if (pid < 0)

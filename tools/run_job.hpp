@@ -17,6 +17,7 @@ struct JobOptions {
   Nanos timeout = Nanos::zero();          ///< zero: none
   Nanos grace = std::chrono::seconds(5);  ///< from SIGTERM to SIGKILL
   bool prefix = true;                     ///< "[rank] " before every line
+  bool inherit_output = false;            ///< ranks write where this process writes; no prefix
   bool keep_going = false;                ///< let the other ranks run to their end when one fails
 };
 
