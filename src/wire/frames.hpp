@@ -39,7 +39,7 @@ enum class FrameType : std::uint8_t {
   kClear = 3,    ///< the receiver has matched `message`: send its data
   kData = 4,     ///< `payload` bytes of `message` at `offset`
   kCredit = 5,   ///< `offset` more eager messages of the stream have left the receiver's memory
-  kBreak = 6,    ///< the stream is over, see BreakReason; payload: the message that broke it, if any
+  kBreak = 6,  ///< the stream is over, see BreakReason; payload: the message that broke it, if any
   kGoodbye = 7,  ///< nothing more will come, on purpose
 };
 

@@ -26,11 +26,11 @@
 namespace tutti {
 
 struct EngineOptions {
-  Rank peer = kNoRank;                ///< for error messages
-  std::string link_name;              ///< "tcp": for error messages
-  std::span<std::byte> mapped{};      ///< what Connection::mapped() returns; outlives the engine
-  std::shared_ptr<void> keep_alive;   ///< released after the link
-  std::uint64_t shuffle_seed = 0;     ///< not 0: streams take turns at random, for tests
+  Rank peer = kNoRank;                 ///< for error messages
+  std::string link_name;               ///< "tcp": for error messages
+  std::span<std::byte> mapped{};       ///< what Connection::mapped() returns; outlives the engine
+  std::shared_ptr<void> keep_alive{};  ///< released after the link
+  std::uint64_t shuffle_seed = 0;      ///< not 0: streams take turns at random, for tests
 };
 
 /// Resource. Any thread may call anything; one lock.

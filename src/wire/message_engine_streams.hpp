@@ -2,6 +2,7 @@
 // of a stream.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <functional>
@@ -9,6 +10,7 @@
 #include <new>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "src/transport/transport.hpp"
 #include "src/wire/frames.hpp"
@@ -25,6 +27,11 @@ class Fifo {
     item.next = nullptr;
     *(head_ == nullptr ? &head_ : &tail_->next) = &item;
     tail_ = &item;
+  }
+  [[nodiscard]] bool contains(const T& wanted) const {
+    for (const T* item = head_; item != nullptr; item = item->next)
+      if (item == &wanted) return true;
+    return false;
   }
   T& pop_front() {
     T& item = *head_;
@@ -147,7 +154,10 @@ class Outbox {
   }
   /// After this the outbox does not refer to the memory of `transfer`; the frame stays whole.
   void detach(const Transfer& transfer) {
-    if (owner_ != &transfer) return;
+    if (owner_ == &transfer) detach_tail();
+  }
+  void detach_tail() {
+    if (owner_ == nullptr) return;
     spare_.assign(tail_.begin(), tail_.end());
     tail_ = spare_;
     owner_ = nullptr;

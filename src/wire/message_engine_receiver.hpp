@@ -1,0 +1,106 @@
+// The receiving half of the message engine: matches announced messages with posted receives and
+// says where payload goes.
+#pragma once
+
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "src/wire/message_engine_streams.hpp"
+
+namespace tutti {
+
+/// Called under the engine's lock.
+class MessageReceiver {
+ public:
+  explicit MessageReceiver(Outbox& out) : out_(out) {}
+
+  void post(const StreamId& id, const MessageTag& tag, std::span<std::byte> data,
+            Transfer& transfer);
+  /// False when the transfer is not pending here.
+  bool cancel(const StreamId& id, Transfer& transfer);
+
+  /// Puts one frame into the outbox, which has room; false when nothing presses.
+  bool produce();
+  /// The same for credits that can wait until something else is said.
+  bool produce_lazily();
+
+  /// Each decides where the payload of the frame goes: see landing(). The caller moves it there and
+  /// then calls landed(), also for an empty payload.
+  Status on_eager(const Frame& frame);
+  Status on_data(const Frame& frame);
+  [[nodiscard]] std::byte* landing() const { return landing_.data; }  ///< null: throw it away
+  void landed(std::size_t bytes);
+
+  Status on_request(const Frame& frame);
+  /// The sender broke the stream.
+  Status on_break(const Frame& frame);
+
+  /// Fails all that is pending and all that will be posted, except, when `deliver`, receives whose
+  /// message is here in full.
+  void close(const Error& error, bool deliver);
+
+ private:
+  /// A message that the peer announced and nobody has posted a receive for.
+  struct Announced {
+    Announced* next = nullptr;
+    Frame frame;
+    std::byte* data = nullptr;  // of an eager message with bytes: one of buffers_
+    bool complete = true;       // its payload is here
+  };
+  struct Stream {
+    StreamId id;
+    Fifo<Transfer> queue;           // in the order posted
+    Transfer* unmatched = nullptr;  // the first of the queue's kQueued ones
+    Fifo<Announced> announced;
+    std::uint32_t announced_count = 0;
+    std::uint32_t to_clear = 0;  // transfers in phase kMatched
+    std::uint32_t owed = 0;      // credits to give back
+    bool pressing = false;       // in pressing_
+    bool waiting = false;        // in waiting_
+    Stream* next = nullptr;
+    std::unique_ptr<Broken> broken;
+  };
+  struct Landing {
+    std::byte* data = nullptr;
+    Stream* stream = nullptr;
+    Transfer* transfer = nullptr;
+    Announced* announced = nullptr;
+    bool eager = false;
+  };
+
+  Result<Stream*> stream_of_peer(const StreamId& id);
+  Stream& stream(const StreamId& id);
+  void forget_idle_streams();
+  Status keep(Stream& stream, const Frame& frame);
+  void match(Stream& stream);
+  Transfer* accept(Stream& stream, const Frame& sent);
+  void consume(Stream& stream, Announced& message, Posted& post);
+  void drop_announced(Stream& stream);
+  void owe_credit(Stream& stream);
+  void press(Stream& stream);
+  bool produce_for(Stream& stream);
+  void clear_next(Stream& stream);
+  void break_stream(Stream& stream, Broken broken);
+  void fail_posted(Stream& stream, const Error& error);
+
+  std::byte* take_buffer();
+  Announced& take_announced();
+
+  Outbox& out_;
+  std::unordered_map<StreamId, Stream, StreamHash> streams_;
+  std::size_t forget_at_ = 1024;
+  Fifo<Stream> pressing_;         // have something to say
+  std::vector<Stream*> waiting_;  // owe some credits, not pressing
+  std::uint32_t owed_ = 0;        // by all streams
+  std::uint32_t kept_eagers_ = 0;
+  Landing landing_;
+  std::optional<Error> closed_;
+
+  std::deque<Announced> announced_storage_;
+  Fifo<Announced> free_announced_;
+  std::vector<std::unique_ptr<std::byte[]>> buffer_storage_;  // at most kConnectionEagers
+  std::vector<std::byte*> free_buffers_;
+};
+
+}  // namespace tutti

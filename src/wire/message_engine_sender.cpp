@@ -1,0 +1,230 @@
+#include "src/wire/message_engine_sender.hpp"
+
+#include <algorithm>
+
+#include "src/base/result.hpp"
+
+namespace tutti {
+namespace {
+
+Frame frame_for(FrameType type, const StreamId& id, const Posted& post) {
+  return Frame{
+      .type = type, .stream = id, .message = post.message, .tag = post.tag, .bytes = post.bytes};
+}
+
+}  // namespace
+
+MessageSender::Stream& MessageSender::stream(const StreamId& id) {
+  const auto found = streams_.find(id);
+  if (found != streams_.end()) return found->second;
+  if (streams_.size() >= forget_at_) forget_idle_streams();
+  Stream& created = streams_[id];
+  created.id = id;
+  return created;
+}
+
+// An idle stream holds nothing that the next message of the stream needs.
+void MessageSender::forget_idle_streams() {
+  std::erase_if(streams_, [this](const auto& entry) {
+    const Stream& stream = entry.second;
+    return stream.queue.empty() && stream.unmatched == 0 && !stream.working && !stream.broken &&
+           tail_stream_ != &stream;
+  });
+  forget_at_ = std::max<std::size_t>(forget_at_, 2 * streams_.size());
+}
+
+void MessageSender::post(const StreamId& id, const MessageTag& tag, std::span<const std::byte> data,
+                         Transfer& transfer) {
+  start_pending(transfer, tag, data.data(), data.size());
+  if (closed_) return end_failed(transfer, *closed_);
+  Stream& to = stream(id);
+  if (to.broken) return end_failed(transfer, to.broken->error);
+  to.queue.push_back(transfer);
+  if (to.unannounced == nullptr) to.unannounced = &transfer;
+  schedule(to);
+}
+
+bool MessageSender::cancel(const StreamId& id, Transfer& transfer) {
+  const auto found = streams_.find(id);
+  if (found == streams_.end() || !found->second.queue.contains(transfer)) return false;
+  Stream& from = found->second;
+  Frame notice = frame_for(FrameType::kBreak, id, posted(transfer));
+  notice.reason = BreakReason::kSendCancelled;
+  break_stream(from, Broken{.error = make_error(Code::kAborted,
+                                                "this rank cancelled its send of {}"
+                                                " as operation {} to rank {}",
+                                                describe(notice.tag.call), notice.tag.sequence,
+                                                id.destination),
+                            .notice = notice,
+                            .offender = std::nullopt,
+                            .notify = true});
+  return true;
+}
+
+void MessageSender::break_stream(Stream& stream, Broken broken) {
+  for (Transfer* transfer = stream.queue.front(); transfer != nullptr; transfer = transfer->next)
+    out_.detach(*transfer);
+  if (tail_stream_ == &stream) tail_stream_ = nullptr;
+  fail_all(stream.queue, broken.error);
+  stream.unannounced = nullptr;
+  stream.cleared = 0;
+  stream.broken = std::make_unique<Broken>(std::move(broken));
+  schedule(stream);
+}
+
+void MessageSender::schedule(Stream& stream) {
+  if (stream.working) return;
+  const bool has_work = stream.broken ? stream.broken->notify
+                                      : stream.cleared > 0 || (stream.unannounced != nullptr &&
+                                                               stream.unmatched < kStreamWindow);
+  if (!has_work) return;
+  stream.working = true;
+  work_.push_back(stream);
+}
+
+MessageSender::Stream& MessageSender::take_turn() {
+  if (shuffle_)
+    for (auto turns = random_() % 4; turns > 0; --turns) work_.push_back(work_.pop_front());
+  Stream& stream = work_.pop_front();
+  stream.working = false;
+  return stream;
+}
+
+// Announcing comes before data, so that the receiver can clear the next message in good time.
+bool MessageSender::produce() {
+  while (!work_.empty()) {
+    Stream& turn = take_turn();
+    if (turn.broken) {
+      if (!turn.broken->notify) continue;
+      add_break(out_, *turn.broken);
+      return true;
+    }
+    const bool produced = announce(turn) || send_chunk(turn);
+    schedule(turn);
+    if (produced) return true;
+  }
+  return false;
+}
+
+bool MessageSender::announce(Stream& stream) {
+  if (stream.unannounced == nullptr || stream.unmatched >= kStreamWindow) return false;
+  Transfer& transfer = *std::exchange(stream.unannounced, stream.unannounced->next);
+  Posted& post = posted(transfer);
+  post.message = ++last_message_;
+  ++stream.unmatched;
+  const bool eager = post.bytes <= kEagerLimit && eagers_ < kConnectionEagers;
+  Frame frame = frame_for(eager ? FrameType::kEager : FrameType::kRequest, stream.id, post);
+  if (eager) {
+    announce_eager(stream, transfer, frame);
+  } else {
+    post.phase = Phase::kAnnounced;
+    out_.add(frame);
+  }
+  return true;
+}
+
+void MessageSender::announce_eager(Stream& stream, Transfer& transfer, Frame& frame) {
+  Posted& post = posted(transfer);
+  ++stream.eagers;
+  ++eagers_;
+  post.phase = Phase::kMoving;
+  frame.payload = static_cast<std::uint32_t>(post.bytes);
+  if (out_.add(frame, std::span(post.data, post.bytes), &transfer)) {
+    post.phase = Phase::kFinished;
+    complete_in_order(stream.queue);
+  } else {
+    tail_stream_ = &stream;
+    tail_bytes_ = post.bytes;
+  }
+}
+
+bool MessageSender::send_chunk(Stream& stream) {
+  if (stream.cleared == 0) return false;
+  Transfer* transfer = stream.queue.front();
+  while (posted(*transfer).phase != Phase::kCleared) transfer = transfer->next;
+  Posted& post = posted(*transfer);
+  const std::size_t chunk = std::min<std::uint64_t>(kChunkBytes, post.bytes - post.moved);
+  Frame frame = frame_for(FrameType::kData, stream.id, post);
+  frame.offset = post.moved;
+  frame.payload = static_cast<std::uint32_t>(chunk);
+  if (out_.add(frame, std::span(post.data + post.moved, chunk), transfer)) {
+    moved(stream, *transfer, chunk);
+  } else {
+    tail_stream_ = &stream;
+    tail_bytes_ = chunk;
+  }
+  return true;
+}
+
+void MessageSender::tail_sent(Transfer& transfer) {
+  Stream& stream = *std::exchange(tail_stream_, nullptr);
+  moved(stream, transfer, tail_bytes_);
+  schedule(stream);
+}
+
+void MessageSender::moved(Stream& stream, Transfer& transfer, std::size_t bytes) {
+  Posted& post = posted(transfer);
+  post.moved += bytes;
+  if (post.moved < post.bytes) return;
+  if (post.phase == Phase::kCleared) --stream.cleared;
+  post.phase = Phase::kFinished;
+  complete_in_order(stream.queue);
+}
+
+Status MessageSender::on_clear(const Frame& frame) {
+  const auto found = streams_.find(frame.stream);
+  if (found == streams_.end())
+    return make_error(Code::kPeerFailed, "a message of a stream without messages was cleared");
+  Stream& stream = found->second;
+  if (stream.broken) return ok_status();  // it crossed our notice
+  Transfer* transfer = stream.queue.front();
+  while (transfer != nullptr && posted(*transfer).phase != Phase::kAnnounced)
+    transfer = transfer->next;
+  if (transfer == nullptr || posted(*transfer).message != frame.message)
+    return make_error(Code::kPeerFailed, "message {} was cleared out of order", frame.message);
+  --stream.unmatched;
+  ++stream.cleared;
+  posted(*transfer).phase = Phase::kCleared;
+  if (posted(*transfer).bytes == 0) moved(stream, *transfer, 0);
+  schedule(stream);
+  return ok_status();
+}
+
+Status MessageSender::on_credit(const Frame& frame) {
+  const auto found = streams_.find(frame.stream);
+  if (found == streams_.end() || frame.offset > found->second.eagers)
+    return make_error(Code::kPeerFailed, "{} credits came back for a stream that used {}",
+                      frame.offset, found == streams_.end() ? 0 : found->second.eagers);
+  const auto credits = static_cast<std::uint32_t>(frame.offset);
+  Stream& stream = found->second;
+  stream.eagers -= credits;
+  stream.unmatched -= credits;
+  eagers_ -= credits;
+  schedule(stream);
+  return ok_status();
+}
+
+Status MessageSender::on_break(const Frame& frame, const std::optional<Frame>& offender) {
+  const auto found = streams_.find(frame.stream);
+  if (found == streams_.end() && streams_.size() >= kMaxPeerStreams)
+    return make_error(Code::kPeerFailed, "more than {} streams", kMaxPeerStreams);
+  Stream& broken = stream(frame.stream);
+  if (broken.broken) return ok_status();
+  const Rank blamed = frame.stream.destination;
+  break_stream(broken, Broken{.error = offender ? mismatch_error(*offender, frame, blamed)
+                                                : cancelled_error(frame, blamed),
+                              .notice = frame,
+                              .offender = std::nullopt});
+  return ok_status();
+}
+
+void MessageSender::close(const Error& error) {
+  closed_ = error;
+  out_.detach_tail();
+  tail_stream_ = nullptr;
+  for (auto& [id, stream] : streams_) fail_all(stream.queue, error);
+  streams_.clear();
+  work_ = {};
+}
+
+}  // namespace tutti

@@ -1,0 +1,71 @@
+// The sending half of the message engine: turns posted sends into frames.
+#pragma once
+
+#include <random>
+#include <unordered_map>
+
+#include "src/wire/message_engine_streams.hpp"
+
+namespace tutti {
+
+/// Called under the engine's lock.
+class MessageSender {
+ public:
+  MessageSender(Outbox& out, std::uint64_t shuffle_seed)
+      : out_(out), shuffle_(shuffle_seed != 0), random_(shuffle_seed) {}
+
+  void post(const StreamId& id, const MessageTag& tag, std::span<const std::byte> data,
+            Transfer& transfer);
+  /// False when the transfer is not pending here.
+  bool cancel(const StreamId& id, Transfer& transfer);
+
+  /// Puts one frame into the outbox, which has room; false when there is nothing to say.
+  bool produce();
+  /// The last byte of a tail whose owner this is went.
+  void tail_sent(Transfer& transfer);
+
+  Status on_clear(const Frame& frame);
+  Status on_credit(const Frame& frame);
+  /// The receiver broke the stream; `offender` is our message that did not match.
+  Status on_break(const Frame& frame, const std::optional<Frame>& offender);
+
+  /// Fails all that is pending and all that will be posted.
+  void close(const Error& error);
+
+ private:
+  struct Stream {
+    StreamId id;
+    Fifo<Transfer> queue;             // in the order posted
+    Transfer* unannounced = nullptr;  // the first of the queue's kQueued ones
+    std::uint32_t unmatched = 0;      // announced, and the receiver has not told of a match
+    std::uint32_t eagers = 0;         // of those, eager ones: the credits in use
+    std::uint32_t cleared = 0;        // transfers in phase kCleared
+    bool working = false;             // in work_
+    Stream* next = nullptr;
+    std::unique_ptr<Broken> broken;
+  };
+
+  Stream& stream(const StreamId& id);
+  void forget_idle_streams();
+  void schedule(Stream& stream);
+  Stream& take_turn();
+  bool announce(Stream& stream);
+  void announce_eager(Stream& stream, Transfer& transfer, Frame& frame);
+  bool send_chunk(Stream& stream);
+  void moved(Stream& stream, Transfer& transfer, std::size_t bytes);
+  void break_stream(Stream& stream, Broken broken);
+
+  Outbox& out_;
+  std::unordered_map<StreamId, Stream, StreamHash> streams_;
+  std::size_t forget_at_ = 1024;
+  Fifo<Stream> work_;
+  std::uint32_t eagers_ = 0;  // credits in use by all streams
+  std::uint64_t last_message_ = 0;
+  Stream* tail_stream_ = nullptr;
+  std::size_t tail_bytes_ = 0;
+  std::optional<Error> closed_;
+  bool shuffle_;
+  std::mt19937_64 random_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,30 @@
+// What the conformance suite needs of a transport: two connected ends in this process.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "src/transport/transport.hpp"
+
+namespace tutti::testing {
+
+struct ConnectedPair {
+  std::shared_ptr<Connection> a;  ///< rank 0's end, towards rank 1
+  std::shared_ptr<Connection> b;  ///< rank 1's end, towards rank 0
+  /// Makes both ends lose each other without a goodbye; empty where only a process's death does it.
+  std::function<void()> kill;
+  std::shared_ptr<void> owner;  ///< keeps transports alive
+};
+
+struct Medium {
+  std::string name;
+  std::function<ConnectedPair()> connect;
+  std::size_t largest = 64 << 20;  ///< message size worth trying
+};
+
+const Medium& loopback_medium();
+const Medium& tcp_medium();
+const Medium& shm_medium();
+
+}  // namespace tutti::testing
