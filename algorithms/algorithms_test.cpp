@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 #include <tuple>
@@ -134,8 +135,8 @@ constexpr Collective kGlobal[] = {Collective::kAllReduce,     Collective::kAllGa
 std::vector<Rank> roots_of(Collective collective, Rank ranks) {
   if (!rooted(collective)) return {0};
   if (ranks > 8) return {0, ranks / 2, ranks - 1};
-  std::vector<Rank> roots;
-  for (Rank root = 0; root < ranks; ++root) roots.push_back(root);
+  std::vector<Rank> roots(static_cast<std::size_t>(ranks));
+  std::iota(roots.begin(), roots.end(), 0);
   return roots;
 }
 
@@ -218,7 +219,7 @@ class OnePort {
     }
     for (const auto& [channel, ends] : sends) {
       for (std::size_t i = 0; i < ends.size(); ++i) {
-        messages_.push_back({ends[i], receives.at(channel).at(i)});
+        messages_.emplace_back(ends[i], receives.at(channel).at(i));
       }
     }
   }

@@ -65,12 +65,14 @@ void all_to_all(Member& me) {
   const auto ranks = static_cast<std::uint32_t>(me.ranks);
   const auto own = static_cast<std::uint32_t>(me.rank);
   std::vector<ChunkSet> slots;
+  slots.reserve(ranks);
   for (Rank slot = 0; slot < me.ranks; ++slot) {
     slots.push_back(in(static_cast<std::uint32_t>(me.away(slot))));
   }
   for (std::uint32_t distance = 1; distance < ranks; distance *= 2) {
     const std::vector<std::uint32_t> moving = moving_slots(ranks, distance);
     std::vector<ChunkSet> parcels;
+    parcels.reserve(moving.size());
     for (const std::uint32_t slot : moving) parcels.push_back(slots[slot]);
     const ChunkSet packed = pack(me, parcels);
     const ChunkSet arrived = me.program.scratch(packed);

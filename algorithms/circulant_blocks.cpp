@@ -40,7 +40,10 @@ class Circulant {
       : ranks_(ranks), rounds_(static_cast<int>(ceil_log2(static_cast<std::uint32_t>(ranks)))) {
     skips_.assign(static_cast<std::size_t>(rounds_) + 1, ranks);
     for (int k = rounds_ - 1; k >= 0; --k) skips_[index(k)] = (skip(k + 1) + 1) / 2;
-    for (Rank position = 0; position < ranks; ++position) base_.push_back(find_base(position));
+    base_.resize(static_cast<std::size_t>(ranks));
+    for (Rank position = 0; position < ranks; ++position) {
+      base_[index(position)] = find_base(position);
+    }
   }
 
   [[nodiscard]] int rounds() const { return rounds_; }
@@ -167,10 +170,10 @@ void add_from(Member& me, Rank peer, ChunkSet& sum, std::uint32_t block) {
 
 /// The broadcast backwards: last round first, and each message from its receiver to its sender.
 void reduce(Member& me) {
-  std::vector<ChunkSet> sums;
-  for (std::uint32_t block = 0; block < blocks_for(me.ranks); ++block) sums.push_back(in(block));
+  std::vector<ChunkSet> sums(blocks_for(me.ranks));
+  for (std::uint32_t block = 0; block < sums.size(); ++block) sums[block] = in(block);
   std::vector<Exchange> rounds = broadcast_rounds(me);
-  std::reverse(rounds.begin(), rounds.end());
+  std::ranges::reverse(rounds);
   for (const auto& [from, to] : rounds) {
     if (to.peer != kNoRank) me.program.send(sums[to.block], to.peer);
     if (from.peer != kNoRank) add_from(me, from.peer, sums[from.block], from.block);

@@ -24,7 +24,6 @@
 namespace tutti::algorithms {
 namespace {
 
-using ir::ChunkSet;
 using ir::Request;
 using ir::Schedule;
 using ir::Space;
@@ -319,7 +318,10 @@ float to_bfloat16(const float& value) {
   return rounded;
 }
 
-const Encoding<float> kBfloat16{to_bfloat16, [](const float& x) { return x; }};
+/// A bfloat16 kept in a float.
+Encoding<float> bfloat16() {
+  return {to_bfloat16, [](const float& x) { return x; }};
+}
 
 class ExecutedAllReduce : public testing::TestWithParam<ir::Algorithm> {};
 
@@ -333,7 +335,7 @@ TEST_P(ExecutedAllReduce, GivesAllRanksTheSameBits) {
     SCOPED_TRACE(name_of_case(algorithm, request, 60) + fmt::format(" seed={}", seed));
     const auto schedule = algorithm.generate(request);
     ASSERT_TRUE(schedule) << schedule.error().what;
-    const auto outcome = execute<float>(*schedule, 60, kBfloat16, [&](Rank) {
+    const auto outcome = execute<float>(*schedule, 60, bfloat16(), [&](Rank) {
       return normal(random) * std::exp2(static_cast<float>(random() % 30));
     });
     for (const auto& output : outcome.outputs) {
@@ -393,7 +395,7 @@ TEST(TwoShotBf16, ErrsByOneRoundingOfEachContributionAndOneOfTheSum) {
     const auto schedule = two_shot_bf16().generate({.ranks = ranks});
     ASSERT_TRUE(schedule) << schedule.error().what;
     const auto outcome =
-        execute<float>(*schedule, 100, kBfloat16, [&](Rank) { return normal(random); });
+        execute<float>(*schedule, 100, bfloat16(), [&](Rank) { return normal(random); });
     for (std::size_t i = 0; i < 100; ++i) {
       float sum = 0;
       float magnitude = 0;

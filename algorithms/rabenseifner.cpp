@@ -92,9 +92,9 @@ Result<ir::Schedule> generate(const ir::Request& request) {
 }
 
 ir::Cost cost(const ir::Request& request) {
-  const auto n = static_cast<std::uint32_t>(request.ranks);
-  const std::uint32_t p = core_size(request.ranks);
-  const std::uint32_t steps = 2 * ceil_log2(p);
+  const auto n = static_cast<std::uint64_t>(request.ranks);
+  const std::uint64_t p = core_size(request.ranks);
+  const std::uint32_t steps = 2 * ceil_log2(core_size(request.ranks));
   if (p == n) return cost_of(request, steps, 2 * (n - 1), n);
   return cost_of(request, steps + 2, 2 * (p - 1) + p, p);
 }

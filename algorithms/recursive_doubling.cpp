@@ -12,7 +12,7 @@
 //
 // Wins: for small all-reduces over more ranks than one_shot can serve. Both ends of an exchange add
 // the same two sums, one as a+b and the other as b+a, so all ranks get the same bits; each step
-// rounds once.
+// rounds once. (Payloads of NaNs, and signs of zeros under min and max, may differ.)
 //
 // Source: Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in
 // MPICH" (2005).
