@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/wire/bytes.hpp"
+#include "src/base/bytes.hpp"
 
 namespace tutti {
 namespace {

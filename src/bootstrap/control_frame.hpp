@@ -22,6 +22,13 @@ namespace tutti {
 inline constexpr std::size_t kMaxBlobBytes = std::size_t{16} << 20;
 inline constexpr std::int32_t kMaxGroupSize = 65'536;
 
+/// Largest body of the frame that carries a whole all-gather.
+constexpr std::size_t max_gathered(std::int32_t size) {
+  constexpr std::size_t kMost = std::size_t{1} << 30;
+  const std::size_t all = static_cast<std::size_t>(size) * (kMaxBlobBytes + sizeof(std::uint32_t));
+  return all < kMost ? all : kMost;
+}
+
 enum class FrameType : std::uint8_t {
   // member to hub
   kJoin = 1,      ///< JoinBody
@@ -37,7 +44,7 @@ enum class FrameType : std::uint8_t {
   kGathered = 9,       ///< sequence; vector<Blob>
   kGatherFailed = 10,  ///< sequence; Error
   kCame = 11,          ///< answer to kWho: one byte a rank
-  kLeft = 12,          ///< sequence: the rank that left; sent for ranks of the hub's process alone
+  kLeft = 12,          ///< the last rank of the hub's process has left: its end is no failure
   kFailure = 13,       ///< Error: a member died or fell silent
   kNotice = 14,        ///< sequence: the rank that announced; Error
 };

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "src/base/bytes.hpp"
 #include "src/base/result.hpp"
-#include "src/wire/bytes.hpp"
 
 namespace tutti {
 namespace {

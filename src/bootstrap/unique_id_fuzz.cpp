@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <span>
 
+#include "src/base/bytes.hpp"
 #include "src/bootstrap/unique_id.hpp"
-#include "src/wire/bytes.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto raw = std::as_bytes(std::span(data, size));

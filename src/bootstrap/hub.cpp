@@ -1,0 +1,304 @@
+#include "src/bootstrap/hub.hpp"
+
+#include <algorithm>
+
+#include "src/base/log.hpp"
+#include "src/base/result.hpp"
+#include "src/bootstrap/lobby.hpp"
+#include "src/wire/bytes.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr int kMaxAnnouncements = 16;
+
+Nanos tick_interval(Nanos liveness) {
+  return std::min<Nanos>(std::chrono::seconds(1), liveness / 4);
+}
+
+double seconds(Nanos time) { return std::chrono::duration<double>(time).count(); }
+
+}  // namespace
+
+Hub::Hub(Service& service, Lobby& lobby, HubOptions options)
+    : service_(service), lobby_(lobby), options_(std::move(options)) {
+  members_.resize(options_.members.size());
+  tick();
+}
+
+Hub::~Hub() { service_.cancel(tick_); }
+
+// ---- joining ----
+
+Status Hub::check(const Identity& identity, const JoinBody& join) const {
+  const Rank rank = join.rank;
+  if (formed_) {
+    return make_error(Code::kInvalidUsage,
+                      "rank {} used a unique id that has served already: its group of {} ranks is "
+                      "complete; make a fresh id for every communicator",
+                      rank, size());
+  }
+  if (ended_) return *ended_;
+  if (join.size < 1 || join.size > kMaxGroupSize || rank < 0 || rank >= join.size) {
+    return make_error(Code::kInvalidArgument,
+                      "rank {} of {} cannot be: ranks are 0..size-1, at "
+                      "most {}",
+                      rank, join.size, kMaxGroupSize);
+  }
+  if (options_.members.empty() && identity.rank != rank) {
+    return make_error(Code::kInvalidArgument, "rank {} asks for the place of rank {}",
+                      identity.rank, rank);
+  }
+  if (members_.empty()) return ok_status();
+  if (join.size != size()) {
+    const auto first = std::ranges::find(members_, State::kHere, &Member::state);
+    return peer_error(Code::kInvalidArgument, rank,
+                      "the ranks disagree on the size of the group: rank {} ({}) says {}, rank {} "
+                      "says {}",
+                      first - members_.begin(),
+                      first == members_.end() ? std::string("gone") : first->from, size(), rank,
+                      join.size);
+  }
+  const Member& seat = members_[static_cast<std::size_t>(rank)];
+  if (seat.state != State::kAbsent) {
+    return peer_error(Code::kInvalidArgument, rank,
+                      "two processes claim rank {}: {} joined first, process {:016x} came second",
+                      rank, seat.from, identity.token);
+  }
+  if (options_.members.empty()) return ok_status();
+  if (options_.members[static_cast<std::size_t>(rank)] != identity.rank ||
+      !equal_secrets(join.members, options_.proof)) {
+    return peer_error(
+        Code::kInvalidUsage, identity.rank,
+        "rank {} called for this subgroup with another list of members than [{}]: all "
+        "must pass the same",
+        identity.rank, fmt::join(options_.members, ", "));
+  }
+  return ok_status();
+}
+
+void Hub::adopt(std::shared_ptr<Channel> channel, const Identity& identity, const JoinBody& join) {
+  if (const Status fine = check(identity, join); !fine) {
+    channel->send(FrameType::kReject, 0, encode(fine.error()));
+    channel->finish();
+    // Nobody can tell which size is the right one, so the group will not form.
+    if (!formed_ && !ended_ && join.size != size() && !members_.empty()) give_up(fine.error());
+    return;
+  }
+  if (members_.empty()) members_.resize(static_cast<std::size_t>(join.size));
+  raise_fd_limit(static_cast<std::uint64_t>(join.size) * 2 + 256);
+  const Rank rank = join.rank;
+  Member& seat = member(rank);
+  seat.state = State::kHere;
+  seat.token = identity.token;
+  seat.listener = join.listener;
+  seat.from = fmt::format("process {:016x} at {}", identity.token, to_text(join.listener));
+  seat.channel = std::move(channel);
+  seat.channel->set_events(
+      {.on_frame = [this, rank](const Frame& frame) { on_frame(rank, frame); },
+       .on_end =
+           [this, rank](const Error& why) {
+             lose(rank, peer_error(Code::kPeerFailed, rank,
+                                   "rank {} died: its process ({}) ended without a goodbye ({})",
+                                   rank, member(rank).from, why.what));
+           }});
+  if (++here_ == size()) form();
+}
+
+void Hub::form() {
+  formed_ = true;
+  std::vector<MemberInfo> infos;
+  for (const Member& member : members_) infos.push_back({member.token, member.listener});
+  send_all(encode_frame(FrameType::kWelcome, service_.token(), encode(infos)));
+  log_info(Subsystem::kBootstrap, "", "group {:016x} of {} ranks is complete", options_.group,
+           size());
+}
+
+void Hub::give_up(const Error& why) {
+  ended_ = why;
+  const auto keep = shared_from_this();
+  const auto frame = encode_frame(FrameType::kReject, 0, encode(why));
+  for (Member& member : members_) {
+    if (member.state != State::kHere) continue;
+    member.state = State::kLeft;
+    member.channel->send(frame);
+    member.channel->finish();
+  }
+  here_ = 0;
+}
+
+// ---- members speak ----
+
+void Hub::on_frame(Rank rank, const Frame& frame) {
+  const auto keep = shared_from_this();
+  switch (frame.type) {
+    case FrameType::kHeartbeat:
+      return;
+    case FrameType::kGather:
+      return on_gather(rank, frame);
+    case FrameType::kWho:
+      return on_who(rank);
+    case FrameType::kGoodbye:
+      return on_goodbye(rank);
+    case FrameType::kAnnounce:
+      return on_announce(rank, frame);
+    default:
+      return lose(rank, peer_error(Code::kPeerFailed, rank, "rank {} broke the protocol (frame {})",
+                                   rank, to_underlying(frame.type)));
+  }
+}
+
+void Hub::on_gather(Rank rank, const Frame& frame) {
+  Member& from = member(rank);
+  if (ended_) {
+    from.channel->send(FrameType::kGatherFailed, frame.sequence, encode(*ended_));
+    return;
+  }
+  if (!formed_ || frame.sequence != sequence_ || from.blob) {
+    return lose(rank, peer_error(Code::kPeerFailed, rank,
+                                 "rank {} broke the protocol (all-gather {} during {})", rank,
+                                 frame.sequence, sequence_));
+  }
+  from.blob.emplace(frame.body.begin(), frame.body.end());
+  if (++arrived_ == size()) return finish_round();
+  review_round();
+}
+
+void Hub::finish_round() {
+  std::vector<Blob> blobs;
+  std::size_t bytes = 0;
+  for (Member& member : members_) {
+    bytes += member.blob->size() + sizeof(std::uint32_t);
+    blobs.push_back(*std::move(member.blob));
+    member.blob.reset();
+  }
+  arrived_ = 0;
+  if (bytes > max_gathered(size())) {
+    return fail_round(
+        make_error(Code::kUnsupported, "an all-gather of {} bytes is too large", bytes));
+  }
+  const auto frame = encode_frame(FrameType::kGathered, sequence_++, encode(blobs));
+  send_all(frame);
+}
+
+void Hub::review_round() {
+  if (ended_) return;
+  for (Rank r = 0; r < size(); ++r) {
+    const Member& gone = member(r);
+    if (gone.state == State::kLeft && !gone.blob) {
+      return fail_round(
+          peer_error(Code::kPeerFailed, r, "rank {} has left the group of {}", r, size()));
+    }
+    if (gone.state == State::kDead && !gone.blob) {
+      return fail_round(peer_error(Code::kPeerFailed, r, "rank {} is dead", r));
+    }
+  }
+}
+
+void Hub::fail_round(const Error& why) {
+  ended_ = why;
+  const auto frame = encode_frame(FrameType::kGatherFailed, sequence_, encode(why));
+  for (Member& member : members_) {
+    if (member.state == State::kHere && member.blob) member.channel->send(frame);
+    member.blob.reset();
+  }
+}
+
+void Hub::on_who(Rank rank) {
+  Blob came;
+  for (const Member& member : members_) {
+    const bool here = formed_ ? member.blob.has_value() : member.state == State::kHere;
+    came.push_back(here ? std::byte{1} : std::byte{0});
+  }
+  member(rank).channel->send(FrameType::kCame, sequence_, came);
+}
+
+void Hub::on_goodbye(Rank rank) {
+  Member& leaver = member(rank);
+  if (leaver.channel) leaver.channel->finish();
+  leaver.channel.reset();
+  --here_;
+  if (!formed_) {  // it gave up waiting; it may come again
+    leaver.state = State::kAbsent;
+    return;
+  }
+  leaver.state = State::kLeft;
+  // The members must know that this process may now end without harm.
+  const bool others_here = std::ranges::any_of(members_, [&](const Member& member) {
+    return member.state == State::kHere && member.token == service_.token();
+  });
+  if (leaver.token == service_.token() && !others_here) {
+    send_all(encode_frame(FrameType::kLeft, 0));
+  }
+  if (arrived_ > 0) review_round();
+  close_if_deserted();
+}
+
+void Hub::on_announce(Rank rank, const Frame& frame) {
+  const auto error = decode_error(frame.body);
+  if (!error || ++member(rank).announcements > kMaxAnnouncements) return;
+  const auto notice =
+      encode_frame(FrameType::kNotice, static_cast<std::uint64_t>(rank), encode(*error));
+  for (Rank r = 0; r < size(); ++r) {
+    if (r != rank && member(r).state == State::kHere) member(r).channel->send(notice);
+  }
+}
+
+void Hub::lose(Rank rank, Error why) {
+  const auto keep = shared_from_this();
+  Member& dead = member(rank);
+  if (dead.state != State::kHere) return;
+  log_info(Subsystem::kBootstrap, "", "{}", why.what);
+  dead.state = State::kDead;
+  dead.channel->close();
+  dead.channel.reset();
+  --here_;
+  const auto frame = encode_frame(FrameType::kFailure, 0, encode(why));
+  send_all(frame);
+  if (!formed_) {
+    give_up(why);
+  } else if (arrived_ > 0) {
+    review_round();
+  }
+  close_if_deserted();
+}
+
+void Hub::send_all(const FrameBytes& frame) {
+  for (Member& member : members_) {
+    if (member.state == State::kHere) member.channel->send(frame);
+  }
+}
+
+// ---- liveness ----
+
+void Hub::tick() {
+  const Nanos interval = tick_interval(options_.liveness);
+  tick_ = service_.at(Clock::now() + interval, [this] { tick(); });
+  static const FrameBytes kBeat = encode_frame(FrameType::kHeartbeat, 0);
+  const auto keep = weak_from_this().lock();
+  for (Rank r = 0; r < size(); ++r) {
+    const auto channel = member(r).channel;
+    if (!channel || member(r).state != State::kHere) continue;
+    if (channel->output_empty()) channel->send(kBeat);
+    if (Clock::now() - channel->last_heard() < options_.liveness) continue;
+    if (member(r).state != State::kHere) continue;  // reading found its end
+    lose(r, peer_error(Code::kPeerFailed, r,
+                       "rank {} ({}) has been silent for {:.1f} s: it is stopped or unreachable", r,
+                       member(r).from, seconds(options_.liveness)));
+  }
+}
+
+void Hub::close_if_deserted() {
+  if (!formed_ || here_ > 0) return;
+  service_.cancel(tick_);
+  service_.post([weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self) return;
+    Lobby& lobby = self->lobby_;
+    const auto parent = self->options_.parent;
+    lobby.close_hub(parent, self->options_.group);
+    lobby.dismiss(parent);
+  });
+}
+
+}  // namespace tutti

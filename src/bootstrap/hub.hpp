@@ -1,0 +1,85 @@
+// The middle of a group's star: it gathers, watches over the members and spreads the news.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/bootstrap/channel.hpp"
+#include "src/bootstrap/control_frame.hpp"
+#include "src/wire/handshake.hpp"
+#include "src/wire/service.hpp"
+
+namespace tutti {
+
+class Lobby;
+
+struct HubOptions {
+  std::uint64_t parent = 0;  ///< the group whose members may ask for this one; itself for a job
+  std::uint64_t group = 0;
+  std::vector<Rank> members;  ///< of a subgroup: ranks of the parent; empty: whoever comes
+  Digest proof{};             ///< what a member of a subgroup must show
+  Nanos liveness = std::chrono::seconds(15);
+};
+
+/// Resource, on the service thread only; belongs to its Lobby. Its memory is bounded by what the
+/// members may send in one round.
+class Hub : public std::enable_shared_from_this<Hub> {
+ public:
+  Hub(Service& service, Lobby& lobby, HubOptions options);
+  ~Hub();
+  Hub(const Hub&) = delete;
+  Hub& operator=(const Hub&) = delete;
+
+  [[nodiscard]] std::uint64_t group() const { return options_.group; }
+  /// A member that proved itself asks to join.
+  void adopt(std::shared_ptr<Channel> channel, const Identity& identity, const JoinBody& join);
+  /// Ends a group that did not form: whoever waits for it hears `why`.
+  void give_up(const Error& why);
+
+ private:
+  enum class State : std::uint8_t { kAbsent, kHere, kLeft, kDead };
+  struct Member {
+    State state = State::kAbsent;
+    std::shared_ptr<Channel> channel;
+    std::uint64_t token = 0;
+    SocketAddress listener;
+    std::string from;          ///< for messages
+    std::optional<Blob> blob;  ///< of the round under way
+    int announcements = 0;
+  };
+
+  [[nodiscard]] Status check(const Identity& identity, const JoinBody& join) const;
+  [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(members_.size()); }
+  Member& member(Rank rank) { return members_[static_cast<std::size_t>(rank)]; }
+
+  void form();
+  void on_frame(Rank rank, const Frame& frame);
+  void on_gather(Rank rank, const Frame& frame);
+  void on_who(Rank rank);
+  void on_goodbye(Rank rank);
+  void on_announce(Rank rank, const Frame& frame);
+  void lose(Rank rank, Error why);
+  void finish_round();
+  void fail_round(const Error& why);
+  /// A member that will contribute no more ends the round for those who wait.
+  void review_round();
+  void send_all(const FrameBytes& frame);
+  void tick();
+  void close_if_deserted();
+
+  Service& service_;
+  Lobby& lobby_;
+  const HubOptions options_;
+  std::vector<Member> members_;  // empty until the first one tells the size
+  std::int32_t here_ = 0;
+  bool formed_ = false;
+  std::optional<Error> ended_;  // it will not form, or gathers no more
+  std::uint64_t sequence_ = 0;
+  std::int32_t arrived_ = 0;
+  Service::TimerId tick_ = 0;
+};
+
+}  // namespace tutti

@@ -1,0 +1,250 @@
+#include "src/bootstrap/rendezvous.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "src/base/bytes.hpp"
+#include "src/base/result.hpp"
+#include "src/bootstrap/hub.hpp"
+#include "src/bootstrap/rank_list.hpp"
+#include "src/bootstrap/star_member.hpp"
+#include "src/wire/handshake.hpp"
+
+namespace tutti {
+namespace {
+
+/// A group as its ranks agree on it.
+struct GroupIdentity {
+  std::uint64_t id = 0;
+  Key key{};
+};
+
+std::uint64_t job_of(const Key& key) { return derive_id(key, "tutti job"); }
+
+/// Where to connect and as whom.
+struct HubTarget {
+  std::vector<SocketAddress> addresses;
+  GroupIdentity admits;                  ///< the group whose key opens the hub's door
+  Rank self = kNoRank;                   ///< in that group
+  std::optional<std::uint64_t> token{};  ///< of the hub's process, when known
+};
+
+std::string describe(const std::vector<SocketAddress>& addresses) {
+  std::string text;
+  for (const auto& address : addresses) text += (text.empty() ? "" : " or ") + to_text(address);
+  return text;
+}
+
+/// One try with one address. An error with os_errno, or a timeout, may pass; others will not.
+Result<Fd> approach(Service& service, const HubTarget& hub, const SocketAddress& address,
+                    Deadline deadline) {
+  constexpr auto kConnect = std::chrono::seconds(5);
+  constexpr auto kHandshake = std::chrono::seconds(10);
+  TUTTI_ASSIGN(Fd fd,
+               connect_once(address, Deadline::after(std::min<Nanos>(kConnect, deadline.left()))));
+  HandshakeOptions options;
+  options.self = {service.token(), hub.self, hub.admits.id};
+  options.key = hub.admits.key;
+  options.peer_name = "the hub at " + to_text(address);
+  options.expected_token = hub.token;
+  TUTTI_TRY(shake_hands(fd.get(), std::move(options),
+                        Deadline::after(std::min<Nanos>(kHandshake, deadline.left()))));
+  return fd;
+}
+
+Result<Fd> reach_hub(Service& service, const HubTarget& hub, Deadline deadline) {
+  for (int attempt = 0;; ++attempt) {
+    Error last;
+    for (const auto& address : hub.addresses) {
+      auto fd = approach(service, hub, address, deadline);
+      if (fd) return fd;
+      last = std::move(fd).error();
+      if (last.os_errno == 0 && last.code != Code::kTimeout) return last;
+      if (last.code == Code::kUnavailable) return last;
+    }
+    if (deadline.passed()) {
+      return Error{Code::kTimeout,
+                   fmt::format("no hub answered at {} in time ({} attempts): {}; is the process "
+                               "that made the unique id alive and reachable from here?",
+                               describe(hub.addresses), attempt + 1, last.what),
+                   kNoRank, last.os_errno};
+    }
+    back_off(attempt, deadline);
+  }
+}
+
+class StarBootstrap final : public Bootstrap {
+ public:
+  struct Place {
+    GroupIdentity group;
+    Rank rank = 0;
+    std::int32_t size = 0;
+  };
+
+  /// Connects, joins and waits until the group is complete.
+  static Result<std::unique_ptr<Bootstrap>> enter(std::shared_ptr<Service> service,
+                                                  const HubTarget& hub, const Place& place,
+                                                  const Digest& proof, const JoinOptions& options,
+                                                  Deadline deadline);
+
+  StarBootstrap(std::shared_ptr<Service> service, const Place& place, const JoinOptions& options)
+      : service_(std::move(service)),
+        place_(place),
+        options_(options),
+        member_(std::make_shared<StarMember>(*service_, place.rank, place.size, options.liveness)) {
+  }
+  ~StarBootstrap() override;
+
+  Rank rank() const override { return place_.rank; }
+  std::int32_t size() const override { return place_.size; }
+  std::span<const std::byte> key() const override { return place_.group.key; }
+  Result<std::vector<Blob>> all_gather(Blob mine, Deadline deadline) override {
+    return member_->all_gather(std::move(mine), deadline);
+  }
+  Result<std::unique_ptr<Bootstrap>> subgroup(std::span<const Rank> members, std::uint64_t tag,
+                                              Deadline deadline) override;
+  void on_failure(std::function<void(const Error&)> handler) override;
+  void announce(const Error& error) override;
+
+ private:
+  /// On the service thread: the door of this process, and the connection to the hub.
+  Status start(Fd fd, const Digest& proof);
+
+  std::shared_ptr<Service> service_;
+  const Place place_;
+  const JoinOptions options_;
+  std::shared_ptr<StarMember> member_;
+  std::weak_ptr<Lobby> lobby_;  // of the service thread
+};
+
+Result<std::unique_ptr<Bootstrap>> StarBootstrap::enter(std::shared_ptr<Service> service,
+                                                        const HubTarget& hub, const Place& place,
+                                                        const Digest& proof,
+                                                        const JoinOptions& options,
+                                                        Deadline deadline) {
+  TUTTI_ASSIGN(Fd fd, reach_hub(*service, hub, deadline));
+  auto self = std::make_unique<StarBootstrap>(service, place, options);
+  TUTTI_TRY(service->call([&] { return self->start(std::move(fd), proof); }));
+  TUTTI_TRY(self->member_->wait_for_welcome(deadline));
+  return std::unique_ptr<Bootstrap>(std::move(self));
+}
+
+Status StarBootstrap::start(Fd fd, const Digest& proof) {
+  SocketAddress here;
+  if (options_.interfaces.ifname.empty() && options_.interfaces.family.empty()) {
+    TUTTI_ASSIGN(here, local_address(fd.get()));
+  } else {
+    TUTTI_ASSIGN(here, choose_address(options_.interfaces));
+  }
+  TUTTI_ASSIGN(const auto lobby, Lobby::at(*service_, here.with_port(0), options_.limits));
+  lobby->admit(place_.group.id, place_.group.key);
+  lobby_ = lobby;
+  return member_->start(std::move(fd), {.group = place_.group.id,
+                                        .rank = place_.rank,
+                                        .size = place_.size,
+                                        .members = proof,
+                                        .listener = lobby->address()});
+}
+
+StarBootstrap::~StarBootstrap() {
+  member_->failures().set(nullptr);
+  member_->leave();
+  service_->call([this] {
+    member_->stop();
+    if (const auto lobby = lobby_.lock()) lobby->dismiss(place_.group.id);
+  });
+}
+
+void StarBootstrap::on_failure(std::function<void(const Error&)> handler) {
+  const bool some = static_cast<bool>(handler);
+  member_->failures().set(std::move(handler));
+  if (some) service_->post([member = member_] { member->failures().deliver_pending(); });
+}
+
+void StarBootstrap::announce(const Error& error) {
+  service_->post([member = member_, frame = encode_frame(FrameType::kAnnounce, 0, encode(error))] {
+    member->send(frame);
+  });
+}
+
+Result<std::unique_ptr<Bootstrap>> StarBootstrap::subgroup(std::span<const Rank> members,
+                                                           std::uint64_t tag, Deadline deadline) {
+  TUTTI_TRY(check_members(members, place_.rank, place_.size));
+  Blob context;
+  ByteWriter(context).put(place_.group.id).put(tag);
+  const Key key = derive_key(place_.group.key, "tutti subgroup", context);
+  const GroupIdentity group = {derive_id(key, "tutti group"), key};
+  const Digest proof = derive_key(key, "tutti members", std::as_bytes(members));
+  const Rank first = members.front();
+  const bool hosts = first == place_.rank;
+
+  const auto open = [&] {
+    const auto lobby = lobby_.lock();
+    lobby->admit(place_.group.id, place_.group.key);
+    lobby->open_hub(place_.group.id,
+                    std::make_shared<Hub>(*service_, *lobby,
+                                          HubOptions{.parent = place_.group.id,
+                                                     .group = group.id,
+                                                     .members = {members.begin(), members.end()},
+                                                     .proof = proof,
+                                                     .liveness = options_.liveness}));
+  };
+  if (hosts) service_->call(open);
+
+  const MemberInfo& host = member_->member(first);
+  const HubTarget hub = {{host.listener}, place_.group, place_.rank, host.token};
+  const auto index = std::ranges::find(members, place_.rank) - members.begin();
+  const Place place = {group, static_cast<Rank>(index), static_cast<std::int32_t>(members.size())};
+  auto result = enter(service_, hub, place, proof, options_, deadline);
+  if (!result && hosts) {
+    service_->call([&] {
+      if (const auto lobby = lobby_.lock())
+        lobby->abandon_hub(place_.group.id, group.id, result.error());
+    });
+  }
+  return result;
+}
+
+}  // namespace
+
+Result<UniqueId> serve_root(const std::shared_ptr<Service>& service, const RootOptions& options) {
+  SocketAddress address;
+  if (options.address) {
+    address = *options.address;
+  } else {
+    TUTTI_ASSIGN(address, choose_address(options.interfaces));
+  }
+  const Key key = options.key ? *options.key : random_key();
+  return service->call([&]() -> Result<UniqueId> {
+    TUTTI_ASSIGN(const auto lobby, Lobby::at(*service, address, options.limits));
+    const std::uint64_t job = job_of(key);
+    lobby->admit(job, key);
+    lobby->open_hub(job, std::make_shared<Hub>(*service, *lobby,
+                                               HubOptions{.parent = job,
+                                                          .group = job,
+                                                          .members = {},
+                                                          .proof = {},
+                                                          .liveness = options.liveness}));
+    return unique_id_of(key, lobby->address());
+  });
+}
+
+UniqueId unique_id_of(const Key& key, const SocketAddress& hub) {
+  return {.job = job_of(key), .key = key, .addresses = {hub}};
+}
+
+Result<std::unique_ptr<Bootstrap>> join(const std::shared_ptr<Service>& service, const UniqueId& id,
+                                        Rank rank, std::int32_t size, const JoinOptions& options,
+                                        Deadline deadline) {
+  if (size < 1 || size > kMaxGroupSize || rank < 0 || rank >= size) {
+    return make_error(Code::kInvalidArgument,
+                      "rank {} of {} cannot be: ranks are 0..size-1 and a group has at most {}",
+                      rank, size, kMaxGroupSize);
+  }
+  raise_fd_limit(static_cast<std::uint64_t>(size) * 2 + 256);
+  const GroupIdentity group = {id.job, id.key};
+  const HubTarget hub = {id.addresses, group, rank};
+  return StarBootstrap::enter(service, hub, {group, rank, size}, Digest{}, options, deadline);
+}
+
+}  // namespace tutti

@@ -1,0 +1,63 @@
+// The rendezvous over TCP: a star around a hub, every connection authenticated.
+//
+// serve_root() makes a unique id and opens the hub of its group in this process. Each rank then
+// joins with the id: it connects to the hub, proves that it holds the id's key, and waits until all
+// ranks have. The process that made the id must live as long as the group; usually it is a rank.
+// An id serves one group, once.
+//
+// Liveness: heartbeats both ways every second. A connection that ends without a goodbye is the
+// death of that process, and the hub tells all members at once; silence beyond the liveness limit
+// is a stopped or unreachable process, and told likewise. The loss of the hub is noticed by every
+// member and blamed on the ranks of the hub's process; the deaths of others after it are not
+// noticed here.
+//
+// Every process of a group listens too (one port for all its groups and ranks), on the interface
+// that reaches the hub: subgroup() makes the first member the hub of a star of its own, so it needs
+// nobody but its members.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "src/base/clock.hpp"
+#include "src/bootstrap/bootstrap.hpp"
+#include "src/bootstrap/lobby.hpp"
+#include "src/bootstrap/unique_id.hpp"
+#include "src/wire/net.hpp"
+#include "src/wire/service.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti {
+
+struct RootOptions {
+  InterfaceChoice interfaces;
+  std::optional<SocketAddress> address;  ///< exactly here instead; port 0: any
+  std::optional<Key> key;                ///< of the job; default: a fresh one
+  Nanos liveness = std::chrono::seconds(15);
+  Lobby::Limits limits{};
+};
+
+struct JoinOptions {
+  InterfaceChoice interfaces;  ///< default: the interface that reaches the hub
+  Nanos liveness = std::chrono::seconds(15);
+  Lobby::Limits limits{};
+};
+
+/// Opens a hub and returns the id that leads to it. The hub ends when its group was complete and
+/// all ranks have left, or with the service.
+Result<UniqueId> serve_root(const std::shared_ptr<Service>& service, const RootOptions& options);
+
+/// The id of a job whose key and hub address are known by other means (tcp://host:port).
+UniqueId unique_id_of(const Key& key, const SocketAddress& hub);
+
+/// Joins the group of `id` as `rank` of `size`; returns when all ranks have joined. Any thread;
+/// many ranks of one process may join at once. Errors: kTimeout names the ranks that never came;
+/// kInvalidArgument and kInvalidUsage when the ranks disagree (two claim one rank, sizes differ,
+/// the id has served already) name both sides; kPeerFailed for another job's id or a hub that is
+/// gone.
+Result<std::unique_ptr<Bootstrap>> join(const std::shared_ptr<Service>& service, const UniqueId& id,
+                                        Rank rank, std::int32_t size, const JoinOptions& options,
+                                        Deadline deadline);
+
+}  // namespace tutti

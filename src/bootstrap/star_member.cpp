@@ -1,0 +1,229 @@
+#include "src/bootstrap/star_member.hpp"
+
+#include <algorithm>
+
+#include "src/base/result.hpp"
+#include "src/bootstrap/rank_list.hpp"
+
+namespace tutti {
+
+StarMember::StarMember(Service& service, Rank rank, std::int32_t size, Nanos liveness)
+    : service_(service), rank_(rank), size_(size), liveness_(liveness) {}
+
+// ---- service thread ----
+
+Status StarMember::start(Fd fd, const JoinBody& join) {
+  const auto weak = weak_from_this();
+  TUTTI_ASSIGN(channel_, Channel::open(service_, std::move(fd), max_gathered(size_),
+                                       {.on_frame =
+                                            [weak](const Frame& frame) {
+                                              if (const auto self = weak.lock())
+                                                self->on_frame(frame);
+                                            },
+                                        .on_end =
+                                            [weak](const Error& why) {
+                                              if (const auto self = weak.lock())
+                                                self->lose_hub(why.what);
+                                            }}));
+  {
+    std::scoped_lock lock(mutex_);
+    ended_ = false;
+  }
+  channel_->send(FrameType::kJoin, 0, encode(join));
+  tick();
+  return ok_status();
+}
+
+void StarMember::send(FrameBytes frame) {
+  if (channel_) channel_->send(std::move(frame));
+}
+
+void StarMember::stop() {
+  service_.cancel(tick_);
+  if (channel_) channel_->close();
+}
+
+void StarMember::tick() {
+  const Nanos interval = std::min<Nanos>(std::chrono::seconds(1), liveness_ / 4);
+  tick_ = service_.at(Clock::now() + interval, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->tick();
+  });
+  static const FrameBytes kBeat = encode_frame(FrameType::kHeartbeat, 0);
+  if (!channel_->open()) return;
+  if (channel_->output_empty()) channel_->send(kBeat);
+  bool watched = false;
+  {
+    std::scoped_lock lock(mutex_);
+    watched = welcome_;
+  }
+  if (watched && Clock::now() - channel_->last_heard() >= liveness_ && channel_->open()) {
+    channel_->close();
+    lose_hub(fmt::format("silent for {:.1f} s: stopped or unreachable",
+                         std::chrono::duration<double>(liveness_).count()));
+  }
+}
+
+void StarMember::on_frame(const Frame& frame) {
+  switch (frame.type) {
+    case FrameType::kWelcome:
+      return on_welcome(frame);
+    case FrameType::kGathered:
+    case FrameType::kGatherFailed:
+      return on_gathered(frame);
+    case FrameType::kReject: {
+      const auto error = decode_error(frame.body);
+      std::scoped_lock lock(mutex_);
+      if (error && !over_) over_ = *error;
+      changed_.notify_all();
+      return;
+    }
+    case FrameType::kCame: {
+      if (frame.body.size() != static_cast<std::size_t>(size_)) return;
+      std::scoped_lock lock(mutex_);
+      came_.assign(frame.body.size(), false);
+      for (std::size_t r = 0; r < came_.size(); ++r) came_[r] = frame.body[r] != std::byte{0};
+      changed_.notify_all();
+      return;
+    }
+    case FrameType::kLeft: {
+      std::scoped_lock lock(mutex_);
+      hub_left_ = true;
+      return;
+    }
+    default:
+      return on_news(frame);
+  }
+}
+
+void StarMember::on_welcome(const Frame& frame) {
+  auto members = decode_members(frame.body);
+  std::scoped_lock lock(mutex_);
+  if (welcome_ || !members || members->size() != static_cast<std::size_t>(size_)) return;
+  members_ = *std::move(members);
+  hub_token_ = frame.sequence;
+  welcome_ = true;
+  changed_.notify_all();
+}
+
+void StarMember::on_gathered(const Frame& frame) {
+  std::optional<Result<std::vector<Blob>>> result;
+  if (frame.type == FrameType::kGathered) {
+    if (auto blobs = decode_blobs(frame.body, static_cast<std::size_t>(size_))) {
+      result = *std::move(blobs);
+    }
+  } else if (auto error = decode_error(frame.body)) {
+    result = *std::move(error);
+  }
+  if (!result) result = make_error(Code::kPeerFailed, "the hub sent a malformed all-gather");
+  std::scoped_lock lock(mutex_);
+  if (frame.sequence + 1 != sequence_) return;  // this rank stopped waiting for it
+  result_ = std::move(result);
+  changed_.notify_all();
+}
+
+void StarMember::on_news(const Frame& frame) {
+  if (frame.type != FrameType::kFailure && frame.type != FrameType::kNotice) return;
+  auto error = decode_error(frame.body);
+  if (!error || error->peer >= size_) return;
+  const bool notice = frame.type == FrameType::kNotice;
+  if (notice && frame.sequence >= static_cast<std::uint64_t>(size_)) return;
+  failures_.report(notice ? notice_of(static_cast<Rank>(frame.sequence), *error) : *error);
+  failures_.deliver_pending();
+}
+
+void StarMember::lose_hub(const std::string& how) {
+  std::vector<Error> failures;
+  {
+    std::scoped_lock lock(mutex_);
+    ended_ = true;
+    const bool expected = leaving_ || hub_left_;
+    for (std::size_t r = 0; r < members_.size() && !expected; ++r) {
+      if (members_[r].token != hub_token_) continue;
+      const Rank rank = static_cast<Rank>(r);
+      failures.push_back(
+          peer_error(Code::kPeerFailed, rank,
+                     "rank {} died: its process, the hub of this group, is gone ({})", rank, how));
+    }
+    if (!over_) {
+      if (!failures.empty()) {
+        over_ = failures.front();
+      } else if (expected) {
+        over_ = make_error(Code::kPeerFailed,
+                           "the process that was the hub of this group has left and ended");
+      } else {
+        over_ = make_error(Code::kPeerFailed,
+                           "lost the hub of this group ({}): the process that made the unique id "
+                           "must live as long as the group",
+                           how);
+        if (welcome_) failures.push_back(*over_);
+      }
+    }
+    changed_.notify_all();
+  }
+  for (Error& failure : failures) failures_.report(std::move(failure));
+  failures_.deliver_pending();
+}
+
+// ---- user's thread ----
+
+template <class Done>
+bool StarMember::wait(std::unique_lock<std::mutex>& lock, Deadline deadline, Done done) {
+  if (deadline.is_never()) {
+    changed_.wait(lock, done);
+    return true;
+  }
+  const Nanos margin = std::min<Nanos>(std::chrono::milliseconds(250), deadline.left() / 4);
+  if (changed_.wait_until(lock, deadline.when() - margin, done)) return true;
+  came_.clear();
+  service_.post([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->send(encode_frame(FrameType::kWho, 0));
+  });
+  return changed_.wait_until(lock, deadline.when(), done);
+}
+
+Error StarMember::timed_out(std::string_view doing) const {
+  if (!came_.empty()) return absent_error(doing, came_);
+  return make_error(Code::kTimeout,
+                    "{} timed out, and the hub did not say who is missing: its process is "
+                    "overloaded or stopped",
+                    doing);
+}
+
+Status StarMember::wait_for_welcome(Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  const bool done = wait(lock, deadline, [&] { return welcome_ || over_; });
+  if (welcome_) return ok_status();
+  if (done) return *over_;
+  return timed_out(fmt::format("joining the group of {} as rank {}", size_, rank_));
+}
+
+Result<std::vector<Blob>> StarMember::all_gather(Blob mine, Deadline deadline) {
+  if (mine.size() > kMaxBlobBytes) {
+    return make_error(Code::kInvalidArgument,
+                      "a blob of {} bytes is too large for the bootstrap: at most {} bytes",
+                      mine.size(), kMaxBlobBytes);
+  }
+  std::unique_lock lock(mutex_);
+  if (over_) return *over_;
+  result_.reset();
+  service_.post([weak = weak_from_this(),
+                 frame = encode_frame(FrameType::kGather, sequence_++, mine)]() mutable {
+    if (const auto self = weak.lock()) self->send(std::move(frame));
+  });
+  const bool done = wait(lock, deadline, [&] { return result_ || over_; });
+  if (result_) return *std::exchange(result_, std::nullopt);
+  if (done) return *over_;
+  // The hub may yet complete this round without us, so a later one would be out of step.
+  over_ = make_error(Code::kInvalidUsage, "an earlier all-gather of this group timed out");
+  return timed_out("an all-gather of the bootstrap");
+}
+
+void StarMember::leave() {
+  std::unique_lock lock(mutex_);
+  if (ended_) return;
+  leaving_ = true;
+  service_.post([self = shared_from_this()] { self->send(encode_frame(FrameType::kGoodbye, 0)); });
+  changed_.wait_for(lock, std::chrono::seconds(1), [&] { return ended_; });
+}
+
+}  // namespace tutti

@@ -1,0 +1,81 @@
+// A rank's end of its star: what the hub said, for the thread that waits for it.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "src/base/blob.hpp"
+#include "src/base/clock.hpp"
+#include "src/bootstrap/channel.hpp"
+#include "src/bootstrap/control_frame.hpp"
+#include "src/bootstrap/failure_handler.hpp"
+#include "src/wire/service.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti {
+
+/// Resource. The user's thread calls the waiting functions, the service thread the others.
+class StarMember : public std::enable_shared_from_this<StarMember> {
+ public:
+  StarMember(Service& service, Rank rank, std::int32_t size, Nanos liveness);
+
+  // ---- service thread ----
+  /// Takes over the connection to the hub and asks to join.
+  Status start(Fd fd, const JoinBody& join);
+  void send(FrameBytes frame);
+  void stop();
+
+  // ---- user's thread ----
+  Status wait_for_welcome(Deadline deadline);
+  Result<std::vector<Blob>> all_gather(Blob mine, Deadline deadline);
+  /// Says goodbye and waits until the hub has heard it, a second at most.
+  void leave();
+
+  /// Valid once welcome.
+  [[nodiscard]] const MemberInfo& member(Rank rank) const {
+    return members_[static_cast<std::size_t>(rank)];
+  }
+  FailureHandler& failures() { return failures_; }
+
+ private:
+  void on_frame(const Frame& frame);
+  void on_welcome(const Frame& frame);
+  void on_gathered(const Frame& frame);
+  void on_news(const Frame& frame);
+  void lose_hub(const std::string& how);
+  void tick();
+  /// Waits for `done`; shortly before the deadline asks the hub who is missing.
+  template <class Done>
+  bool wait(std::unique_lock<std::mutex>& lock, Deadline deadline, Done done);
+  [[nodiscard]] Error timed_out(std::string_view doing) const;
+
+  Service& service_;
+  const Rank rank_;
+  const std::int32_t size_;
+  const Nanos liveness_;
+  FailureHandler failures_;
+
+  // Of the service thread.
+  std::shared_ptr<Channel> channel_;
+  Service::TimerId tick_ = 0;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded by mutex_.
+  bool welcome_ = false;
+  bool leaving_ = false;
+  bool ended_ = true;          // there is no connection (any more)
+  std::optional<Error> over_;  // why nothing more will come
+  std::uint64_t hub_token_ = 0;
+  std::vector<MemberInfo> members_;  // constant once welcome
+  bool hub_left_ = false;            // all ranks of the hub's process said goodbye
+  std::vector<bool> came_;           // the hub's latest answer; empty: none
+  std::uint64_t sequence_ = 0;
+  std::optional<Result<std::vector<Blob>>> result_;
+};
+
+}  // namespace tutti
