@@ -1,0 +1,118 @@
+#include "src/ir/interpret.hpp"
+
+#include <string>
+#include <string_view>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "src/ir/sample_schedules.hpp"
+
+namespace tutti::ir {
+namespace {
+
+using samples::direct;
+using samples::ring_all_reduce;
+using testing::HasSubstr;
+
+constexpr Request kAllReduce{Collective::kAllReduce, 3, 0, false};
+
+std::vector<Step>& steps(Schedule& schedule, Rank rank) {
+  return schedule.programs[static_cast<std::size_t>(rank)].steps;
+}
+
+/// The first error over many orderings; "" when there is none.
+std::string harm(const Schedule& schedule) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed)
+    for (int ordering = 0; ordering < kOrderings; ++ordering)
+      if (const Status status = interpret(schedule, {static_cast<Ordering>(ordering), seed, 1});
+          !status)
+        return status.error().what;
+  return "";
+}
+
+TEST(Interpreter, ExecutesADirectScheduleOfEveryCollectiveExactly) {
+  for (const Collective collective : samples::kGlobalCollectives) {
+    for (const std::int32_t ranks : {1, 2, 5}) {
+      for (const bool in_place : {false, true}) {
+        if (in_place && collective == Collective::kAllToAll) continue;
+        for (const bool encoded : {false, true}) {
+          const Request request{collective, ranks, rooted(collective) ? ranks - 1 : 0, in_place};
+          EXPECT_EQ(harm(direct(request, 3, encoded)), "") << name_of(collective) << " n=" << ranks;
+        }
+      }
+    }
+  }
+}
+
+TEST(Interpreter, ExecutesTheRingExactly) {
+  for (const bool in_place : {false, true}) EXPECT_EQ(harm(ring_all_reduce(5, in_place)), "");
+}
+
+TEST(Interpreter, FindsARaceOnceADependencyIsDropped) {
+  Schedule schedule = direct(kAllReduce, 1);
+  steps(schedule, 0)[4].deps = {2};  // adds what has not arrived
+  EXPECT_THAT(harm(schedule), HasSubstr("rank 0 has a wrong element"));
+  schedule = direct(kAllReduce, 1);
+  steps(schedule, 0)[6].deps = {5};  // two additions at once lose one
+  EXPECT_THAT(harm(schedule), HasSubstr("rank 0 has a wrong element"));
+}
+
+TEST(Interpreter, FindsThatASendReadsLate) {
+  Schedule schedule = direct({Collective::kAllReduce, 3, 0, true}, 1);
+  ASSERT_EQ(steps(schedule, 0)[3].deps, (std::vector<StepId>{0, 1, 2}));
+  steps(schedule, 0)[3].deps = {0, 2};
+  EXPECT_THAT(harm(schedule), HasSubstr("rank 2 has a wrong element"));
+}
+
+TEST(Interpreter, FindsAMissingContribution) {
+  Schedule schedule = direct(kAllReduce, 1);
+  steps(schedule, 2).pop_back();
+  EXPECT_THAT(harm(schedule), HasSubstr("rank 2 has a wrong element"));
+}
+
+TEST(Interpreter, FindsDeadlock) {
+  Schedule schedule = direct(kAllReduce, 1);
+  for (Rank rank = 0; rank < 3; ++rank) steps(schedule, rank)[0].deps.clear();
+  std::swap(steps(schedule, 0)[0], steps(schedule, 0)[3]);
+  std::swap(steps(schedule, 1)[0], steps(schedule, 1)[3]);
+  EXPECT_THAT(harm(schedule), HasSubstr("stuck"));
+}
+
+TEST(Interpreter, FindsMessagesThatNobodyReceives) {
+  Schedule schedule = direct({Collective::kAllGather, 2, 0, false}, 1);
+  steps(schedule, 0).push_back({Verb::kSend, in(0), {}, 1, 0, {}});
+  EXPECT_THAT(harm(schedule), HasSubstr("1 messages from rank 0 to rank 1 are left over"));
+}
+
+TEST(Interpreter, FindsAnInputThatChanged) {
+  Schedule schedule = direct({Collective::kAllGather, 2, 0, false}, 1);
+  const auto last = static_cast<StepId>(steps(schedule, 0).size() - 1);
+  steps(schedule, 0).push_back({Verb::kCopy, out(1), in(0), kNoRank, 0, {0, last}});
+  EXPECT_THAT(harm(schedule), HasSubstr("rank 0 changed element 0 of its input"));
+}
+
+TEST(Interpreter, FindsLengthsThatDiffer) {
+  Schedule schedule = direct({Collective::kAllGather, 2, 0, false}, 3);
+  steps(schedule, 0)[0].src.count = 2;
+  EXPECT_THAT(harm(schedule), HasSubstr("elements where"));
+  schedule = direct({Collective::kAllGather, 2, 0, false}, 3);
+  steps(schedule, 0)[1].src.count = 2;
+  EXPECT_THAT(harm(schedule), HasSubstr("elements into"));
+}
+
+TEST(Interpreter, FindsOperandsOutsideMemory) {
+  Schedule schedule = direct({Collective::kAllGather, 2, 0, false}, 3);
+  steps(schedule, 0)[0].src.first = 1;
+  EXPECT_THAT(harm(schedule), HasSubstr("rank 0 step 0 leaves its memory"));
+}
+
+TEST(Interpreter, FindsEncodedDataTakenForPlain) {
+  Schedule schedule = direct(kAllReduce, 1, true);
+  ASSERT_EQ(steps(schedule, 0)[6].verb, Verb::kDecode);
+  steps(schedule, 0)[6].verb = Verb::kCopy;
+  EXPECT_THAT(harm(schedule), HasSubstr("rank 0 has a wrong element"));
+}
+
+}  // namespace
+}  // namespace tutti::ir

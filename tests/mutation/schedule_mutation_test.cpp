@@ -1,0 +1,153 @@
+// The verifier's own test: mutants of correct schedules. A mutant is either refused, or shown to be
+// harmless by executing it in many orders with the exact result each time. One that is accepted and
+// yields a wrong result in any order fails the test.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "algorithms/algorithms.hpp"
+#include "src/ir/interpret.hpp"
+#include "src/ir/text.hpp"
+#include "src/ir/verify.hpp"
+#include "tests/mutation/schedule_mutants.hpp"
+
+namespace tutti::ir {
+namespace {
+
+constexpr std::size_t kMutantsOfAKind = 600;
+constexpr std::uint64_t kSeedsTried = 8;  // for each ordering
+
+/// TUTTI_TEST_SEED repeats a run.
+std::uint64_t test_seed() {
+  const char* text = std::getenv("TUTTI_TEST_SEED");
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : std::random_device{}();
+}
+
+/// The schedules of every algorithm for every request of 2 to 9 ranks that it supports.
+std::vector<Schedule> originals() {
+  std::vector<Schedule> schedules;
+  const auto add = [&](const Algorithm& algorithm, const Request& request) {
+    if (!algorithm.supports(request)) return;
+    Result<Schedule> schedule = algorithm.generate(request);
+    ASSERT_TRUE(schedule) << schedule.error().what;
+    schedules.push_back(*std::move(schedule));
+  };
+  for (const Algorithm& algorithm : algorithms::all()) {
+    for (int kind = 0; kind < kCollectives; ++kind) {
+      for (Rank ranks = 2; ranks <= 9; ++ranks) {
+        const auto collective = static_cast<Collective>(kind);
+        const Rank root = rooted(collective) ? ranks / 2 : 0;
+        add(algorithm, {collective, ranks, root, false});
+        add(algorithm, {collective, ranks, root, true});
+      }
+    }
+  }
+  return schedules;
+}
+
+/// The first error over all orderings; "" when every execution was exact.
+std::string harm(const Schedule& schedule, std::uint32_t fifo_depth) {
+  for (std::uint64_t seed = 0; seed < kSeedsTried; ++seed) {
+    for (int ordering = 0; ordering < kOrderings; ++ordering) {
+      const InterpretOptions options{static_cast<Ordering>(ordering), seed, fifo_depth};
+      if (const Status status = interpret(schedule, options); !status) return status.error().what;
+    }
+  }
+  return "";
+}
+
+struct Tally {
+  std::size_t made = 0;
+  std::size_t caught_harmful = 0;  ///< refused, and an execution shows why
+  std::size_t caught_only = 0;     ///< refused, though no execution went wrong
+  std::size_t harmless = 0;        ///< accepted, and every execution was exact
+  std::size_t missed = 0;          ///< accepted, and an execution went wrong
+};
+
+class ScheduleMutants : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    originals_ = originals();
+    std::fputs(fmt::format("{:<20}{:>7}{:>16}{:>23}{:>10}{:>8}\n", "mutation", "made",
+                           "caught, harmful", "caught, no harm shown", "harmless", "missed")
+                   .c_str(),
+               stdout);
+  }
+  static void TearDownTestSuite() { originals_.clear(); }
+
+  static void judge(const Schedule& mutant, const VerifyOptions& options, Tally& tally) {
+    ++tally.made;
+    const Result<Proof> proof = verify(mutant, options);
+    const std::string wrong = harm(mutant, options.fifo_depth);
+    if (!proof) {
+      ++(wrong.empty() ? tally.caught_only : tally.caught_harmful);
+      return;
+    }
+    ++(wrong.empty() ? tally.harmless : tally.missed);
+    EXPECT_EQ(wrong, "") << "verify accepts this schedule, but executing it fails:\n"
+                         << print(mutant);
+  }
+
+  static Tally judge_mutants(Mutation mutation, std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    Tally tally;
+    // Round after round over all schedules in a random order, so that each has its share.
+    constexpr int kMostRounds = 200;
+    for (int round = 0; round < kMostRounds && tally.made < kMutantsOfAKind; ++round) {
+      std::shuffle(originals_.begin(), originals_.end(), random);
+      for (const Schedule& original : originals_) {
+        if (tally.made == kMutantsOfAKind) break;
+        const auto mutant = mutate(original, mutation, random);
+        const auto depth = static_cast<std::uint32_t>(1 + random() % 2);
+        if (mutant) judge(*mutant, {depth}, tally);
+      }
+    }
+    return tally;
+  }
+
+  static void check(Mutation mutation) {
+    const std::uint64_t seed = test_seed();
+    SCOPED_TRACE(testing::Message() << "TUTTI_TEST_SEED=" << seed);
+    const Tally tally = judge_mutants(mutation, seed);
+    std::fputs(fmt::format("{:<20}{:>7}{:>16}{:>23}{:>10}{:>8}\n", name_of(mutation), tally.made,
+                           tally.caught_harmful, tally.caught_only, tally.harmless, tally.missed)
+                   .c_str(),
+               stdout);
+    EXPECT_GE(tally.made, 500U);
+    EXPECT_GT(tally.caught_harmful, 0U);
+    EXPECT_EQ(tally.missed, 0U);
+  }
+
+  inline static std::vector<Schedule> originals_;
+};
+
+TEST_F(ScheduleMutants, TheOriginalsAreProvedAndExecuteExactly) {
+  ASSERT_FALSE(originals_.empty());
+  for (const Schedule& schedule : originals_) {
+    const Result<Proof> proof = verify(schedule);
+    ASSERT_TRUE(proof) << proof.error().what << "\n" << print(schedule);
+    ASSERT_EQ(harm(schedule, 1), "") << print(schedule);
+  }
+}
+
+TEST_F(ScheduleMutants, WithoutAStepAreCaughtOrHarmless) { check(Mutation::kDrop); }
+TEST_F(ScheduleMutants, WithAStepTwiceAreCaughtOrHarmless) { check(Mutation::kDuplicate); }
+TEST_F(ScheduleMutants, WithStepsSwappedAreCaughtOrHarmless) { check(Mutation::kSwap); }
+TEST_F(ScheduleMutants, WithAnotherChunkAreCaughtOrHarmless) { check(Mutation::kChunk); }
+TEST_F(ScheduleMutants, WithAnotherPeerAreCaughtOrHarmless) { check(Mutation::kPeer); }
+TEST_F(ScheduleMutants, WithAnotherLaneAreCaughtOrHarmless) { check(Mutation::kLane); }
+TEST_F(ScheduleMutants, WithAnotherVerbAreCaughtOrHarmless) { check(Mutation::kVerb); }
+TEST_F(ScheduleMutants, WithAnotherSpaceAreCaughtOrHarmless) { check(Mutation::kSpace); }
+TEST_F(ScheduleMutants, WithoutADependencyAreCaughtOrHarmless) { check(Mutation::kDependency); }
+TEST_F(ScheduleMutants, WithAnotherCountAreCaughtOrHarmless) { check(Mutation::kCount); }
+TEST_F(ScheduleMutants, WithAnotherStrideAreCaughtOrHarmless) { check(Mutation::kStride); }
+TEST_F(ScheduleMutants, WithOtherScratchSizesAreCaughtOrHarmless) { check(Mutation::kScratch); }
+
+}  // namespace
+}  // namespace tutti::ir
