@@ -1,0 +1,284 @@
+#include "tools/bench_run.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "src/base/result.hpp"
+#include "tools/bench_crew.hpp"
+#include "tools/bench_launch.hpp"
+#include "tools/bench_report.hpp"
+#include "tools/bench_series.hpp"
+#include "tools/cli.hpp"
+
+namespace tutti::bench {
+namespace {
+
+std::string time_text() {
+  const std::time_t now = std::time(nullptr);
+  std::tm broken{};
+  ::gmtime_r(&now, &broken);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &broken);
+  return text;
+}
+
+/// Every row that the options ask for, in the table's order. Sizes that round to the same count
+/// appear once.
+Result<std::vector<Shape>> shapes_of(const Options& options, Collective test, Rank ranks) {
+  TUTTI_ASSIGN(const std::vector<std::size_t> sizes, sizes_of(options.sizes));
+  const std::vector<ReduceOp> none = {ReduceOp::kSum};
+  const bool every_root = rooted(test) && options.root == Options::kAllRoots;
+  const Rank first_root = every_root || !rooted(test) ? 0 : options.root;
+  const Rank last_root = every_root ? ranks - 1 : first_root;
+  std::vector<Shape> shapes;
+  for (const DataType type : options.types) {
+    for (const ReduceOp op : reduces(test) ? options.ops : none) {
+      for (Rank root = first_root; root <= last_root; ++root) {
+        for (const std::size_t size : sizes) {
+          const Shape shape{test, type, op, ranks, root, count_for(test, type, ranks, size)};
+          if (shapes.empty() || !(shapes.back() == shape)) shapes.push_back(shape);
+        }
+      }
+    }
+  }
+  return shapes;
+}
+
+/// Where this program is, for someone who watches a terminal.
+class Progress {
+ public:
+  explicit Progress(bool leads)
+      : on_(leads && ::isatty(STDERR_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr) {}
+
+  void show(std::size_t done, std::size_t all, const Shape& shape) const {
+    if (!on_) return;
+    constexpr std::size_t kWidth = 24;
+    const std::size_t filled = all == 0 ? 0 : done * kWidth / all;
+    fmt::print(stderr, "\r\x1b[2K[{:#<{}}{:.<{}}] {}/{} {} {}", "", filled, "", kWidth - filled,
+               done, all, test_name(shape.test), size_text(shown_bytes(shape)));
+  }
+  void clear() const {
+    if (on_) fmt::print(stderr, "\r\x1b[2K");
+  }
+
+ private:
+  bool on_;
+};
+
+/// How a crew's walk through the table ended.
+struct Outcome {
+  Status status;
+  std::uint64_t wrong_here = 0;
+};
+
+/// A crew's walk through the table. The leading crew fills the report and prints.
+class Walk {
+ public:
+  Walk(Crew& crew, const Options& options, Report& report)
+      : crew_(crew), options_(options), report_(report), progress_(crew.leads()) {}
+
+  Status run() {
+    TUTTI_ASSIGN(const Job job, crew_.describe());
+    TUTTI_TRY(plan(job));
+    if (crew_.leads()) report_.job = job;
+    print(table_head(options_, job));
+    for (int cycle = 0; options_.cycles == 0 || cycle < options_.cycles; ++cycle) {
+      TUTTI_TRY(table());
+    }
+    return ok_status();
+  }
+
+  [[nodiscard]] std::uint64_t wrong_here() const { return wrong_here_; }
+
+ private:
+  Status plan(const Job& job) {
+    if (options_.ranks != 0 && options_.ranks != job.ranks) {
+      return make_error(Code::kInvalidArgument, "--ranks {}, but the job has {} ranks",
+                        options_.ranks, job.ranks);
+    }
+    if (options_.root >= job.ranks) {
+      return make_error(Code::kInvalidArgument, "root {} is not one of the ranks 0..{}",
+                        options_.root, job.ranks - 1);
+    }
+    for (const Collective test : options_.tests) {
+      TUTTI_ASSIGN(auto shapes, shapes_of(options_, test, job.ranks));
+      tables_.push_back(std::move(shapes));
+    }
+    return ok_status();
+  }
+
+  Status table() {
+    std::size_t largest = 0;
+    std::size_t rows = 0;
+    for (const auto& shapes : tables_) {
+      rows += shapes.size();
+      for (const Shape& shape : shapes) largest = std::max(largest, shown_bytes(shape));
+    }
+    TUTTI_ASSIGN(const CrewBuffers buffers, allocate_buffers(crew_, options_, largest));
+    std::size_t done = 0;
+    for (const auto& shapes : tables_) {
+      print(column_titles(options_, shapes.front().test));
+      for (const Shape& shape : shapes) {
+        progress_.show(done++, rows, shape);
+        TUTTI_TRY(row(shape, buffers));
+      }
+    }
+    progress_.clear();
+    return ok_status();
+  }
+
+  Status row(const Shape& shape, const CrewBuffers& buffers) {
+    TUTTI_TRY(crew_.use_operator(shape));
+    Series series(crew_, options_, shape, buffers, iteration_);
+    Row row{shape, crew_.algorithm(shape), {}, {}, options_.timestamps ? time_text() : ""};
+    if (options_.out_of_place) {
+      TUTTI_ASSIGN(row.out_of_place, series.measure(false));
+    }
+    if (options_.in_place) {
+      TUTTI_ASSIGN(row.in_place, series.measure(true));
+    }
+    wrong_here_ += series.wrong_here();
+    print(table_row(options_, row));
+    if (crew_.leads()) report_.rows.push_back(std::move(row));
+    return ok_status();
+  }
+
+  void print(const std::string& text) const {
+    if (!crew_.leads()) return;
+    progress_.clear();
+    std::FILE* const out = options_.json == "-" ? stderr : stdout;
+    fmt::print(out, "{}", text);
+    std::fflush(out);
+  }
+
+  Crew& crew_;
+  const Options& options_;
+  Report& report_;  // written by the leading crew alone
+  Progress progress_;
+  std::vector<std::vector<Shape>> tables_;
+  std::uint64_t iteration_ = 0;
+  std::uint64_t wrong_here_ = 0;
+};
+
+/// A number from the environment, -1 without one.
+int environment_number(const char* name) {
+  const char* const text = std::getenv(name);
+  int number = -1;
+  if (text != nullptr) std::from_chars(text, text + std::string_view(text).size(), number);
+  return number;
+}
+
+/// After the library has seen how many processors the process has: it decides by that how to wait.
+void bind_crew(const Options& options, int thread) {
+  const int local_rank = std::max(0, environment_number("LOCAL_RANK"));
+  const int local_size = std::max(1, environment_number("LOCAL_WORLD_SIZE"));
+  const bool fits = local_size * options.threads <= usable_processors();
+  if (options.binding == Binding::kNone || !fits || options.ranks_per_thread > 1) return;
+  if (const Status bound = bind_to_processor(local_rank * options.threads + thread); !bound) {
+    fmt::print(stderr, "# not bound: {}\n", bound.error().what);
+  }
+}
+
+Outcome run_crew(Meeting& meeting, const Options& options, int thread, Report& report) {
+  auto crew = Crew::join(meeting, options, thread);
+  if (!crew) return {std::move(crew).error()};
+  bind_crew(options, thread);
+  Walk walk(*crew, options, report);
+  Status status = walk.run();
+  if (!status) crew->abort();
+  return {std::move(status), walk.wrong_here()};
+}
+
+/// The crews beside the first run in threads of their own.
+std::vector<Outcome> run_crews(Meeting& meeting, const Options& options, Report& report) {
+  std::vector<Outcome> outcomes(static_cast<std::size_t>(options.threads));
+  std::vector<std::jthread> threads;
+  for (int thread = 1; thread < options.threads; ++thread) {
+    threads.emplace_back([&, thread] {
+      outcomes[static_cast<std::size_t>(thread)] = run_crew(meeting, options, thread, report);
+    });
+  }
+  outcomes[0] = run_crew(meeting, options, 0, report);
+  threads.clear();
+  return outcomes;
+}
+
+/// Compares with the earlier run; prints; the exit code.
+Result<int> apply_comparison(const Options& options, const Report& report) {
+  constexpr std::size_t kLongestJson = 64 << 20;
+  TUTTI_ASSIGN(const std::string text, tools::read_file(options.compare, kLongestJson));
+  const auto earlier = nlohmann::json::parse(text, nullptr, false);
+  TUTTI_ASSIGN(const std::vector<Change> changes, compare(earlier, report));
+  fmt::print(options.json == "-" ? stderr : stdout, "{}",
+             comparison_text(changes, options.gate_percent));
+  return passes_gate(changes, options.gate_percent) ? tools::kExitFine : tools::kExitSlow;
+}
+
+/// Rank 0's last words, and what they mean for the exit code.
+Result<int> conclude(const Options& options, const Report& report) {
+  std::FILE* const out = options.json == "-" ? stderr : stdout;
+  fmt::print(out, "{}", table_foot(report));
+  int code = report.wrong() > 0 ? tools::kExitWrongData : tools::kExitFine;
+  if (!options.compare.empty()) {
+    TUTTI_ASSIGN(const int compared, apply_comparison(options, report));
+    if (code == tools::kExitFine) code = compared;
+  }
+  const double bandwidth = report.average_bus_bandwidth();
+  if (options.expected_gbs >= 0 && bandwidth < options.expected_gbs) {
+    fmt::print(out, "# Expected at least {:g} GB/s, the average is {:.6g} : FAILED\n",
+               options.expected_gbs, bandwidth);
+    if (code == tools::kExitFine) code = tools::kExitSlow;
+  }
+  std::fflush(out);
+  if (!options.json.empty()) {
+    TUTTI_TRY(tools::write_output(options.json, to_json(report).dump(1) + "\n"));
+  }
+  return code;
+}
+
+/// The library reads these when its first function is called.
+void export_settings(const Options& options) {
+  if (!options.algorithm.empty()) ::setenv("TUTTI_ALGO", options.algorithm.c_str(), 1);
+  if (options.timeout_s > 0) {
+    ::setenv("TUTTI_TIMEOUT", fmt::to_string(options.timeout_s).c_str(), 1);
+  }
+}
+
+}  // namespace
+
+int run_ranks(const Options& options, std::span<const std::string> arguments, bool launched) {
+  export_settings(options);
+  auto meeting = meet(options, launched);
+  if (!meeting) return tools::fail(options.program, meeting.error());
+
+  Report report;
+  report.options = options;
+  report.arguments = {arguments.begin(), arguments.end()};
+  report.start_time = time_text();
+  const std::vector<Outcome> outcomes = run_crews(*meeting, options, report);
+  report.end_time = time_text();
+
+  int code = tools::kExitFine;
+  for (const Outcome& outcome : outcomes) {
+    if (outcome.wrong_here > 0 && code == tools::kExitFine) code = tools::kExitWrongData;
+    if (outcome.status) continue;
+    report.errors.push_back(outcome.status.error().what);
+    const auto thread = static_cast<int>(&outcome - outcomes.data());
+    const Rank first =
+        meeting->process * options.ranks_per_process() + thread * options.ranks_per_thread;
+    code = tools::fail(fmt::format("{}: rank {}", options.program, first), outcome.status.error());
+  }
+  if (meeting->process != 0 || !report.errors.empty()) return code;
+  const auto concluded = conclude(options, report);
+  if (!concluded) return tools::fail(options.program, concluded.error());
+  return code != tools::kExitFine ? code : *concluded;
+}
+
+}  // namespace tutti::bench
