@@ -79,6 +79,7 @@ Arrows arrows_of(const ir::Schedule& schedule, const ir::Proof& proof) {
 // --- how it is drawn -----------------------------------------------------------------------------
 
 constexpr double kColumn = 120, kLane = 54, kLeft = 84, kTop = 74, kFoot = 66, kGap = 16;
+constexpr int kReadableFan = 2;  // labels of more arrows from one point would cover each other
 
 double x_of(double round) { return kLeft + kColumn * round; }
 double y_of(Rank rank) { return kTop + kLane * rank; }
@@ -98,6 +99,10 @@ std::string ranges(const std::set<std::uint32_t>& numbers) {
                         last > first ? fmt::format("-{}", last) : "");
   }
   return text;
+}
+
+std::string counted(std::uint64_t number, std::string_view noun) {
+  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
 }
 
 std::string shortened(std::string text) {
@@ -126,7 +131,9 @@ class Picture {
     open();
     draw_rounds();
     draw_lanes();
-    for (const auto& [where, arrow] : arrows_of(schedule_, proof_)) draw(where, arrow);
+    const Arrows arrows = arrows_of(schedule_, proof_);
+    for (const auto& [where, arrow] : arrows) ++fan_[{std::get<0>(where), std::get<1>(where)}];
+    for (const auto& [where, arrow] : arrows) draw(where, arrow);
     draw_legend();
     return svg_ + "</svg>\n";
   }
@@ -147,8 +154,9 @@ class Picture {
         schedule_.algorithm, name_of(request.collective), request.ranks,
         rooted(request.collective) ? fmt::format(", root {}", request.root) : "",
         request.in_place ? ", in place" : "");
-    add(R"(<text x="16" y="44" fill="#666">{} rounds; data of {} chunks; a rank sends at most {} in all</text>)",
-        proof_.rounds, chunks_, proof_.max_chunks_sent);
+    add(R"(<text x="16" y="44" fill="#666">{}; {} of data; a rank sends {} in all at most</text>)",
+        counted(proof_.rounds, "round"), counted(chunks_, "chunk"),
+        counted(proof_.max_chunks_sent, "chunk"));
   }
 
   void draw_rounds() {
@@ -177,10 +185,16 @@ class Picture {
     add(R"(<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" stroke="{}" stroke-width="1.8"/>)",
         x1, y1, x2, y2, ink);
     draw_head(x1, y1, x2, y2, ink, arrow.adds);
-    // Near the source, where arrows have not crossed yet.
+    if (fan_.at({round, source}) <= kReadableFan)
+      draw_label(x1, y1, x2, y2, ink, shortened(ranges(arrow.chunks)));
+  }
+
+  /// Near the source, where arrows have not crossed yet.
+  void draw_label(double x1, double y1, double x2, double y2, const std::string& ink,
+                  const std::string& text) {
     const double along = 30 / std::hypot(x2 - x1, y2 - y1);
     add(R"(<text x="{:.1f}" y="{:.1f}" fill="{}" font-size="11" text-anchor="middle" stroke="white" stroke-width="3" paint-order="stroke">{}</text>)",
-        x1 + along * (x2 - x1), y1 + along * (y2 - y1) - 4, ink, shortened(ranges(arrow.chunks)));
+        x1 + along * (x2 - x1), y1 + along * (y2 - y1) - 4, ink, text);
   }
 
   void draw_head(double x1, double y1, double x2, double y2, const std::string& ink, bool adds) {
@@ -217,6 +231,7 @@ class Picture {
   const ir::Proof& proof_;
   std::uint32_t chunks_;
   double height_;
+  std::map<std::pair<std::uint32_t, Rank>, int> fan_;  ///< arrows by (round, source)
   std::string svg_;
 };
 
