@@ -1,0 +1,82 @@
+/* Tutti's C API beyond NCCL's: what libtutti.so exports.
+ *
+ * NCCL's functions are here as tuttiNcclAllReduce and so on, the same as ncclAllReduce of
+ * libnccl.so.2; a program that does not want NCCL's names links libtutti.so alone. Types, constants
+ * and contracts: tutti/nccl.h. All functions may be called from any thread unless NCCL's rule about
+ * a communicator's one thread applies.
+ */
+#ifndef TUTTI_TUTTI_H_
+#define TUTTI_TUTTI_H_
+
+#include "tutti/nccl.h"
+
+#define TUTTI_API __attribute__((visibility("default")))
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TUTTI_NCCL(result, name, parameters, arguments) TUTTI_API result tuttiNccl##name parameters;
+#define TUTTI_NCCL_ABSENT(result, name, parameters, arguments, since, failure) \
+  TUTTI_API result tuttiNccl##name parameters;
+#include "tutti/nccl_functions.def"
+
+/* Tutti's version, "0.1.0". Static storage. */
+TUTTI_API const char* tuttiVersion(void);
+
+/* ---- Streams on host communicators -------------------------------------------------------- */
+
+/* A queue of calls that runs beside the caller, on a thread of its own. Pass it where NCCL takes a
+ * stream, as (cudaStream_t)stream. Calls of one stream run in order; calls on one communicator run
+ * in the order they were made, whatever their streams. Buffers stay untouched until
+ * tuttiStreamSynchronize returns or tuttiStreamQuery says ncclSuccess. */
+typedef struct tuttiStream* tuttiStream_t;
+
+TUTTI_API ncclResult_t tuttiStreamCreate(tuttiStream_t* stream);
+/* Waits for what is queued, then frees. */
+TUTTI_API ncclResult_t tuttiStreamDestroy(tuttiStream_t stream);
+/* Waits for what is queued; the first failure of a queued call, if there was one. */
+TUTTI_API ncclResult_t tuttiStreamSynchronize(tuttiStream_t stream);
+/* ncclInProgress while something is queued or runs; else as tuttiStreamSynchronize. */
+TUTTI_API ncclResult_t tuttiStreamQuery(tuttiStream_t stream);
+
+/* ---- Communicators ------------------------------------------------------------------------ */
+
+/* ncclCommInitRank for a process that a launcher started: `tutti run`, torchrun, mpirun, srun, or
+ * none, which makes one rank. `url` (NULL detects the launcher) is env://, tcp://host:port,
+ * file:///path, pmi:// or pmix://. timeout_s <= 0: TUTTI_INIT_TIMEOUT. */
+TUTTI_API ncclResult_t tuttiCommInitFromEnvironment(ncclComm_t* comm, const char* url,
+                                                    double timeout_s);
+
+/* Collectives by number, for tuttiCommAlgorithm. */
+typedef enum {
+  tuttiAllReduce = 0,
+  tuttiAllGather = 1,
+  tuttiReduceScatter = 2,
+  tuttiBroadcast = 3,
+  tuttiReduce = 4,
+  tuttiAllToAll = 5,
+  tuttiGather = 6,
+  tuttiScatter = 7,
+  tuttiSend = 8,
+  tuttiRecv = 9,
+  tuttiNumCollectives = 10
+} tuttiCollective_t;
+
+/* The name of the algorithm that would run this call ("one_shot"), cut to `bytes` and always ended
+ * by a zero. `root` is the peer of sends and receives, and ignored where there is none. */
+TUTTI_API ncclResult_t tuttiCommAlgorithm(ncclComm_t comm, tuttiCollective_t collective,
+                                          size_t count, ncclDataType_t datatype, ncclRedOp_t op,
+                                          int root, char* name, size_t bytes);
+/* The transports in use, "shm" or "shm,tcp"; cut to `bytes` and always ended by a zero. */
+TUTTI_API ncclResult_t tuttiCommTransports(ncclComm_t comm, char* names, size_t bytes);
+/* The number of hosts that the ranks are on. */
+TUTTI_API ncclResult_t tuttiCommHosts(ncclComm_t comm, int* hosts);
+/* The rank whose failure ended this communicator; -1 while it works or when none is to blame. */
+TUTTI_API ncclResult_t tuttiCommFailedRank(ncclComm_t comm, int* rank);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* TUTTI_TUTTI_H_ */

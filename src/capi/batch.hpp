@@ -1,0 +1,48 @@
+// Calls that run together: one call, or all of a group.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "nccl.h"
+#include "src/capi/comm.hpp"
+#include "src/capi/stream.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::capi {
+
+/// Collected by one thread, then dispatched once.
+class Batch {
+ public:
+  /// `stream` nullptr: the calling thread.
+  void add(ncclComm* handle, const std::shared_ptr<Stream>& stream, const Call& call);
+  [[nodiscard]] bool empty() const { return shares_.empty(); }
+
+  /// Takes each communicator's turn and runs the calls: here when some call has no stream (or, when
+  /// the communicators do not block, on a background thread), else on the first stream, while the
+  /// other streams wait for it. ncclInProgress when the caller has to ask for the end.
+  /// `function` names the caller for error texts.
+  static Result<ncclResult_t> dispatch(Batch batch, const char* function);
+
+ private:
+  /// What one communicator contributes.
+  struct Share {
+    ncclComm* handle;
+    std::uint64_t ticket = 0;
+    std::vector<Call> calls;
+  };
+
+  Status execute();
+  Status start_all();
+  void settle(const Status& outcome, const char* function, bool in_background);
+
+  std::vector<Share> shares_;
+  std::vector<std::shared_ptr<Stream>> streams_;
+  bool caller_takes_part_ = false;
+};
+
+/// The same for one call with no stream on a communicator that blocks: no allocation, no lock.
+Status run_now(ncclComm& handle, const Call& call);
+
+}  // namespace tutti::capi

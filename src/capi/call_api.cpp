@@ -1,0 +1,148 @@
+// tuttiNccl*: collectives, messages and groups.
+#include "src/capi/answer.hpp"
+#include "src/capi/call.hpp"
+#include "src/capi/process.hpp"
+#include "tutti/tutti.h"
+
+namespace tutti::capi {
+namespace {
+
+/// A call that does not simply run here and now.
+Result<ncclResult_t> enqueue(const char* function, ncclComm* handle, cudaStream_t stream,
+                             const Call& call) {
+  std::shared_ptr<Stream> ours;
+  if (stream != nullptr) {
+    TUTTI_ASSIGN(ours, process().streams.find(stream));
+  }
+  Group& group = this_thread_group();
+  if (group.open()) {
+    group.add(handle, ours, call);
+    return ncclSuccess;
+  }
+  Batch batch;
+  batch.add(handle, ours, call);
+  return Batch::dispatch(std::move(batch), function);
+}
+
+ncclResult_t submit(const char* function, const RawCall& raw, ncclComm* handle,
+                    cudaStream_t stream) {
+  return answer(function, handle, [&]() -> Result<ncclResult_t> {
+    TUTTI_TRY(check_usable(handle));
+    TUTTI_ASSIGN(const Call call, check_call(*handle->comm, raw));
+    if (stream == nullptr && handle->comm->config.blocking && !this_thread_group().open())
+        [[likely]] {
+      TUTTI_TRY(run_now(*handle, call));
+      return ncclSuccess;
+    }
+    return enqueue(function, handle, stream, call);
+  });
+}
+
+}  // namespace
+}  // namespace tutti::capi
+
+using tutti::Collective;
+using tutti::Result;
+using tutti::capi::answer;
+using tutti::capi::submit;
+using tutti::capi::this_thread_group;
+
+ncclResult_t tuttiNcclReduce(const void* sendbuff, void* recvbuff, size_t count,
+                             ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
+                             cudaStream_t stream) {
+  return submit("ncclReduce", {Collective::kReduce, sendbuff, recvbuff, count, datatype, op, root},
+                comm, stream);
+}
+
+ncclResult_t tuttiNcclBcast(void* buff, size_t count, ncclDataType_t datatype, int root,
+                            ncclComm_t comm, cudaStream_t stream) {
+  return submit("ncclBcast", {Collective::kBroadcast, buff, buff, count, datatype, ncclSum, root},
+                comm, stream);
+}
+
+ncclResult_t tuttiNcclBroadcast(const void* sendbuff, void* recvbuff, size_t count,
+                                ncclDataType_t datatype, int root, ncclComm_t comm,
+                                cudaStream_t stream) {
+  return submit("ncclBroadcast",
+                {Collective::kBroadcast, sendbuff, recvbuff, count, datatype, ncclSum, root}, comm,
+                stream);
+}
+
+ncclResult_t tuttiNcclAllReduce(const void* sendbuff, void* recvbuff, size_t count,
+                                ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                                cudaStream_t stream) {
+  return submit("ncclAllReduce", {Collective::kAllReduce, sendbuff, recvbuff, count, datatype, op},
+                comm, stream);
+}
+
+ncclResult_t tuttiNcclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                    ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                                    cudaStream_t stream) {
+  return submit("ncclReduceScatter",
+                {Collective::kReduceScatter, sendbuff, recvbuff, recvcount, datatype, op}, comm,
+                stream);
+}
+
+ncclResult_t tuttiNcclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
+                                ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
+  return submit("ncclAllGather", {Collective::kAllGather, sendbuff, recvbuff, sendcount, datatype},
+                comm, stream);
+}
+
+ncclResult_t tuttiNcclAlltoAll(const void* sendbuff, void* recvbuff, size_t count,
+                               ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
+  return submit("ncclAlltoAll", {Collective::kAllToAll, sendbuff, recvbuff, count, datatype}, comm,
+                stream);
+}
+
+ncclResult_t tuttiNcclGather(const void* sendbuff, void* recvbuff, size_t count,
+                             ncclDataType_t datatype, int root, ncclComm_t comm,
+                             cudaStream_t stream) {
+  return submit("ncclGather",
+                {Collective::kGather, sendbuff, recvbuff, count, datatype, ncclSum, root}, comm,
+                stream);
+}
+
+ncclResult_t tuttiNcclScatter(const void* sendbuff, void* recvbuff, size_t count,
+                              ncclDataType_t datatype, int root, ncclComm_t comm,
+                              cudaStream_t stream) {
+  return submit("ncclScatter",
+                {Collective::kScatter, sendbuff, recvbuff, count, datatype, ncclSum, root}, comm,
+                stream);
+}
+
+ncclResult_t tuttiNcclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return submit("ncclSend", {Collective::kSend, sendbuff, nullptr, count, datatype, ncclSum, peer},
+                comm, stream);
+}
+
+ncclResult_t tuttiNcclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return submit("ncclRecv", {Collective::kRecv, nullptr, recvbuff, count, datatype, ncclSum, peer},
+                comm, stream);
+}
+
+ncclResult_t tuttiNcclGroupStart() {
+  this_thread_group().start();
+  return ncclSuccess;
+}
+
+ncclResult_t tuttiNcclGroupEnd() {
+  return answer("ncclGroupEnd", nullptr, [] { return this_thread_group().end(); });
+}
+
+ncclResult_t tuttiNcclGroupSimulateEnd(ncclSimInfo_t* simInfo) {
+  return answer("ncclGroupSimulateEnd", nullptr, [&]() -> Result<ncclResult_t> {
+    TUTTI_TRY(this_thread_group().discard());
+    TUTTI_TRY(tutti::capi::check_out(simInfo, "simInfo"));
+    if (simInfo->magic != NCCL_SIM_INFO_MAGIC) {
+      return tutti::make_error(tutti::Code::kInvalidArgument,
+                               "simInfo->magic is {:#x}: begin with NCCL_SIM_INFO_INITIALIZER",
+                               simInfo->magic);
+    }
+    return tutti::make_error(tutti::Code::kUnsupported,
+                             "estimates of a group's time are not supported yet; the group was "
+                             "ended without running it");
+  });
+}

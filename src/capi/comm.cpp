@@ -1,0 +1,146 @@
+#include "src/capi/comm.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/base/result.hpp"
+#include "src/capi/errors.hpp"
+
+namespace tutti::capi {
+
+// ---- ScaledSums
+
+Result<ncclRedOp_t> ScaledSums::add(const ScaledSum& op) {
+  auto free = std::ranges::find_if(slots_, [](const auto& slot) { return !slot; });
+  if (free == slots_.end()) {
+    if (slots_.size() == kSlots) {
+      return make_error(Code::kUnavailable,
+                        "{} operators are alive on this communicator, the most there can be: "
+                        "destroy some with ncclRedOpDestroy",
+                        kSlots);
+    }
+    free = slots_.emplace(slots_.end());
+  }
+  *free = op;
+  const auto slot = static_cast<std::uint32_t>(free - slots_.begin());
+  return static_cast<ncclRedOp_t>(ncclNumOps + serial_ * kSlots + slot);
+}
+
+std::optional<std::size_t> ScaledSums::slot_of(int op) const {
+  if (op < ncclNumOps) return std::nullopt;
+  const auto value = static_cast<std::uint32_t>(op - ncclNumOps);
+  if (value / kSlots != serial_ || value % kSlots >= slots_.size()) return std::nullopt;
+  if (!slots_[value % kSlots]) return std::nullopt;
+  return value % kSlots;
+}
+
+Status ScaledSums::remove(int op) {
+  const auto slot = slot_of(op);
+  if (!slot) {
+    return make_error(Code::kInvalidArgument,
+                      "op {} is not a live operator of this communicator: pass what "
+                      "ncclRedOpCreatePreMulSum returned for it",
+                      op);
+  }
+  slots_[*slot].reset();
+  return ok_status();
+}
+
+Result<ScaledSum> ScaledSums::find(int op) const {
+  if (const auto slot = slot_of(op)) return *slots_[*slot];
+  return make_error(Code::kInvalidArgument,
+                    "op {} is neither one of NCCL's (0..{}) nor a live operator of this "
+                    "communicator",
+                    op, ncclNumOps - 1);
+}
+
+// ---- Registrations
+
+void* Registrations::add(void* data, std::size_t bytes) {
+  for (const auto& entry : entries_) {
+    if (entry->data == data && entry->bytes == bytes) {
+      ++entry->uses;
+      return entry.get();
+    }
+  }
+  entries_.push_back(std::make_unique<Entry>(Entry{data, bytes, 1}));
+  return entries_.back().get();
+}
+
+Status Registrations::remove(const void* handle) {
+  const auto found =
+      std::ranges::find_if(entries_, [&](const auto& entry) { return entry.get() == handle; });
+  if (found == entries_.end()) {
+    return make_error(Code::kInvalidArgument,
+                      "handle {} is not a live registration of this communicator", handle);
+  }
+  if (--(*found)->uses == 0) entries_.erase(found);
+  return ok_status();
+}
+
+// ---- Comm
+
+void Comm::note(const char* function, const Error& error) {
+  std::scoped_lock lock(mutex_);
+  last_error_ = fmt::format("{}: {}", function, error.what);
+}
+
+std::string Comm::last_error() const {
+  std::scoped_lock lock(mutex_);
+  return last_error_;
+}
+
+Status Comm::health() const {
+  {
+    std::scoped_lock lock(mutex_);
+    if (failure_) return *failure_;
+  }
+  if (phase.load(std::memory_order_acquire) == Phase::kStarting) return ok_status();
+  return communicator->health();
+}
+
+void Comm::set_failure(const Error& error) {
+  std::scoped_lock lock(mutex_);
+  if (!failure_) failure_ = error;
+}
+
+// ---- HandleTable
+
+ncclComm* HandleTable::add(const CommConfig& config) {
+  std::scoped_lock lock(mutex_);
+  ncclComm* handle = nullptr;
+  if (free_.empty()) {
+    handle = &handles_.emplace_back();
+  } else {
+    handle = free_.back();
+    free_.pop_back();
+  }
+  handle->comm = std::make_unique<Comm>(config, serial_++);
+  handle->magic.store(ncclComm::kLive);
+  return handle;
+}
+
+bool HandleTable::retire(ncclComm* handle) { return handle->magic.exchange(0) == ncclComm::kLive; }
+
+void HandleTable::release(ncclComm* handle) {
+  std::unique_ptr<Comm> ended = std::move(handle->comm);
+  {
+    std::scoped_lock lock(mutex_);
+    free_.push_back(handle);
+  }
+  ended.reset();  // outside the lock: says goodbye to its peers
+}
+
+Status check_handle(const ncclComm* handle) {
+  if (handle == nullptr) {
+    return make_error(Code::kInvalidArgument, "the communicator is NULL");
+  }
+  if (handle->magic.load() != ncclComm::kLive) {
+    return make_error(Code::kInvalidArgument,
+                      "{} is not a live communicator: it was destroyed, aborted or never made",
+                      static_cast<const void*>(handle));
+  }
+  return ok_status();
+}
+
+}  // namespace tutti::capi

@@ -1,0 +1,146 @@
+// What an ncclComm_t points to.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nccl.h"
+#include "src/capi/config.hpp"
+#include "src/capi/turnstile.hpp"
+#include "src/capi/worker.hpp"
+#include "src/comm/communicator.hpp"
+#include "tutti/error.hpp"
+#include "tutti/types.hpp"
+
+/// What an ncclWindow_t points to on a host communicator. There is no device memory behind it, so
+/// nothing of it is laid out for device code.
+struct ncclWindow_vidmem {
+  void* data = nullptr;
+  std::size_t bytes = 0;
+  int flags = NCCL_WIN_DEFAULT;
+};
+
+namespace tutti::capi {
+
+/// An operator of ncclRedOpCreatePreMulSum.
+struct ScaledSum {
+  DataType type = DataType::kFloat32;
+  const void* device_scalar = nullptr;  ///< ncclScalarDevice: read at each use
+  std::byte scalar[8] = {};             ///< ncclScalarHostImmediate
+};
+
+/// The operators of one communicator. A value names the communicator and the slot, so that another
+/// one's operator, or a destroyed one, is found out.
+class ScaledSums {
+ public:
+  explicit ScaledSums(std::uint32_t serial) : serial_(serial % kSerials) {}
+  Result<ncclRedOp_t> add(const ScaledSum& op);
+  Status remove(int op);
+  [[nodiscard]] Result<ScaledSum> find(int op) const;
+
+ private:
+  static constexpr std::uint32_t kSlots = 1U << 12U;
+  static constexpr std::uint32_t kSerials = 1U << 18U;
+  [[nodiscard]] std::optional<std::size_t> slot_of(int op) const;
+
+  std::uint32_t serial_;
+  std::vector<std::optional<ScaledSum>> slots_;
+};
+
+/// Registered buffers: bookkeeping alone, since what can be mapped is decided by where the memory
+/// came from. One entry per (address, size), counted.
+class Registrations {
+ public:
+  void* add(void* data, std::size_t bytes);
+  Status remove(const void* handle);
+
+ private:
+  struct Entry {
+    void* data;
+    std::size_t bytes;
+    int uses;
+  };
+  std::vector<std::unique_ptr<Entry>> entries_;
+};
+
+/// One rank of a communicator, as the C API sees it. Members are written by the thread that uses
+/// the communicator unless said otherwise.
+struct Comm {
+  Comm(CommConfig configuration, std::uint32_t serial)
+      : config(std::move(configuration)), operators(serial) {}
+
+  enum class Phase : std::uint8_t {
+    kStarting,   ///< no communicator yet: init runs or failed
+    kReady,      ///< calls are welcome
+    kFinalized,  ///< getters only
+    kRevoked,    ///< getters, split and shrink
+  };
+
+  const CommConfig config;
+  Rank rank = kNoRank;  ///< rank, size and communicator are set before phase leaves kStarting
+  std::int32_t size = 0;
+  std::atomic<Phase> phase{Phase::kStarting};
+  /// Background calls under way (config.blocking = 0). The communicator belongs to them.
+  std::atomic<int> background{0};
+  std::unique_ptr<Communicator> communicator;
+
+  ScaledSums operators;
+  Registrations registrations;
+  std::vector<std::unique_ptr<ncclWindow_vidmem>> windows;
+
+  /// Any thread. The text stays until the next error.
+  void note(const char* function, const Error& error);
+  [[nodiscard]] std::string last_error() const;
+  /// Any thread. Why this communicator is dead: a failed init, or the communicator's own word.
+  [[nodiscard]] Status health() const;
+  /// A failed init, split or background call: what ncclCommGetAsyncError reports from now on.
+  void set_failure(const Error& error);
+
+  Worker worker;  ///< runs background calls; last member, so that it ends first
+
+ private:
+  mutable std::mutex mutex_;
+  std::string last_error_;
+  std::optional<Error> failure_;
+};
+
+}  // namespace tutti::capi
+
+/// The handle: outlives what it holds, and is reused, so that a stale handle is found out instead
+/// of read after it was freed.
+struct ncclComm {
+  static constexpr std::uint64_t kLive = 0x5455545449434f4d;
+  std::atomic<std::uint64_t> magic{0};
+  tutti::capi::Turnstile turns;
+  std::unique_ptr<tutti::capi::Comm> comm;
+};
+
+namespace tutti::capi {
+
+/// Hands out handles. Thread-safe.
+class HandleTable {
+ public:
+  ncclComm* add(const CommConfig& config);
+  /// Makes the handle stale; false when it is already. The first caller owns the end: it waits for
+  /// handle->turns.drain(), then calls release.
+  static bool retire(ncclComm* handle);
+  void release(ncclComm* handle);
+
+ private:
+  std::mutex mutex_;
+  std::deque<ncclComm> handles_;  // never shrinks: addresses stay valid
+  std::vector<ncclComm*> free_;
+  std::uint32_t serial_ = 0;
+};
+
+/// kInvalidArgument unless `handle` is a live communicator.
+Status check_handle(const ncclComm* handle);
+
+}  // namespace tutti::capi

@@ -1,0 +1,24 @@
+// ncclConfig_t as users pass it, of any version since 2.14, and what of it Tutti heeds.
+#pragma once
+
+#include <string>
+
+#include "nccl.h"
+#include "tutti/error.hpp"
+
+namespace tutti::capi {
+
+/// What a communicator is made with. Value.
+struct CommConfig {
+  bool blocking = true;
+  std::string name;  ///< "": the library makes one up
+
+  friend bool operator==(const CommConfig&, const CommConfig&) = default;
+};
+
+/// Reads min(config->size, ours) bytes of `config`, drops the fields that are newer than
+/// config->version, and checks every field's range. Fields left undefined come from `defaults` (the
+/// parent's configuration on split and shrink). nullptr means all undefined.
+Result<CommConfig> parse_config(const ncclConfig_t* config, const CommConfig& defaults);
+
+}  // namespace tutti::capi

@@ -1,0 +1,25 @@
+// Errors at the border: the one translation to NCCL's codes, and the texts that ncclGetLastError
+// returns.
+#pragma once
+
+#include <string>
+
+#include "nccl.h"
+#include "tutti/error.hpp"
+
+namespace tutti::capi {
+
+/// The one switch from Tutti's vocabulary to NCCL's.
+ncclResult_t to_nccl(Code code);
+
+/// Keeps the error as this thread's and the process's last one, prefixed with the function that
+/// reports it, logs it at WARN, and returns its code.
+ncclResult_t report(const char* function, const Error& error);
+
+/// This thread's last error, else the process's, else "".
+std::string last_error_text();
+
+/// Copies `text` to a buffer of this thread, valid until its next call here.
+const char* keep_for_caller(std::string text);
+
+}  // namespace tutti::capi

@@ -1,0 +1,146 @@
+#include "src/capi/group.hpp"
+
+#include <thread>
+#include <utility>
+
+#include "src/base/result.hpp"
+#include "src/capi/errors.hpp"
+
+namespace tutti::capi {
+namespace {
+
+bool in_background(const Job& job) {
+  return !job.always_blocks && !job.owner->comm->config.blocking;
+}
+
+/// The owner's failure is what ncclCommGetAsyncError reports from then on.
+void run_in_background(Job job) {
+  Comm& comm = *job.owner->comm;
+  comm.background.fetch_add(1);
+  comm.worker.push([job = std::move(job), &comm] {
+    if (const Status outcome = job.run(); !outcome) {
+      report(job.function, outcome.error());
+      comm.note(job.function, outcome.error());
+      comm.set_failure(outcome.error());
+    }
+    comm.background.fetch_sub(1, std::memory_order_release);
+  });
+}
+
+Status run_here(const Job& job) {
+  Status outcome = job.run();
+  if (!outcome) job.undo();
+  return outcome;
+}
+
+Status run_together(const std::vector<Job>& jobs) {
+  if (jobs.size() == 1) return run_here(jobs.front());
+  std::vector<Status> outcomes(jobs.size());
+  std::vector<std::thread> threads;
+  threads.reserve(jobs.size());
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    threads.emplace_back([&, i] { outcomes[i] = run_here(jobs[i]); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (Status& outcome : outcomes) TUTTI_TRY(std::move(outcome));
+  return ok_status();
+}
+
+}  // namespace
+
+Result<ncclResult_t> run_jobs(std::vector<Job> jobs) {
+  ncclResult_t result = ncclSuccess;
+  std::vector<Job> here;
+  for (Job& job : jobs) {
+    if (in_background(job)) {
+      run_in_background(std::move(job));
+      result = ncclInProgress;
+    } else {
+      here.push_back(std::move(job));
+    }
+  }
+  if (!here.empty()) TUTTI_TRY(run_together(here));
+  return result;
+}
+
+void Group::note_mode(bool blocking) { (blocking ? has_blocking_ : has_nonblocking_) = true; }
+
+void Group::add(ncclComm* handle, const std::shared_ptr<Stream>& stream, const Call& call) {
+  note_mode(handle->comm->config.blocking);
+  batch_.add(handle, stream, call);
+}
+
+void Group::add_beginning(Job job) {
+  note_mode(job.owner->comm->config.blocking);
+  beginnings_.push_back(std::move(job));
+}
+
+void Group::add_ending(Job job) {
+  if (!job.always_blocks) note_mode(job.owner->comm->config.blocking);
+  endings_.push_back(std::move(job));
+}
+
+void Group::fail(const Error& error) {
+  if (!error_) error_ = error;
+}
+
+std::optional<Error> Group::error() const {
+  if (error_) return error_;
+  if (has_blocking_ && has_nonblocking_) {
+    return make_error(Code::kInvalidArgument,
+                      "the group mixes communicators that block with ones that do not: use a group "
+                      "for each kind");
+  }
+  return std::nullopt;
+}
+
+Result<ncclResult_t> Group::run_all() {
+  ncclResult_t result = ncclSuccess;
+  const auto merge = [&](ncclResult_t step) {
+    if (step == ncclInProgress) result = ncclInProgress;
+  };
+  if (!beginnings_.empty()) {
+    TUTTI_ASSIGN(const ncclResult_t step, run_jobs(std::move(beginnings_)));
+    merge(step);
+  }
+  if (!batch_.empty()) {
+    TUTTI_ASSIGN(const ncclResult_t step, Batch::dispatch(std::move(batch_), "ncclGroupEnd"));
+    merge(step);
+  }
+  return result;
+}
+
+Result<ncclResult_t> Group::end() {
+  if (depth_ == 0) {
+    return make_error(Code::kInvalidUsage,
+                      "no group is open on this thread: call ncclGroupStart first");
+  }
+  if (--depth_ > 0) return ncclSuccess;
+  Group whole = std::exchange(*this, Group{});
+  Result<ncclResult_t> outcome = ncclSuccess;
+  if (const auto error = whole.error()) {
+    for (const Job& job : whole.beginnings_) job.undo();
+    outcome = *error;
+  } else {
+    outcome = whole.run_all();
+  }
+  if (!whole.endings_.empty()) {
+    const Result<ncclResult_t> ended = run_jobs(std::move(whole.endings_));
+    if (outcome && (!ended || *ended == ncclInProgress)) outcome = ended;
+  }
+  return outcome;
+}
+
+Status Group::discard() {
+  if (depth_ == 0) {
+    return make_error(Code::kInvalidUsage,
+                      "no group is open on this thread: call ncclGroupStart first");
+  }
+  if (--depth_ > 0) return ok_status();
+  const Group whole = std::exchange(*this, Group{});
+  for (const Job& job : whole.beginnings_) job.undo();
+  for (const Job& job : whole.endings_) job.undo();
+  return ok_status();
+}
+
+}  // namespace tutti::capi

@@ -1,0 +1,63 @@
+// ncclGroupStart .. ncclGroupEnd of one thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "nccl.h"
+#include "src/capi/batch.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::capi {
+
+/// Work on a communicator that is not a call: init, split, shrink, finalize, destroy ...
+struct Job {
+  const char* function;  ///< for error texts
+  /// Whose configuration decides whether the job blocks; when it does not, its thread runs the job.
+  ncclComm* owner;
+  std::function<Status()> run;
+  /// Undoes the job's preparation when a blocking run failed, or when it is never run.
+  std::function<void()> undo = [] {};
+  bool always_blocks = false;  ///< destroy, abort
+};
+
+/// Runs jobs concurrently when there are several, so that ranks of one communicator can meet.
+/// ncclInProgress when their owners do not block; else returns when all are done, with the first
+/// error.
+Result<ncclResult_t> run_jobs(std::vector<Job> jobs);
+
+/// One per thread. Value apart from the work it holds.
+class Group {
+ public:
+  [[nodiscard]] bool open() const { return depth_ > 0; }
+  void start() { ++depth_; }
+  /// Runs everything when this is the outermost end: jobs that begin communicators, then calls,
+  /// then jobs that end communicators. With an error inside, runs those that end alone.
+  Result<ncclResult_t> end();
+  /// Ends the outermost group without running it.
+  Status discard();
+
+  void add(ncclComm* handle, const std::shared_ptr<Stream>& stream, const Call& call);
+  void add_beginning(Job job);
+  void add_ending(Job job);
+  /// The group's first error; later ones are dropped.
+  void fail(const Error& error);
+
+ private:
+  void note_mode(bool blocking);
+  [[nodiscard]] std::optional<Error> error() const;
+  Result<ncclResult_t> run_all();
+  void clear();
+
+  int depth_ = 0;
+  std::optional<Error> error_;
+  std::vector<Job> beginnings_;
+  Batch batch_;
+  std::vector<Job> endings_;
+  bool has_blocking_ = false;
+  bool has_nonblocking_ = false;
+};
+
+}  // namespace tutti::capi

@@ -1,0 +1,99 @@
+#include "src/capi/lifecycle.hpp"
+
+#include <chrono>
+#include <utility>
+
+#include "src/base/log.hpp"
+#include "src/base/result.hpp"
+#include "src/capi/process.hpp"
+
+namespace tutti::capi {
+namespace {
+
+Nanos from_seconds(double seconds) {
+  return std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(seconds));
+}
+
+/// From here on other threads may use the communicator.
+void publish(Comm& comm, std::unique_ptr<Communicator> made) {
+  comm.rank = made->rank();
+  comm.size = made->size();
+  comm.communicator = std::move(made);
+  comm.phase.store(Comm::Phase::kReady, std::memory_order_release);
+}
+
+/// Work in flight, background work included, is over once this returns.
+void quiesce(ncclComm* handle) {
+  handle->turns.drain();
+  handle->comm->worker.drain();
+}
+
+Status make_and_publish(ncclComm* handle, const Maker& make, double timeout_s) {
+  TUTTI_ASSIGN(const Deadline usual, init_deadline());
+  const Deadline deadline = timeout_s > 0 ? Deadline::after(from_seconds(timeout_s)) : usual;
+  Comm& comm = *handle->comm;
+  const CommunicatorOptions options{comm.config.name, comm.config.blocking};
+  TUTTI_ASSIGN(auto made, make(options, deadline));
+  publish(comm, std::move(made));
+  return ok_status();
+}
+
+}  // namespace
+
+Result<Deadline> init_deadline() {
+  TUTTI_ASSIGN(const auto runtime, process().runtime());
+  return Deadline::after(from_seconds(runtime->settings.seconds("INIT_TIMEOUT")));
+}
+
+Result<ncclResult_t> begin(const char* function, ncclComm_t* newcomm, const CommConfig& config,
+                           Maker make, double timeout_s) {
+  ncclComm* const handle = process().handles.add(config);
+  *newcomm = handle;
+  Job job{function, handle,
+          [handle, make = std::move(make), timeout_s] {
+            return make_and_publish(handle, make, timeout_s);
+          },
+          [handle, newcomm] {
+            *newcomm = nullptr;
+            if (HandleTable::retire(handle)) process().handles.release(handle);
+          }};
+  Group& group = this_thread_group();
+  if (!group.open()) return run_jobs({std::move(job)});
+  group.add_beginning(std::move(job));
+  return ncclSuccess;
+}
+
+Result<ncclResult_t> run_ending(Job job) {
+  Group& group = this_thread_group();
+  if (!group.open()) return run_jobs({std::move(job)});
+  group.add_ending(std::move(job));
+  return ncclSuccess;
+}
+
+Status finalize(ncclComm* handle) {
+  TUTTI_ASSIGN(const Deadline deadline, init_deadline());
+  const Turn turn(handle->turns);
+  return handle->comm->communicator->finalize(deadline);
+}
+
+Status end_comm(ncclComm* handle, bool abort) {
+  if (!HandleTable::retire(handle)) {
+    return make_error(Code::kInvalidArgument, "{} is not a live communicator",
+                      static_cast<const void*>(handle));
+  }
+  Comm& comm = *handle->comm;
+  const bool made = comm.phase.load(std::memory_order_acquire) != Comm::Phase::kStarting;
+  if (abort && made) {
+    comm.communicator->abort(make_error(Code::kAborted, "rank {} called ncclCommAbort", comm.rank));
+  }
+  quiesce(handle);
+  if (!abort && comm.phase.load() == Comm::Phase::kReady && comm.health()) {
+    if (const Status flushed = finalize(handle); !flushed) {
+      log_warn("", "ncclCommDestroy: freed, though its goodbye failed: {}", flushed.error().what);
+    }
+  }
+  process().handles.release(handle);
+  return ok_status();
+}
+
+}  // namespace tutti::capi

@@ -1,0 +1,39 @@
+// Communicators come and go: the steps that init, split, shrink, finalize and destroy share.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "nccl.h"
+#include "src/base/clock.hpp"
+#include "src/capi/config.hpp"
+#include "src/capi/group.hpp"
+#include "src/comm/communicator.hpp"
+#include "src/comm/runtime.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::capi {
+
+/// Makes a communicator; may block until `deadline`.
+using Maker = std::function<Result<std::unique_ptr<Communicator>>(
+    const CommunicatorOptions& options, Deadline deadline)>;
+
+/// The deadline of init, split, shrink, finalize and destroy, from now on.
+Result<Deadline> init_deadline();
+
+/// Stores a handle in *newcomm and runs `make` for it: now, at the end of the open group, or in the
+/// background when config.blocking is false. When it fails here, *newcomm is NULL again.
+/// `timeout_s` <= 0: TUTTI_INIT_TIMEOUT.
+Result<ncclResult_t> begin(const char* function, ncclComm_t* newcomm, const CommConfig& config,
+                           Maker make, double timeout_s = 0);
+
+/// Runs `job` now or, when a group is open, as it ends.
+Result<ncclResult_t> run_ending(Job job);
+
+/// Flushes in turn and says goodbye.
+Status finalize(ncclComm* handle);
+
+/// Waits for all calls, then frees; `abort` ends them first. kInvalidArgument for a stale handle.
+Status end_comm(ncclComm* handle, bool abort);
+
+}  // namespace tutti::capi

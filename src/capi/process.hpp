@@ -1,0 +1,53 @@
+// The one Process: what ncclMemAlloc, ncclGetUniqueId and ncclGroupStart need and have no
+// communicator to find it by. Everything below src/capi takes what it uses as an argument.
+//
+// Forks: threads do not survive fork(), so in a child whose parent had used the library every
+// function that would need them fails and says so; exec first, or fork before the first call.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "nccl.h"
+#include "src/capi/comm.hpp"
+#include "src/capi/group.hpp"
+#include "src/capi/stream.hpp"
+#include "src/comm/runtime.hpp"
+#include "src/wire/service.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::capi {
+
+/// Resource, thread-safe, lives until the process ends.
+class Process {
+ public:
+  /// Made on first use. A failure is reported and
+  /// tried again by the next call.
+  Result<std::shared_ptr<Runtime>> runtime();
+
+  /// The thread that answers peers. Same rules.
+  Result<std::shared_ptr<Service>> service();
+
+  HandleTable handles;
+  StreamTable streams;
+
+  /// Held while one batch is put on several streams, so that two batches meet in the same order on
+  /// each.
+  std::mutex dispatching;
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<Runtime> runtime_;
+  std::shared_ptr<Service> service_;
+  bool watches_forks_ = false;
+};
+
+Process& process();
+
+/// kInvalidUsage in a forked child of a process that had used the library.
+Status check_not_forked();
+
+/// The calls between ncclGroupStart and ncclGroupEnd on this thread.
+Group& this_thread_group();
+
+}  // namespace tutti::capi

@@ -1,0 +1,30 @@
+// Ways to meet the other ranks, as functions that yield a Bootstrap: the only place of src/capi
+// that knows them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nccl.h"
+#include "src/base/clock.hpp"
+#include "src/bootstrap/bootstrap.hpp"
+#include "src/comm/runtime.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::capi {
+
+using Meeting =
+    std::function<Result<std::unique_ptr<Bootstrap>>(const Runtime& runtime, Deadline deadline)>;
+
+/// Starts a rendezvous that this process serves.
+Result<ncclUniqueId> new_unique_id(const Runtime& runtime);
+
+Meeting meet_by_ids(std::vector<ncclUniqueId> ids, int ranks, Rank rank);
+/// `url` "" detects the launcher.
+Meeting meet_by_launcher(std::string url);
+/// One Meeting a rank, for ranks that are all in this process.
+std::vector<Meeting> meet_in_process(int ranks);
+
+}  // namespace tutti::capi

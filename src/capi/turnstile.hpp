@@ -1,0 +1,51 @@
+// The order in which calls on one communicator run, whatever threads and streams they run on.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace tutti::capi {
+
+/// Calls take a ticket when they are made and run when it is their turn. take() is for one thread
+/// at a time (a communicator has one caller); the rest is thread-safe. Without contention each
+/// function is one atomic operation. Waits end because every call before ends by the
+/// communicator's own deadline and liveness rules.
+class Turnstile {
+ public:
+  [[nodiscard]] std::uint64_t take() { return taken_.fetch_add(1); }
+
+  void await(std::uint64_t ticket) const {
+    for (std::uint64_t now = served_.load(std::memory_order_acquire); now != ticket;
+         now = served_.load(std::memory_order_acquire)) {
+      served_.wait(now, std::memory_order_acquire);
+    }
+  }
+
+  void leave() {
+    served_.fetch_add(1, std::memory_order_acq_rel);
+    served_.notify_all();
+  }
+
+  /// Returns when nobody is inside; nobody may take a ticket meanwhile.
+  void drain() const { await(taken_.load()); }
+
+ private:
+  std::atomic<std::uint64_t> taken_{0};
+  std::atomic<std::uint64_t> served_{0};
+};
+
+/// One turn as a scope.
+class Turn {
+ public:
+  explicit Turn(Turnstile& turnstile) : turnstile_(turnstile) {
+    turnstile_.await(turnstile_.take());
+  }
+  ~Turn() { turnstile_.leave(); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  Turnstile& turnstile_;
+};
+
+}  // namespace tutti::capi

@@ -1,0 +1,52 @@
+#include "src/capi/worker.hpp"
+
+#include <utility>
+
+namespace tutti::capi {
+
+Worker::~Worker() {
+  {
+    std::scoped_lock lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Worker::push(std::function<void()> job) {
+  {
+    std::scoped_lock lock(mutex_);
+    jobs_.push_back(std::move(job));
+    ++unfinished_;
+    if (!thread_.joinable()) thread_ = std::thread([this] { loop(); });
+  }
+  changed_.notify_all();
+}
+
+bool Worker::idle() const {
+  std::scoped_lock lock(mutex_);
+  return unfinished_ == 0;
+}
+
+void Worker::drain() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return unfinished_ == 0; });
+}
+
+void Worker::loop() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return ending_ || !jobs_.empty(); });
+    if (jobs_.empty()) return;
+    std::function<void()> job = std::move(jobs_.front());
+    jobs_.pop_front();
+    lock.unlock();
+    job();
+    job = nullptr;  // what it owns goes before anybody is told that it ran
+    lock.lock();
+    --unfinished_;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace tutti::capi
