@@ -25,8 +25,9 @@ class ByteLink {
   virtual Result<std::size_t> read(std::span<const iovec> pieces) = 0;
 
   /// Called when nothing moved: finds out by other means than reading whether the peer is gone, and
-  /// gets ready for a caller who is about to sleep on poll_fd(). Cheap on average.
-  virtual Status check() = 0;
+  /// gets ready for a caller who is about to sleep on poll_fd(). Cheap on average. True: it has
+  /// just got ready to be woken, so look once more for what came in between.
+  virtual Result<bool> check() = 0;
 
   /// How many bytes beyond what is needed a read should ask for: many where a read is a system
   /// call, few where it is a copy.

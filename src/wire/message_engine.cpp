@@ -57,7 +57,7 @@ class MessageEngine::Core {
   Status take_frame(const Frame& frame);
   Status end_payload();
   Status take_break(const Frame& frame, const std::optional<Frame>& offender);
-  void look_for_the_end();
+  bool look_around();
   void die(const Error& why);
 
   std::mutex mutex_;
@@ -110,9 +110,7 @@ void MessageEngine::Core::cancel(const StreamId& stream, Transfer& transfer) {
 bool MessageEngine::Core::progress() {
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock() || dead_) return false;
-  const bool moved = pump();
-  if (!moved) look_for_the_end();
-  return moved;
+  return pump() || look_around();
 }
 
 bool MessageEngine::Core::pump() {
@@ -268,13 +266,15 @@ Status MessageEngine::Core::take_break(const Frame& frame, const std::optional<F
 
 // --- the end ---
 
-void MessageEngine::Core::look_for_the_end() {
-  if (dead_) return;
-  const Status alive = link_->check();
-  if (alive) return;
-  while (!dead_ && pump_input()) {
+// Nothing moved: why? Returns whether something moved after all.
+bool MessageEngine::Core::look_around() {
+  if (dead_) return false;
+  const auto again = link_->check();
+  if (again) return *again && pump();
+  while (!dead_ && pump_input()) {  // what it said last is still worth hearing
   }
-  if (!dead_) die(alive.error());
+  if (!dead_) die(again.error());
+  return true;
 }
 
 void MessageEngine::Core::die(const Error& why) {
@@ -295,7 +295,7 @@ void MessageEngine::Core::die(const Error& why) {
 
 Status MessageEngine::Core::health() {
   std::scoped_lock lock(mutex_);
-  if (!dead_ && !pump()) look_for_the_end();
+  if (!dead_ && !pump()) look_around();
   return dead_ ? Status(Error(*dead_)) : ok_status();
 }
 

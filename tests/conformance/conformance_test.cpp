@@ -430,7 +430,8 @@ TEST_P(Conformance, SeveralThreadsShareAConnection) {
   EXPECT_EQ(wrong, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, Conformance, ::testing::Values(&loopback_medium()),
+INSTANTIATE_TEST_SUITE_P(Transports, Conformance,
+                         ::testing::Values(&loopback_medium(), &tcp_medium()),
                          [](const auto& info) { return info.param->name; });
 
 }  // namespace

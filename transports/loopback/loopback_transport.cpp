@@ -76,9 +76,10 @@ class Wire {
     std::scoped_lock lock(mutex_);
     cut_ = true;
   }
-  Status check() {
+  Result<bool> check() {
     std::scoped_lock lock(mutex_);
-    return cut_ ? Status(lost()) : ok_status();
+    if (cut_) return lost();
+    return false;
   }
 
  private:
@@ -122,7 +123,7 @@ class LoopbackLink final : public ByteLink {
   Result<std::size_t> read(std::span<const iovec> pieces) override {
     return wire_->read(side_, pieces);
   }
-  Status check() override { return wire_->check(); }
+  Result<bool> check() override { return wire_->check(); }
   [[nodiscard]] std::size_t read_ahead() const override { return 4096; }
   [[nodiscard]] int poll_fd() const override { return -1; }
   void shutdown() override { wire_->close(side_); }

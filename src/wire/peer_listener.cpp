@@ -1,0 +1,218 @@
+#include "src/wire/peer_listener.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include "src/base/result.hpp"
+#include "src/wire/net.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr std::size_t kMaxVisitors = 128;
+constexpr auto kVisit = std::chrono::seconds(30);
+constexpr auto kOneDial = std::chrono::seconds(5);
+
+std::uint64_t group_of(const Key& key) { return derive_id(key, "tutti data group"); }
+
+// Moves a handshake on without waiting. An error of the socket has its errno set.
+Status advance(int fd, Handshake& handshake) {
+  for (;;) {
+    while (!handshake.output().empty()) {
+      const auto output = handshake.output();
+      const ssize_t sent = ::send(fd, output.data(), output.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (sent < 0 && errno == EINTR) continue;
+      if (sent < 0 && errno == EAGAIN) return ok_status();
+      if (sent < 0) return system_error(Code::kPeerFailed, errno, "sending in a handshake");
+      handshake.sent(static_cast<std::size_t>(sent));
+    }
+    if (handshake.state() == Handshake::State::kFailed) return Error(handshake.error());
+    if (handshake.state() != Handshake::State::kMore) return ok_status();
+    std::array<std::byte, 256> input;
+    const std::size_t wanted = std::min(input.size(), handshake.wanted());
+    const ssize_t got = ::recv(fd, input.data(), wanted, MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return ok_status();
+    if (got <= 0)
+      return system_error(Code::kPeerFailed, got == 0 ? ECONNRESET : errno,
+                          "the peer ended the handshake");
+    handshake.feed(std::span(input).first(static_cast<std::size_t>(got)));
+  }
+}
+
+bool done(const Handshake& handshake) {
+  return handshake.state() == Handshake::State::kDone && handshake.output().empty();
+}
+
+}  // namespace
+
+PeerListener::PeerListener(Fd listener, std::uint64_t self, std::string what, Hooks hooks)
+    : listener_(std::move(listener)),
+      self_(self),
+      what_(std::move(what)),
+      hooks_(std::move(hooks)) {}
+
+PeerListener::~PeerListener() {
+  for (Membership& membership : memberships_) wipe(membership.key);
+}
+
+Result<std::shared_ptr<Connection>> PeerListener::connect(const PeerProcess& peer,
+                                                          std::span<const std::byte> key,
+                                                          Deadline deadline) {
+  Key own_key;
+  if (key.size() != own_key.size() || peer.token == self_)
+    return make_error(
+        Code::kInvalidArgument,
+        "connecting to rank {} needs a key of {} bytes (got {}) and a peer other than "
+        "this process",
+        peer.rank, own_key.size(), key.size());
+  std::ranges::copy(key, own_key.begin());
+  std::unique_lock lock(mutex_);
+  while (connecting_.contains(peer.token)) connected_.wait(lock);  // that call has a deadline
+  if (auto existing = connections_[peer.token].lock(); existing && existing->health())
+    return existing;
+  connecting_.insert(peer.token);
+  lock.unlock();
+  const auto make = [&]() -> Result<std::shared_ptr<Connection>> {
+    TUTTI_ASSIGN(PeerSocket socket, meet(peer, own_key, deadline));
+    return hooks_.make(peer, std::move(socket), deadline);
+  };
+  auto made = make();
+  wipe(own_key);
+  lock.lock();
+  if (made) connections_[peer.token] = *made;
+  connecting_.erase(peer.token);
+  connected_.notify_all();
+  return made;
+}
+
+Result<PeerSocket> PeerListener::meet(const PeerProcess& peer, const Key& key, Deadline deadline) {
+  remember(key);
+  return self_ < peer.token ? dial(peer, key, deadline) : await(peer, deadline);
+}
+
+void PeerListener::remember(const Key& key) {
+  std::scoped_lock lock(mutex_);
+  const std::uint64_t group = group_of(key);
+  if (std::ranges::find(memberships_, group, &Membership::group) == memberships_.end())
+    memberships_.push_back({key, group});
+}
+
+Error PeerListener::late(const PeerProcess& peer) const {
+  return peer_error(Code::kTimeout, peer.rank,
+                    "rank {} did not connect over {} before the deadline: see whether it still "
+                    "runs, and what its log says",
+                    peer.rank, what_);
+}
+
+// --- dialling ---
+
+Result<PeerSocket> PeerListener::dial(const PeerProcess& peer, const Key& key, Deadline deadline) {
+  for (int attempt = 0;; ++attempt) {
+    auto fd =
+        hooks_.dial(peer.address, Deadline::after(std::min<Nanos>(kOneDial, deadline.left())));
+    auto met = fd ? introduce(std::move(*fd), peer, key, deadline) : std::move(fd).error();
+    if (met) return met;
+    // A broken socket may be a peer that is busy; a refusal that came in words is final.
+    const Error& error = met.error();
+    if (error.os_errno == 0 && error.code != Code::kTimeout) return met;
+    if (deadline.passed()) return error.code == Code::kTimeout ? late(peer) : error;
+    back_off(attempt, deadline);
+  }
+}
+
+Result<PeerSocket> PeerListener::introduce(Fd fd, const PeerProcess& peer, const Key& key,
+                                           Deadline deadline) {
+  Handshake handshake({.role = HandshakeRole::kInitiator,
+                       .purpose = Purpose::kData,
+                       .self = {.token = self_, .rank = kNoRank, .group = group_of(key)},
+                       .key = key,
+                       .peer_name = fmt::format("rank {}", peer.rank),
+                       .expected_token = peer.token});
+  for (;;) {
+    TUTTI_TRY(advance(fd.get(), handshake));
+    if (done(handshake)) break;
+    if (deadline.passed()) return late(peer);
+    serve();
+    wait_for_news(fd.get(), handshake.output().empty() ? POLLIN : POLLOUT, deadline);
+  }
+  TUTTI_ASSIGN(auto greeting, hooks_.greet(fd.get()));
+  return PeerSocket{std::move(fd), std::move(greeting)};
+}
+
+// --- accepting ---
+
+Result<PeerSocket> PeerListener::await(const PeerProcess& peer, Deadline deadline) {
+  for (;;) {
+    serve();
+    {
+      std::scoped_lock lock(mutex_);
+      if (auto found = met_.extract(peer.token)) return std::move(found.mapped());
+    }
+    if (deadline.passed()) return late(peer);
+    wait_for_news(-1, 0, deadline);
+  }
+}
+
+void PeerListener::serve() {
+  std::scoped_lock lock(mutex_);
+  let_in();
+  const TimePoint now = Clock::now();
+  std::erase_if(visitors_,
+                [&](Visitor& visitor) { return !attend(visitor) || visitor.until < now; });
+}
+
+void PeerListener::let_in() {
+  for (std::size_t i = 0; i < kMaxVisitors; ++i) {
+    auto fd = hooks_.accept(listener_.get());
+    if (!fd || !*fd) return;
+    if (visitors_.size() >= kMaxVisitors) visitors_.pop_front();
+    auto handshake = std::make_unique<Handshake>(
+        HandshakeOptions{.role = HandshakeRole::kResponder,
+                         .purpose = Purpose::kData,
+                         .self = {.token = self_, .rank = kNoRank, .group = 0},
+                         .key = std::nullopt,
+                         .peer_name = "a visitor"});
+    visitors_.push_back({std::move(*fd), std::move(handshake), Clock::now() + kVisit});
+  }
+}
+
+// False when the visitor is to be dropped from the list: it failed, or it is one of us now.
+bool PeerListener::attend(Visitor& visitor) {
+  Handshake& handshake = *visitor.handshake;
+  if (!advance(visitor.fd.get(), handshake)) return false;
+  if (handshake.state() == Handshake::State::kNeedsKey) {
+    choose_key(handshake);
+    if (!advance(visitor.fd.get(), handshake)) return false;
+  }
+  if (!done(handshake)) return true;
+  if (auto greeting = hooks_.greet(visitor.fd.get()))
+    met_[handshake.peer().token] = {std::move(visitor.fd), *std::move(greeting)};
+  return false;
+}
+
+// A visitor whose group is not known yet waits: our own call may come any moment.
+void PeerListener::choose_key(Handshake& handshake) {
+  const auto membership =
+      std::ranges::find(memberships_, handshake.claimed().group, &Membership::group);
+  if (membership == memberships_.end()) return;
+  handshake.choose(membership->key, {.token = self_, .rank = kNoRank, .group = membership->group});
+}
+
+void PeerListener::wait_for_news(int fd, short events, Deadline deadline) {
+  std::vector<pollfd> watched{{listener_.get(), POLLIN, 0}, {fd, events, 0}};
+  {
+    std::scoped_lock lock(mutex_);
+    for (const Visitor& visitor : visitors_)
+      if (visitor.handshake->state() == Handshake::State::kMore)
+        watched.push_back({visitor.fd.get(), POLLIN, 0});
+  }
+  // Another thread may serve the visitor that this one waits for: look again soon.
+  ::poll(watched.data(), watched.size(), deadline.poll_ms(10));
+}
+
+}  // namespace tutti

@@ -1,0 +1,95 @@
+// Brings two processes together over a listening stream socket: the one with the lower token dials,
+// the other accepts, both prove that they hold the key.
+//
+// There is no thread: whoever waits in connect() also serves everybody else who knocks, so calls
+// may come in any order on either side. Sockets that have not proved the key are few (the oldest is
+// dropped for the next), cost nothing but a descriptor, and never make anyone wait.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "src/base/clock.hpp"
+#include "src/base/fd.hpp"
+#include "src/transport/transport.hpp"
+#include "src/wire/crypto.hpp"
+#include "src/wire/handshake.hpp"
+
+namespace tutti {
+
+/// An authenticated connection to another process.
+struct PeerSocket {
+  Fd fd;                           ///< non-blocking
+  std::shared_ptr<void> greeting;  ///< what Hooks::greet returned
+};
+
+/// Resource. Thread-safe.
+class PeerListener {
+ public:
+  /// What differs between kinds of sockets.
+  struct Hooks {
+    /// One connection that waits at the listener, non-blocking, or an empty Fd.
+    std::function<Result<Fd>(int listener)> accept;
+    /// A non-blocking connection to the listener at `address`.
+    std::function<Result<Fd>(std::span<const std::byte> address, Deadline)> dial;
+    /// Called once for each socket that proved the key, before anything else is said on it. Must
+    /// not wait.
+    std::function<Result<std::shared_ptr<void>>(int fd)> greet;
+    /// Makes the Connection.
+    std::function<Result<std::shared_ptr<Connection>>(const PeerProcess&, PeerSocket, Deadline)>
+        make;
+  };
+
+  /// `self`: this process's token. `what`: "tcp", for error messages.
+  PeerListener(Fd listener, std::uint64_t self, std::string what, Hooks hooks);
+  ~PeerListener();
+
+  /// Transport::connect.
+  Result<std::shared_ptr<Connection>> connect(const PeerProcess& peer,
+                                              std::span<const std::byte> key, Deadline deadline);
+
+ private:
+  struct Visitor {
+    Fd fd;
+    std::unique_ptr<Handshake> handshake;
+    TimePoint until;
+  };
+  struct Membership {
+    Key key;
+    std::uint64_t group;
+  };
+
+  Result<PeerSocket> meet(const PeerProcess& peer, const Key& key, Deadline deadline);
+  Result<PeerSocket> dial(const PeerProcess& peer, const Key& key, Deadline deadline);
+  Result<PeerSocket> introduce(Fd fd, const PeerProcess& peer, const Key& key, Deadline deadline);
+  Result<PeerSocket> await(const PeerProcess& peer, Deadline deadline);
+  Error late(const PeerProcess& peer) const;
+  void remember(const Key& key);
+  void serve();
+  void let_in();
+  bool attend(Visitor& visitor);
+  void choose_key(Handshake& handshake);
+  void wait_for_news(int fd, short events, Deadline deadline);
+
+  const Fd listener_;
+  const std::uint64_t self_;
+  const std::string what_;
+  const Hooks hooks_;
+
+  std::mutex mutex_;
+  std::vector<Membership> memberships_;
+  std::list<Visitor> visitors_;                                     // oldest first
+  std::map<std::uint64_t, PeerSocket> met_;                         // by token
+  std::map<std::uint64_t, std::weak_ptr<Connection>> connections_;  // by token
+  std::set<std::uint64_t> connecting_;
+  std::condition_variable connected_;
+};
+
+}  // namespace tutti

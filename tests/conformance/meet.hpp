@@ -1,0 +1,19 @@
+// Two transports of one process connected with each other.
+#pragma once
+
+#include <memory>
+
+#include "src/wire/crypto.hpp"
+#include "tests/conformance/connected_pair.hpp"
+
+namespace tutti::testing {
+
+/// The key of all tests.
+Key test_key();
+std::shared_ptr<Transport> tcp_transport(std::uint64_t token);
+std::shared_ptr<Transport> shm_transport(std::uint64_t token);
+
+/// `a` is rank 0 with token 1, `b` rank 1 with token 2.
+ConnectedPair meet(std::shared_ptr<Transport> a, std::shared_ptr<Transport> b);
+
+}  // namespace tutti::testing

@@ -1,0 +1,113 @@
+#include "transports/tcp/tcp_link.hpp"
+
+#include <array>
+#include <cerrno>
+
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "src/base/result.hpp"
+
+namespace tutti {
+namespace {
+
+// Reading the clock costs as much as a fruitless recv's share of it; once in so many is enough.
+constexpr std::uint32_t kChecksPerLook = 256;
+// What a closing socket still has to deliver gets this long.
+constexpr auto kLinger = std::chrono::seconds(1);
+
+void set_option(int fd, int level, int option, int value) {
+  ::setsockopt(fd, level, option, &value, sizeof value);
+}
+
+msghdr message_of(std::span<const iovec> pieces) {
+  msghdr message{};
+  message.msg_iov = const_cast<iovec*>(pieces.data());
+  message.msg_iovlen = pieces.size();
+  return message;
+}
+
+Result<std::size_t> moved_or_error(ssize_t moved, const char* doing) {
+  if (moved >= 0) return static_cast<std::size_t>(moved);
+  if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return std::size_t{0};
+  return system_error(Code::kPeerFailed, errno, doing);
+}
+
+}  // namespace
+
+// No TCP_USER_TIMEOUT: it also ends connections to a live process that has not read for a while
+// (its zero window counts as silence), which a rank busy computing is. Keepalive watches an idle
+// connection, host_is_silent() one with data in flight.
+TcpLink::TcpLink(Fd fd, Nanos liveness)
+    : fd_(std::move(fd)), liveness_(liveness), next_look_(Clock::now() + liveness / 4) {
+  const auto seconds = static_cast<int>(std::max<std::int64_t>(
+      1, std::chrono::duration_cast<std::chrono::seconds>(liveness).count()));
+  set_option(fd_.get(), IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(fd_.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, 0);
+  set_option(fd_.get(), SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(fd_.get(), IPPROTO_TCP, TCP_KEEPIDLE, std::max(1, seconds / 3));
+  set_option(fd_.get(), IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, seconds / 6));
+  set_option(fd_.get(), IPPROTO_TCP, TCP_KEEPCNT, 4);
+}
+
+// Closing a socket with unread input resets it, which would lose output still under way: so output
+// ends first, and input is thrown away until all of the output is acknowledged.
+TcpLink::~TcpLink() {
+  ::shutdown(fd_.get(), SHUT_WR);
+  const Deadline deadline = Deadline::after(kLinger);
+  std::array<std::byte, 4096> scrap;
+  for (;;) {
+    const ssize_t got = ::recv(fd_.get(), scrap.data(), scrap.size(), MSG_DONTWAIT);
+    if (got > 0) continue;
+    int unacknowledged = 0;
+    const bool known = ::ioctl(fd_.get(), SIOCOUTQ, &unacknowledged) == 0;
+    const bool ended = got == 0 || (errno != EAGAIN && errno != EINTR);
+    if (ended || !known || unacknowledged <= 1 || deadline.passed()) return;  // 1: the FIN
+    pollfd input{fd_.get(), POLLIN, 0};
+    ::poll(&input, 1, 1);
+  }
+}
+
+Result<std::size_t> TcpLink::write(std::span<const iovec> pieces) {
+  const msghdr message = message_of(pieces);
+  return moved_or_error(::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT),
+                        "writing to the socket");
+}
+
+Result<std::size_t> TcpLink::read(std::span<const iovec> pieces) {
+  msghdr message = message_of(pieces);
+  const ssize_t got = ::recvmsg(fd_.get(), &message, MSG_DONTWAIT);
+  if (got == 0) return make_error(Code::kPeerFailed, "it ended without a goodbye");
+  return moved_or_error(got, "reading from the socket");
+}
+
+Result<bool> TcpLink::check() {
+  if (++checks_ % kChecksPerLook != 0) return false;
+  const TimePoint now = Clock::now();
+  if (now < next_look_) return false;
+  next_look_ = now + liveness_ / 4;
+  if (host_is_silent())
+    return system_error(
+        Code::kPeerFailed, ETIMEDOUT,
+        fmt::format("its host has acknowledged nothing for {} s",
+                    std::chrono::duration_cast<std::chrono::seconds>(liveness_).count()));
+  return false;
+}
+
+// Sent data, or repeated probes of a closed window, without an answer. A process that only does not
+// read has its probes answered by its kernel.
+bool TcpLink::host_is_silent() const {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
+  const bool waits_for_answer = info.tcpi_unacked > 0 || info.tcpi_probes >= 2;
+  return waits_for_answer && std::chrono::milliseconds(info.tcpi_last_ack_recv) > liveness_;
+}
+
+void TcpLink::shutdown() { ::shutdown(fd_.get(), SHUT_RDWR); }
+
+}  // namespace tutti

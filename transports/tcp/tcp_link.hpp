@@ -1,0 +1,32 @@
+// A connected TCP socket as a ByteLink.
+#pragma once
+
+#include "src/base/clock.hpp"
+#include "src/base/fd.hpp"
+#include "src/wire/byte_link.hpp"
+
+namespace tutti {
+
+class TcpLink final : public ByteLink {
+ public:
+  /// `fd` is connected and non-blocking.
+  TcpLink(Fd fd, Nanos liveness);
+  ~TcpLink() override;
+
+  Result<std::size_t> write(std::span<const iovec> pieces) override;
+  Result<std::size_t> read(std::span<const iovec> pieces) override;
+  Result<bool> check() override;
+  [[nodiscard]] std::size_t read_ahead() const override { return 32 << 10; }
+  [[nodiscard]] int poll_fd() const override { return fd_.get(); }
+  void shutdown() override;
+
+ private:
+  [[nodiscard]] bool host_is_silent() const;
+
+  const Fd fd_;
+  const Nanos liveness_;
+  std::uint32_t checks_ = 0;
+  TimePoint next_look_;
+};
+
+}  // namespace tutti
