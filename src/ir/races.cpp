@@ -71,9 +71,15 @@ class RaceCheck {
   }
 
  private:
+  static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+
   struct Cell {
     StepId writer = kNoStep;
-    std::vector<StepId> readers;  // since the last write
+    std::uint32_t readers = kNone;  // since the last write: a list in reads_
+  };
+  struct Read {
+    StepId step = kNoStep;
+    std::uint32_t next = kNone;
   };
 
   Cell& at(const ChunkSet& set, std::uint32_t i) { return cells_[map_.cell(set.space, set.at(i))]; }
@@ -88,21 +94,26 @@ class RaceCheck {
 
   Status read(StepId id, const ChunkSet& set) {
     TUTTI_TRY(after_writer(id, set));
-    for (std::uint32_t i = 0; i < set.count; ++i) at(set, i).readers.push_back(id);
+    for (std::uint32_t i = 0; i < set.count; ++i) {
+      Cell& cell = at(set, i);
+      reads_.push_back({id, cell.readers});
+      cell.readers = static_cast<std::uint32_t>(reads_.size() - 1);
+    }
     return ok_status();
   }
 
   Status write(StepId id, const ChunkSet& set) {
     for (std::uint32_t i = 0; i < set.count; ++i) {
       Cell& cell = at(set, i);
-      for (const StepId reader : cell.readers) {
+      for (std::uint32_t read = cell.readers; read != kNone; read = reads_[read].next) {
+        const StepId reader = reads_[read].step;
         if (reader == id) return overlap(id, set, i);
         if (!order_.ordered(reader, id)) return race(id, set, i, reader);
       }
-      if (cell.readers.empty() && cell.writer != kNoStep && !order_.ordered(cell.writer, id))
+      if (cell.readers == kNone && cell.writer != kNoStep && !order_.ordered(cell.writer, id))
         return race(id, set, i, cell.writer);
       cell.writer = id;
-      cell.readers.clear();
+      cell.readers = kNone;
     }
     return ok_status();
   }
@@ -127,6 +138,7 @@ class RaceCheck {
   const std::vector<Step>& steps_;
   CellMap map_;
   std::vector<Cell> cells_;
+  std::vector<Read> reads_;
   HappensBefore order_;
 };
 

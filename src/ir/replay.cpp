@@ -321,10 +321,12 @@ Status Replay::reduce(Rank rank, StepId id, const Step& step) {
     if (addend.chunk != sum.chunk)
       return fail(rank, id, "adds {} to {}; two sums of the same chunk were expected", show(addend),
                   show(sum));
-    const auto joined = sets_.join(addend.from, sum.from);
-    if (!joined)
+    if (!sets_.disjoint(addend.from, sum.from))
       return fail(rank, id, "adds {} to {}; ranks that have not contributed yet were expected",
                   show(addend), show(sum));
+    const auto joined = sets_.join(addend.from, sum.from);
+    if (!joined)
+      return fail(rank, id, "makes more distinct sums than can be verified; fewer were expected");
     sum.from = *joined;
     complete += sets_.is_all(*joined) ? 1 : 0;
   }

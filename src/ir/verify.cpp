@@ -16,6 +16,9 @@ namespace {
 constexpr std::int32_t kMostRanks = 65536;
 /// Chunks of all buffers and scratch of all ranks: eight bytes each in the replay, 256 MiB.
 constexpr std::uint64_t kMostCells = std::uint64_t{1} << 25;
+/// Chunks named by all operands of all steps: the time that a proof takes. A file of a few lines
+/// can ask for any amount.
+constexpr std::uint64_t kMostAccesses = std::uint64_t{1} << 27;
 
 Status check_request(const Request& request) {
   if (request.collective >= Collective::kSend)
@@ -58,6 +61,15 @@ Status check_shape(const Schedule& schedule) {
                       "{} chunks over all ranks are more than the {} that can be verified; use "
                       "fewer chunks per block",
                       cells, kMostCells);
+  std::uint64_t accesses = 0;
+  for (const Program& program : schedule.programs)
+    for (const Step& step : program.steps)
+      accesses += std::uint64_t{step.src.count} + step.dst.count;
+  if (accesses > kMostAccesses)
+    return make_error(Code::kInvalidArgument,
+                      "{} chunks named by all steps are more than the {} that can be verified; use "
+                      "fewer chunks per block",
+                      accesses, kMostAccesses);
   return ok_status();
 }
 

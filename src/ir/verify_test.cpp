@@ -143,6 +143,29 @@ TEST(Verifier, RejectsChunkCountsItCannotHold) {
   expect_rejected(schedule, {"more than the"});
 }
 
+TEST(Verifier, RejectsStepsThatNameMoreChunksThanItCanFollow) {
+  Schedule schedule = direct(kAllReduce, 1);
+  steps(schedule, 0)[0].src.count = 1U << 28;
+  expect_rejected(schedule, {"chunks named by all steps"});
+}
+
+TEST(Verifier, NeedsLittleMemoryForManyRanksAndManyRepeatedSums) {
+  Schedule nothing;
+  nothing.request = {Collective::kBroadcast, 65536, 0, false};
+  nothing.programs.resize(65536);
+  expect_rejected(nothing, {"rank 0 out[0] ends with nothing"});
+
+  constexpr std::uint32_t kChunks = 1U << 13;
+  Builder build({Collective::kReduce, 2, 0, false}, "repeats", kChunks);
+  build.rank(1).send(in(0, kChunks), 0);
+  auto root = build.rank(0);
+  const ChunkSet landing = root.scratch(in(0, kChunks));
+  root.recv(landing, 1);
+  for (int i = 0; i < 50; ++i)
+    root.copy(in(0, kChunks), out(0, kChunks)).reduce(landing, out(0, kChunks));
+  EXPECT_TRUE(verify(std::move(build).finish()));
+}
+
 TEST(Verifier, RejectsFifosWithoutRoom) {
   expect_rejected(direct(kAllReduce, 1), {"FIFO depth"}, {.fifo_depth = 0});
 }
@@ -167,7 +190,7 @@ TEST(Verifier, RejectsAnOperandOutsideItsSpace) {
 
 TEST(Verifier, RejectsAnOperandWhoseEndOverflows) {
   Schedule schedule = direct(kAllReduce, 2);
-  steps(schedule, 0)[0].src = in(1, 0xffffffff, 0xffffffff);
+  steps(schedule, 0)[0].src = in(1, 1U << 20, 0xffffffff);
   expect_rejected(schedule, {"rank 0 step 0", "the source ends at chunk"});
 }
 
