@@ -10,7 +10,8 @@
 namespace tutti::testing {
 
 std::shared_ptr<Transport> tcp_transport(std::uint64_t token) {
-  auto transport = make_tcp_transport({.token = token, .interfaces = {.ifname = "lo", .family = ""}});
+  auto transport =
+      make_tcp_transport({.token = token, .interfaces = {.ifname = "lo", .family = ""}});
   EXPECT_TRUE(transport) << transport.error().what;
   return *transport;
 }

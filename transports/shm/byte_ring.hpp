@@ -1,0 +1,70 @@
+// A ring of bytes in shared memory: one producer, one consumer, each in its own process, each
+// treating what the other writes as hostile.
+//
+// Layout: a header of 512 bytes (zeroes at first), then the bytes. Positions count bytes since the
+// start and never wrap; each has one writer and a line of its own. A side keeps its own position
+// and the last value seen of the other's in private memory; a value read from the ring is copied
+// once and must lie between what was seen before and what the ring can hold.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <sys/uio.h>
+
+#include "tutti/error.hpp"
+
+namespace tutti {
+
+struct RingHeader {
+  alignas(128) std::atomic<std::uint64_t> written;  ///< by the producer
+  alignas(128) std::atomic<std::uint64_t> read;     ///< by the consumer
+  /// Not 0: that side may sleep; the other clears it and rings.
+  alignas(128) std::atomic<std::uint32_t> producer_sleeps;
+  alignas(128) std::atomic<std::uint32_t> consumer_sleeps;
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+static_assert(sizeof(RingHeader) == 512);
+
+/// The producer's end. Value over memory that outlives it; one thread at a time.
+class RingProducer {
+ public:
+  /// `memory`: the header and a power of two of bytes.
+  explicit RingProducer(std::span<std::byte> memory);
+  Result<std::size_t> write(std::span<const iovec> pieces);
+  /// Whether the consumer sleeps and this call took on to ring for it.
+  [[nodiscard]] bool must_ring();
+  /// Whether there is room.
+  Result<bool> has_room();
+  void sleep(bool may_sleep) { header_->producer_sleeps.store(may_sleep); }
+
+ private:
+  Status look();
+  RingHeader* header_;
+  std::byte* data_;
+  std::size_t capacity_;
+  std::uint64_t written_ = 0;
+  std::uint64_t read_ = 0;  // last seen
+};
+
+/// The consumer's end, likewise.
+class RingConsumer {
+ public:
+  explicit RingConsumer(std::span<std::byte> memory);
+  Result<std::size_t> read(std::span<const iovec> pieces);
+  [[nodiscard]] bool must_ring();
+  Result<bool> has_bytes();
+  void sleep(bool may_sleep) { header_->consumer_sleeps.store(may_sleep); }
+
+ private:
+  Status look();
+  RingHeader* header_;
+  std::byte* data_;
+  std::size_t capacity_;
+  std::uint64_t read_ = 0;
+  std::uint64_t written_ = 0;  // last seen
+};
+
+}  // namespace tutti

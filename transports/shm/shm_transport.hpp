@@ -1,0 +1,28 @@
+// Shared memory: processes of one host map each other's heap.
+//
+// "One host" is: the same boot id, network namespace and user namespace, and the same user. An
+// explicit host id replaces the boot id and the user namespace (two containers made to share, or
+// two namespaces of one machine that play two hosts). Processes meet over an abstract unix socket,
+// which the network namespace confines and which leaves nothing behind.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "src/base/shared_heap.hpp"
+#include "src/transport/transport.hpp"
+
+namespace tutti {
+
+struct ShmOptions {
+  std::uint64_t token = 0;             ///< of this process
+  std::string host_id{};               ///< the user's setting; "": what the kernel says
+  std::size_t ring_bytes = 256 << 10;  ///< each way, each peer; a power of two
+};
+
+/// Peers may read and write all of `heap`.
+Result<std::shared_ptr<Transport>> make_shm_transport(std::shared_ptr<SharedHeap> heap,
+                                                      const ShmOptions& options);
+
+}  // namespace tutti
