@@ -54,8 +54,9 @@ constexpr SettingInfo kSettings[] = {
      "chooses."},
     {"DETERMINISTIC", Kind::kBool, "0", "", "0|1", "",
      "1 adds in one fixed order over ranks at every size, whatever the layout of hosts."},
-    {"SLICE_BYTES", Kind::kBytes, "64K", "bytes", "4K..64M", "",
-     "Unit of pipelining through staging memory; it should stay in the cache."},
+    {"STAGING_BYTES", Kind::kBytes, "1M", "bytes", "64K..1G", "",
+     "Memory per rank and region that data passes through between ranks of one host; it should "
+     "stay in the cache."},
     {"VERIFY_BUDGET", Kind::kSeconds, "2", "s", "0..3600", "",
      "Longest time spent on proving one schedule; beyond it only schedules proved before run."},
 

@@ -41,7 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       });
   if (settings) {
     require(settings->seconds("LIVENESS") >= 0.1 && settings->seconds("LIVENESS") <= 3600);
-    require(settings->integer("SLICE_BYTES") >= 4096);
+    require(settings->integer("STAGING_BYTES") >= 4096);
     for (const auto& info : tutti::all_settings())
       require(settings->displayed(info.name).find("secret-") == std::string::npos);
   } else {

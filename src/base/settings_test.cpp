@@ -57,7 +57,7 @@ TEST(Settings, AnEmptyVariableCountsAsUnset) {
 
 TEST(Settings, BytesTakeBinarySuffixes) {
   for (const char* text : {"128K", "128k", "128KB", "128KiB", "131072"})
-    EXPECT_EQ(load({{"TUTTI_SLICE_BYTES", text}})->integer("SLICE_BYTES"), 131072) << text;
+    EXPECT_EQ(load({{"TUTTI_STAGING_BYTES", text}})->integer("STAGING_BYTES"), 131072) << text;
 }
 
 TEST(Settings, SecondsMayBeFractions) {
@@ -76,10 +76,10 @@ TEST(Settings, RefusesWhatDoesNotParseOrIsOutOfRange) {
                                                       {"TUTTI_TIMEOUT", "1e300"},
                                                       {"TUTTI_TIMEOUT", "nan"},
                                                       {"TUTTI_TIMEOUT", "5s"},
-                                                      {"TUTTI_SLICE_BYTES", "1K"},
-                                                      {"TUTTI_SLICE_BYTES", "99999999999999T"},
-                                                      {"TUTTI_SLICE_BYTES", "K"},
-                                                      {"TUTTI_SLICE_BYTES", "-4K"},
+                                                      {"TUTTI_STAGING_BYTES", "1K"},
+                                                      {"TUTTI_STAGING_BYTES", "99999999999999T"},
+                                                      {"TUTTI_STAGING_BYTES", "K"},
+                                                      {"TUTTI_STAGING_BYTES", "-4K"},
                                                       {"TUTTI_SHM", "yes"},
                                                       {"TUTTI_DEVICE", "gpu"},
                                                       {"NCCL_SOCKET_FAMILY", "AF_UNIX"}};

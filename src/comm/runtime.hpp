@@ -7,6 +7,7 @@
 
 #include "src/base/settings.hpp"
 #include "src/base/shared_heap.hpp"
+#include "src/comm/graveyard.hpp"
 #include "src/ir/algorithm.hpp"
 #include "src/transport/transport.hpp"
 
@@ -18,6 +19,7 @@ struct Runtime {
   std::shared_ptr<SharedHeap> heap;
   std::vector<std::shared_ptr<Transport>> transports;  ///< in order of preference
   std::vector<ir::Algorithm> algorithms;
+  Graveyard graveyard;
 };
 
 }  // namespace tutti

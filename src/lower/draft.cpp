@@ -315,7 +315,7 @@ class RankDrafter {
     draft_.sends[message] = append(std::move(op));
   }
 
-  /// References to `set` that a transfer may read at leisure: nothing of a peer's, no raw input
+  /// References to `set` that a transfer or a conversion may read as they are: nothing of a peer's, no raw input
   /// that must be scaled, one memory.
   std::vector<PieceRef> settle(const ChunkSet& set) {
     std::vector<PieceRef> refs = resolve(set);
@@ -440,7 +440,9 @@ class RankDrafter {
   }
 
   void convert(const Step& step, OpKind kind) {
-    const std::vector<std::vector<PieceRef>> sources{resolve(step.src)};
+    // Conversions do not scale: input that must be scaled goes through scratch.
+    const std::vector<std::vector<PieceRef>> sources{
+        kind == OpKind::kEncode && options_.scales_input ? settle(step.src) : resolve(step.src)};
     for_each_run(sources, step.dst.count, [&](std::uint32_t first, std::uint32_t count) {
       const ChunkSet run = part(step.dst, first, count);
       DraftOp op;

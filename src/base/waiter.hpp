@@ -1,0 +1,46 @@
+// How to wait: spin, then yield, then sleep on the word that will change. One policy for the
+// library.
+//
+// Measured on a 2-vCPU virtual machine: one flag hop costs 49 ns spinning, 0.3 us with sched_yield,
+// 13 us with a futex across CPUs, and 1.5 us with sched_yield between two ranks of one CPU. So
+// ranks that have a CPU each spin for a while; ranks that share CPUs yield almost at once; both
+// sleep when nothing has come for long.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "src/base/clock.hpp"
+
+namespace tutti {
+
+/// CPUs this process may use: affinity mask and cgroup quota, at least 1.
+int usable_cpus();
+
+struct WaitPolicy {
+  std::uint32_t spins = 2000;   ///< polls with a pause between them
+  std::uint32_t yields = 2000;  ///< then polls with sched_yield
+  Nanos longest_sleep = std::chrono::milliseconds(1);
+
+  /// For `ranks` of this host that share usable_cpus().
+  static WaitPolicy for_ranks_on_host(int ranks);
+};
+
+/// A word in (possibly shared) memory whose change ends a wait, and the flag by which its writer
+/// learns that somebody sleeps on it.
+struct WaitWord {
+  const std::atomic<std::uint64_t>* word = nullptr;  ///< null: nothing to sleep on, yield instead
+  std::uint64_t seen = 0;                            ///< sleep only while it still holds this
+  std::atomic<std::uint32_t>* sleepers = nullptr;
+};
+
+/// One fruitless poll: number `polls` (0, 1, ...) of this wait. Returns after a pause, a yield or a
+/// sleep of at most policy.longest_sleep. A writer that misses a sleeper's announcement (the two
+/// race) delays it by no more than that.
+void wait_once(const WaitPolicy& policy, std::uint32_t polls, const WaitWord& word);
+
+/// Writers: after a store to a wait word.
+void wake_sleepers(const std::atomic<std::uint64_t>& word,
+                   const std::atomic<std::uint32_t>& sleepers);
+
+}  // namespace tutti

@@ -1,0 +1,46 @@
+#include "src/builtin/builtin.hpp"
+
+#include <random>
+
+#include "algorithms/algorithms.hpp"
+#include "src/base/result.hpp"
+#include "transports/shm/shm_transport.hpp"
+#include "transports/tcp/tcp_transport.hpp"
+
+namespace tutti {
+namespace {
+
+/// 64 bits nobody can guess: names this process to its peers.
+std::uint64_t random_token() {
+  std::random_device random;
+  return std::uint64_t{random()} << 32 | random();
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
+  auto runtime = std::make_shared<Runtime>();
+  runtime->settings = settings;
+  runtime->process_token = random_token();
+  TUTTI_ASSIGN(runtime->heap, SharedHeap::create());
+
+  if (settings.flag("SHM")) {
+    ShmOptions options;
+    options.token = runtime->process_token;
+    options.host_id = settings.text("HOSTID");
+    TUTTI_ASSIGN(auto shm, make_shm_transport(runtime->heap, options));
+    runtime->transports.push_back(std::move(shm));
+  }
+  TcpOptions options;
+  options.token = runtime->process_token;
+  options.interfaces = {settings.text("SOCKET_IFNAME"), settings.text("SOCKET_FAMILY")};
+  options.liveness = std::chrono::duration_cast<Nanos>(
+      std::chrono::duration<double>(settings.seconds("LIVENESS")));
+  TUTTI_ASSIGN(auto tcp, make_tcp_transport(options));
+  runtime->transports.push_back(std::move(tcp));
+
+  for (const ir::Algorithm& algorithm : algorithms::all()) runtime->algorithms.push_back(algorithm);
+  return runtime;
+}
+
+}  // namespace tutti

@@ -1,0 +1,198 @@
+#include "src/comm/assemble.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <unistd.h>
+
+#include "src/base/bytes.hpp"
+#include "src/base/log.hpp"
+#include "src/base/result.hpp"
+
+namespace tutti {
+namespace {
+
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
+}
+
+std::string label_of(const Card& card, Rank rank) {
+  return fmt::format("rank {} ({}:{})", rank, card.host, card.pid);
+}
+
+class Assembler {
+ public:
+  Assembler(Runtime& runtime, Bootstrap& bootstrap, Deadline deadline)
+      : runtime_(runtime),
+        bootstrap_(bootstrap),
+        deadline_(deadline),
+        rank_(bootstrap.rank()),
+        size_(bootstrap.size()) {}
+
+  Result<Assembly> run() {
+    TUTTI_TRY(agree_on_options());
+    TUTTI_TRY(exchange_cards());
+    for (Rank peer = 0; peer < size_; ++peer)
+      if (peer != rank_) TUTTI_TRY(add(peer));
+    TUTTI_TRY(agree_on_placement());
+    Assembly assembly;
+    assembly.team = std::move(team_);
+    assembly.agreement = agreement_;
+    assembly.transports.assign(used_.begin(), used_.end());
+    const std::vector<std::int32_t>& host = assembly.team->placement().host;
+    assembly.hosts = *std::max_element(host.begin(), host.end()) + 1;
+    return assembly;
+  }
+
+ private:
+  /// Rank 0's settings count; a rank that was told otherwise says so.
+  Status agree_on_options() {
+    Agreement mine;
+    mine.algorithm = runtime_.settings.text("ALGO");
+    mine.staging_bytes = static_cast<std::uint64_t>(runtime_.settings.integer("STAGING_BYTES"));
+    mine.deterministic = runtime_.settings.flag("DETERMINISTIC");
+    Card card;
+    card.version = kCardVersion;
+    card.agreement = mine;
+    TUTTI_ASSIGN(const Blob first, broadcast(bootstrap_, encode(card), 0, deadline_));
+    TUTTI_ASSIGN(const Card decided, decode_card(first, 0));
+    agreement_ = decided.agreement;
+    if (!(agreement_ == mine))
+      log_warn(
+          fmt::format("[rank {}/{}]", rank_, size_),
+          "the settings ALGO='{}' STAGING_BYTES={} DETERMINISTIC={} differ from rank 0's ('{}', "
+          "{}, {}), which count",
+          mine.algorithm, mine.staging_bytes, mine.deterministic, agreement_.algorithm,
+          agreement_.staging_bytes, agreement_.deterministic);
+    return ok_status();
+  }
+
+  Status exchange_cards() {
+    Card mine;
+    mine.version = kCardVersion;
+    mine.process_token = runtime_.process_token;
+    mine.pid = static_cast<std::uint32_t>(getpid());
+    mine.host = host_name();
+    mine.agreement = agreement_;
+    for (const auto& transport : runtime_.transports)
+      mine.addresses.push_back({std::string(transport->name()), transport->address()});
+    exec::TeamOptions options;
+    options.staging_bytes = agreement_.staging_bytes;
+    options.communicator = communicator_id();
+    TUTTI_ASSIGN(team_, exec::Team::create(rank_, size_, runtime_.heap, options));
+    mine.block_offset = team_->block_offset();
+    TUTTI_ASSIGN(const std::vector<Blob> blobs, bootstrap_.all_gather(encode(mine), deadline_));
+    for (Rank peer = 0; peer < size_; ++peer) {
+      TUTTI_ASSIGN(Card card, decode_card(blobs[peer], peer));
+      cards_.push_back(std::move(card));
+    }
+    return ok_status();
+  }
+
+  /// The same on all ranks: from the group's key, which split and shrink derive anew.
+  [[nodiscard]] std::uint64_t communicator_id() const {
+    std::uint64_t id = 0xcbf29ce484222325ULL;
+    for (const std::byte b : bootstrap_.key())
+      id = (id ^ static_cast<std::uint64_t>(b)) * 0x100000001b3ULL;
+    return id;
+  }
+
+  Status add(Rank peer) {
+    const Card& card = cards_[peer];
+    const std::string label = label_of(card, peer);
+    if (card.process_token == runtime_.process_token) {
+      used_.insert("threads");
+      return team_->add_mapped(peer, runtime_.heap->mapping(), card.block_offset, nullptr, label);
+    }
+    TUTTI_ASSIGN(auto connection, connect(peer, card, label));
+    const std::span<std::byte> mapping = connection->mapped();
+    if (!mapping.empty())
+      return team_->add_mapped(peer, mapping, card.block_offset, std::move(connection), label);
+    team_->add_remote(peer, std::move(connection), label);
+    return ok_status();
+  }
+
+  /// Through the first transport that both sides have and that reaches the peer.
+  Result<std::shared_ptr<Connection>> connect(Rank peer, const Card& card,
+                                              const std::string& label) {
+    if (const auto known = connections_.find(card.process_token); known != connections_.end())
+      return known->second;
+    std::string tried;
+    for (const auto& transport : runtime_.transports) {
+      const auto address = std::find_if(
+          card.addresses.begin(), card.addresses.end(),
+          [&](const Card::Address& each) { return each.transport == transport->name(); });
+      tried += fmt::format(" {}", transport->name());
+      if (address == card.addresses.end() || !transport->reaches(address->address)) continue;
+      const PeerProcess process{card.process_token, peer, address->address};
+      auto connection = transport->connect(process, bootstrap_.key(), deadline_);
+      if (!connection) {
+        Error error = std::move(connection).error();
+        error.peer = peer;
+        error.what =
+            fmt::format("connecting to {} by {}: {}", label, transport->name(), error.what);
+        return error;
+      }
+      used_.insert(std::string(transport->name()));
+      connections_[card.process_token] = *connection;
+      return *connection;
+    }
+    return peer_error(
+        Code::kUnsupported, peer,
+        "no transport reaches {} (tried:{}): it is on another host, and neither tcp nor "
+        "shared memory applies",
+        label, tried);
+  }
+
+  /// Every rank says whom it maps; mapping must be mutual and transitive, which makes it a host.
+  Status agree_on_placement() {
+    Blob mine;
+    for (Rank peer = 0; peer < size_; ++peer)
+      mine.push_back(static_cast<std::byte>(team_->member(peer).block != nullptr));
+    TUTTI_ASSIGN(const std::vector<Blob> rows, bootstrap_.all_gather(std::move(mine), deadline_));
+    lower::Placement placement;
+    placement.host.assign(size_, -1);
+    std::int32_t hosts = 0;
+    for (Rank rank = 0; rank < size_; ++rank) {
+      if (rows[rank].size() != static_cast<std::size_t>(size_))
+        return peer_error(Code::kPeerFailed, rank, "rank {} sent a malformed placement", rank);
+      if (placement.host[rank] >= 0) continue;
+      for (Rank peer = rank; peer < size_; ++peer)
+        if (rows[rank][peer] != std::byte{0}) placement.host[peer] = hosts;
+      ++hosts;
+    }
+    for (Rank a = 0; a < size_; ++a)
+      for (Rank b = 0; b < size_; ++b)
+        if ((rows[a][b] != std::byte{0}) != placement.mapped(a, b))
+          return make_error(Code::kUnavailable,
+                            "ranks {} and {} disagree on whether they share a host: check that all "
+                            "ranks of a host see the same TUTTI_HOSTID and TUTTI_SHM",
+                            a, b);
+    const auto neighbours = static_cast<int>(
+        std::count(placement.host.begin(), placement.host.end(), placement.host[rank_]));
+    team_->set_wait_policy(WaitPolicy::for_ranks_on_host(neighbours));
+    team_->set_placement(std::move(placement));
+    return ok_status();
+  }
+
+  Runtime& runtime_;
+  Bootstrap& bootstrap_;
+  const Deadline deadline_;
+  const Rank rank_;
+  const std::int32_t size_;
+  Agreement agreement_;
+  std::vector<Card> cards_;
+  std::unique_ptr<exec::Team> team_;
+  std::map<std::uint64_t, std::shared_ptr<Connection>> connections_;
+  std::set<std::string> used_;
+};
+
+}  // namespace
+
+Result<Assembly> assemble(Runtime& runtime, Bootstrap& bootstrap, Deadline deadline) {
+  return Assembler(runtime, bootstrap, deadline).run();
+}
+
+}  // namespace tutti

@@ -1,0 +1,25 @@
+// From a bootstrap to a Team: exchange cards, connect, agree on who can map whom.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/bootstrap/bootstrap.hpp"
+#include "src/comm/card.hpp"
+#include "src/comm/runtime.hpp"
+#include "src/exec/team.hpp"
+
+namespace tutti {
+
+struct Assembly {
+  std::unique_ptr<exec::Team> team;
+  Agreement agreement;
+  std::vector<std::string> transports;  ///< in use here: "threads", "shm", "tcp"
+  std::int32_t hosts = 1;
+};
+
+/// Collective over the bootstrap's ranks.
+Result<Assembly> assemble(Runtime& runtime, Bootstrap& bootstrap, Deadline deadline);
+
+}  // namespace tutti

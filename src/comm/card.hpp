@@ -1,0 +1,43 @@
+// What each rank tells the others when a communicator is made.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/base/blob.hpp"
+#include "tutti/error.hpp"
+#include "tutti/types.hpp"
+
+namespace tutti {
+
+/// Settings that all ranks must share; rank 0's count.
+struct Agreement {
+  std::string algorithm;  ///< TUTTI_ALGO
+  std::uint64_t staging_bytes = 0;
+  bool deterministic = false;
+  friend bool operator==(const Agreement&, const Agreement&) = default;
+};
+
+/// Value.
+struct Card {
+  std::uint32_t version = 0;        ///< kCardVersion; differs: the ranks run different libraries
+  std::uint64_t process_token = 0;  ///< equal for ranks that are threads of one process
+  std::uint64_t block_offset = 0;   ///< of the rank's block in its process's heap
+  std::uint32_t pid = 0;
+  std::string host;  ///< name, for messages
+  Agreement agreement;
+  struct Address {
+    std::string transport;
+    Blob address;
+  };
+  std::vector<Address> addresses;
+};
+inline constexpr std::uint32_t kCardVersion = 1;
+
+Blob encode(const Card& card);
+/// Hostile-safe; `rank` is named in errors.
+Result<Card> decode_card(std::span<const std::byte> bytes, Rank rank);
+
+}  // namespace tutti

@@ -1,0 +1,445 @@
+#include "src/comm/communicator.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <utility>
+
+#include "src/base/log.hpp"
+#include "src/base/result.hpp"
+#include "src/comm/assemble.hpp"
+#include "src/comm/plan_cache.hpp"
+#include "src/exec/collective.hpp"
+#include "src/exec/point_to_point.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr auto kSayWhoWaits = std::chrono::seconds(10);
+constexpr std::uint32_t kPollsBetweenClocks = 1024;
+
+/// Bytes from one rank's block to the next.
+std::size_t block_bytes(const Call& call) { return call.count * size_of(call.type); }
+
+/// NCCL's rules for buffers that overlap on purpose.
+bool is_in_place(const Call& call, Rank rank) {
+  const auto* send = static_cast<const std::byte*>(call.send);
+  const auto* recv = static_cast<const std::byte*>(call.recv);
+  if (send == nullptr || recv == nullptr) return false;
+  switch (call.collective) {
+    case Collective::kAllReduce:
+      return send == recv;
+    case Collective::kBroadcast:
+    case Collective::kReduce:
+      return rank == call.root && send == recv;
+    case Collective::kAllGather:
+      return send == recv + rank * block_bytes(call);
+    case Collective::kReduceScatter:
+      return recv == send + rank * block_bytes(call);
+    case Collective::kGather:
+      return rank == call.root && send == recv + rank * block_bytes(call);
+    case Collective::kScatter:
+      return rank == call.root && recv == send + rank * block_bytes(call);
+    case Collective::kAllToAll:
+      return send == recv;
+    case Collective::kSend:
+    case Collective::kRecv:
+      break;
+  }
+  return false;
+}
+
+bool is_point_to_point(const Call& call) {
+  return call.collective == Collective::kSend || call.collective == Collective::kRecv;
+}
+
+CallSignature signature_of(const Call& call) {
+  const bool has_root = rooted(call.collective) || is_point_to_point(call);
+  return {call.collective, call.type, reduces(call.collective) ? call.op : ReduceOp::kSum,
+          has_root ? call.root : 0, call.count};
+}
+
+class RankCommunicator final : public Communicator {
+ public:
+  RankCommunicator(std::shared_ptr<Runtime> runtime, std::unique_ptr<Bootstrap> bootstrap,
+                   Assembly assembly, Tuner tuner, const CommunicatorOptions& options)
+      : runtime_(std::move(runtime)),
+        bootstrap_(std::move(bootstrap)),
+        team_(std::move(assembly.team)),
+        transports_(std::move(assembly.transports)),
+        hosts_(assembly.hosts),
+        name_(options.name),
+        plans_(*team_, std::move(tuner)),
+        collective_(*team_),
+        point_to_point_(*team_),
+        timeout_(runtime_->settings.seconds("TIMEOUT")) {
+    if (name_.empty()) name_ = fmt::format("comm{:x}", team_->options().communicator & 0xffffff);
+    who_ = fmt::format("[{} {}/{}]", name_, rank(), size());
+    bootstrap_->on_failure([this](const Error& error) { team_->abort_word().raise(named(error)); });
+    log_info(Subsystem::kInit, who_, "ready: {} ranks on {} hosts, transports: {}", size(), hosts_,
+             fmt::join(transports_, ","));
+  }
+
+  ~RankCommunicator() override {
+    collective_.cancel();
+    point_to_point_.cancel();
+    bootstrap_->on_failure(nullptr);
+    runtime_->graveyard.bury(std::move(team_));
+  }
+
+  [[nodiscard]] Rank rank() const override { return team_->rank(); }
+  [[nodiscard]] std::int32_t size() const override { return team_->size(); }
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] std::int32_t hosts() const override { return hosts_; }
+  [[nodiscard]] std::vector<std::string> transports() const override { return transports_; }
+
+  Status health() const override {
+    if (!team_->abort_word().raised()) return ok_status();
+    return team_->abort_word().error();
+  }
+
+  // --- calls ---
+
+  Status start(std::span<const Call> calls) override {
+    TUTTI_TRY(usable());
+    std::vector<exec::PointToPoint> transfers;
+    for (const Call& call : calls) TUTTI_TRY(validate(call));
+    for (const Call& call : calls) {
+      if (is_point_to_point(call))
+        transfers.push_back(transfer_of(call));
+      else
+        queue_.push_back({call, {}});
+    }
+    if (!transfers.empty()) queue_.push_back({{}, std::move(transfers)});
+    return ok_status();
+  }
+
+  Result<Progress> poll() override {
+    for (;;) {
+      if (active_ == Active::kNone) {
+        if (queue_.empty()) return Progress::kIdle;
+        if (Status begun = begin(queue_.front()); !begun) return fail(std::move(begun).error());
+      }
+      auto state = active_ == Active::kCollective ? collective_.poll() : point_to_point_.poll();
+      if (!state) return fail(std::move(state).error());
+      if (*state == exec::Poll::kPending) {
+        if (Status in_time = check_clock(); !in_time) return fail(std::move(in_time).error());
+        return Progress::kPending;
+      }
+      active_ = Active::kNone;
+      queue_.pop_front();
+    }
+  }
+
+  void idle(std::uint32_t polls) override { team_->idle(polls); }
+
+  Status run(const Call& call) override {
+    if (!queue_.empty() || is_point_to_point(call)) {
+      TUTTI_TRY(start({&call, 1}));
+      Communicator* const self = this;
+      return run_group({&self, 1});
+    }
+    TUTTI_TRY(usable());
+    TUTTI_TRY(validate(call));
+    if (Status begun = begin_collective(call); !begun) return fail(std::move(begun).error());
+    for (std::uint32_t polls = 0;; ++polls) {
+      auto state = collective_.poll();
+      if (!state) return fail(std::move(state).error());
+      if (*state == exec::Poll::kDone) break;
+      if (Status in_time = check_clock(); !in_time) return fail(std::move(in_time).error());
+      team_->idle(polls);
+    }
+    active_ = Active::kNone;
+    return ok_status();
+  }
+
+  Result<std::string> algorithm_for(const Call& call) override {
+    if (is_point_to_point(call)) return std::string("direct");
+    TUTTI_ASSIGN(const Choice choice, plans_.choose(call));
+    return std::string(choice.algorithm->name);
+  }
+
+  // --- groups of ranks ---
+
+  Result<std::unique_ptr<Communicator>> split(int color, int key,
+                                              const CommunicatorOptions& options,
+                                              Deadline deadline) override {
+    TUTTI_TRY(usable());
+    struct Member {
+      int color = -1, key = 0;
+    };
+    const Member mine{color, key};
+    Blob blob(sizeof mine);
+    std::memcpy(blob.data(), &mine, sizeof mine);
+    TUTTI_ASSIGN(const std::vector<Blob> blobs, bootstrap_->all_gather(std::move(blob), deadline));
+    std::vector<std::pair<int, Rank>> members;
+    for (Rank peer = 0; peer < size(); ++peer) {
+      Member theirs;
+      if (blobs[peer].size() != sizeof theirs)
+        return peer_error(Code::kPeerFailed, peer, "rank {} sent {} bytes as color and key", peer,
+                          blobs[peer].size());
+      std::memcpy(&theirs, blobs[peer].data(), sizeof theirs);
+      if (theirs.color == color) members.emplace_back(theirs.key, peer);
+    }
+    const std::uint64_t tag = ++subgroups_ << 32 | static_cast<std::uint32_t>(color);
+    if (color < 0) return std::unique_ptr<Communicator>();
+    std::sort(members.begin(), members.end());
+    std::vector<Rank> ranks;
+    for (const auto& [order, peer] : members) ranks.push_back(peer);
+    return subgroup(ranks, tag, options, deadline);
+  }
+
+  Result<std::unique_ptr<Communicator>> shrink(std::span<const Rank> exclude,
+                                               const CommunicatorOptions& options,
+                                               Deadline deadline) override {
+    std::vector<bool> excluded(size(), false);
+    for (const Rank peer : exclude) {
+      if (peer < 0 || peer >= size())
+        return make_error(Code::kInvalidArgument,
+                          "shrink excludes rank {}, but the communicator has ranks 0..{}", peer,
+                          size() - 1);
+      excluded[peer] = true;
+    }
+    if (excluded[rank()])
+      return make_error(Code::kInvalidArgument, "rank {} is excluded and must not call shrink",
+                        rank());
+    std::vector<Rank> ranks;
+    for (Rank peer = 0; peer < size(); ++peer)
+      if (!excluded[peer]) ranks.push_back(peer);
+    return subgroup(ranks, ++subgroups_ << 32 | 0xffffffffu, options, deadline);
+  }
+
+  Status finalize(Deadline deadline) override {
+    if (finalized_)
+      return make_error(Code::kInvalidArgument, "communicator {} was finalized before", name_);
+    TUTTI_TRY(health());
+    for (std::uint32_t polls = 0;; ++polls) {
+      TUTTI_ASSIGN(const Progress progress, poll());
+      if (progress == Progress::kIdle) break;
+      if (deadline.passed())
+        return make_error(Code::kTimeout, "communicator {} still has operations under way", name_);
+      idle(polls);
+    }
+    finalized_ = true;
+    return ok_status();
+  }
+
+  void abort(const Error& why) override {
+    Error error = why;
+    error.code = Code::kAborted;
+    if (team_->abort_word().raise(error)) bootstrap_->announce(error);
+  }
+
+ private:
+  enum class Active : std::uint8_t { kNone, kCollective, kPointToPoint };
+  struct Queued {
+    Call call;
+    std::vector<exec::PointToPoint> transfers;  ///< a batch of sends and receives, or none
+  };
+
+  Status usable() const {
+    TUTTI_TRY(health());
+    if (finalized_)
+      return make_error(Code::kInvalidUsage,
+                        "communicator {} was finalized: it takes no more calls", name_);
+    return ok_status();
+  }
+
+  Status validate(const Call& call) const {
+    const std::string_view what = name_of(call.collective);
+    const bool has_root = rooted(call.collective);
+    if (static_cast<int>(call.type) >= kDataTypes)
+      return make_error(Code::kInvalidArgument, "{}: {} is no data type", what,
+                        static_cast<int>(call.type));
+    if (reduces(call.collective) && static_cast<int>(call.op) >= kReduceOps)
+      return make_error(Code::kInvalidArgument, "{}: {} is no operator", what,
+                        static_cast<int>(call.op));
+    if ((has_root || is_point_to_point(call)) && (call.root < 0 || call.root >= size()))
+      return make_error(Code::kInvalidArgument,
+                        "{}: {} {} is not a rank of this communicator (0..{})", what,
+                        has_root ? "root" : "peer", call.root, size() - 1);
+    if (call.count > (std::size_t{1} << 60) / static_cast<std::size_t>(size()))
+      return make_error(Code::kInvalidArgument, "{}: count {} is more than memory can hold", what,
+                        call.count);
+    return validate_buffers(call);
+  }
+
+  Status validate_buffers(const Call& call) const {
+    if (call.count == 0) return ok_status();
+    bool needs_send = call.collective == Collective::kSend;
+    bool needs_recv = call.collective == Collective::kRecv;
+    if (!is_point_to_point(call)) {
+      const ir::Request request{call.collective, size(), rooted(call.collective) ? call.root : 0,
+                                false};
+      const ir::BlockCounts blocks = ir::block_counts(request, rank());
+      needs_send = blocks.input > 0;
+      needs_recv = blocks.output > 0;
+    }
+    if ((needs_send && call.send == nullptr) || (needs_recv && call.recv == nullptr))
+      return make_error(Code::kInvalidArgument, "{}: the {} buffer of rank {} is null",
+                        name_of(call.collective),
+                        needs_send && call.send == nullptr ? "send" : "receive", rank());
+    return ok_status();
+  }
+
+  exec::PointToPoint transfer_of(const Call& call) const {
+    const bool sends = call.collective == Collective::kSend;
+    return {sends, call.root,
+            sends ? static_cast<std::byte*>(const_cast<void*>(call.send))
+                  : static_cast<std::byte*>(call.recv),
+            block_bytes(call), signature_of(call)};
+  }
+
+  Status begin(const Queued& queued) {
+    if (queued.transfers.empty()) return begin_collective(queued.call);
+    active_call_ = {};
+    clock_started_ = false;
+    polls_ = 0;
+    active_ = Active::kPointToPoint;
+    active_call_ = {queued.transfers.front().sends ? Collective::kSend : Collective::kRecv,
+                    queued.transfers.front().call.type, ReduceOp::kSum,
+                    queued.transfers.front().peer, queued.transfers.front().call.count};
+    return point_to_point_.start(queued.transfers);
+  }
+
+  Status begin_collective(const Call& call) {
+    active_call_ = signature_of(call);
+    clock_started_ = false;
+    polls_ = 0;
+    TUTTI_ASSIGN(BoundPlan* const bound, plans_.get(call, is_in_place(call, rank())));
+    exec::CollectiveArgs args;
+    args.input = static_cast<const std::byte*>(call.send);
+    args.output = static_cast<std::byte*>(call.recv);
+    args.reduction.type = call.type;
+    args.reduction.op = call.op;
+    std::memcpy(args.reduction.scalar, call.scalar, sizeof call.scalar);
+    args.call = active_call_;
+    if (bound->copies_input) args.input = copy_of_input(call);
+    active_ = Active::kCollective;
+    collective_.start(*bound->plan, args);
+    return ok_status();
+  }
+
+  const std::byte* copy_of_input(const Call& call) {
+    const ir::Request request{call.collective, size(), rooted(call.collective) ? call.root : 0,
+                              false};
+    const auto* input = static_cast<const std::byte*>(call.send);
+    const std::size_t bytes =
+        static_cast<std::size_t>(ir::block_counts(request, rank()).input) * block_bytes(call);
+    input_copy_.assign(input, input + bytes);
+    return input_copy_.data();
+  }
+
+  /// Called on fruitless polls; looks at the clock now and then.
+  Status check_clock() {
+    if (++polls_ % kPollsBetweenClocks != 0) return ok_status();
+    const TimePoint now = Clock::now();
+    if (!clock_started_) {
+      clock_started_ = true;
+      warned_ = false;
+      started_ = now;
+      return ok_status();
+    }
+    const std::chrono::duration<double> waited = now - started_;
+    const Rank peer = team_->waiting_for();
+    const std::string whom = peer == kNoRank ? "its peers" : team_->member(peer).label;
+    if (timeout_ > 0 && waited.count() > timeout_)
+      return peer_error(
+          Code::kTimeout, peer,
+          "no progress: waiting for {} since {:.1f} s, longer than TUTTI_TIMEOUT={} s", whom,
+          waited.count(), timeout_);
+    if (!warned_ && waited > kSayWhoWaits) {
+      warned_ = true;
+      log_warn(who_, "{} (call {}) waits for {} since {:.0f} s", describe(active_call_),
+               team_->sequence, whom, waited.count());
+    }
+    return ok_status();
+  }
+
+  /// Ends this communicator: `error` gets its context, stays, and reaches the peers.
+  Error fail(Error error) {
+    const bool known = team_->abort_word().raised();
+    collective_.cancel();
+    point_to_point_.cancel();
+    queue_.clear();
+    active_ = Active::kNone;
+    error.what = fmt::format("{} (call {} of {}, rank {}): {}", describe(active_call_),
+                             team_->sequence, name_, rank(), error.what);
+    if (!known && team_->abort_word().raise(error)) bootstrap_->announce(error);
+    log_warn(who_, "{}: {}", name_of(error.code), error.what);
+    return error;
+  }
+
+  /// The bootstrap knows ranks, the team knows where they run.
+  Error named(Error error) const {
+    if (error.peer >= 0 && error.peer < size())
+      error.what = fmt::format("{}: {}", team_->member(error.peer).label, error.what);
+    return error;
+  }
+
+  Result<std::unique_ptr<Communicator>> subgroup(std::span<const Rank> ranks, std::uint64_t tag,
+                                                 const CommunicatorOptions& options,
+                                                 Deadline deadline) {
+    TUTTI_ASSIGN(auto bootstrap, bootstrap_->subgroup(ranks, tag, deadline));
+    return create(runtime_, std::move(bootstrap), options, deadline);
+  }
+
+  std::shared_ptr<Runtime> runtime_;
+  std::unique_ptr<Bootstrap> bootstrap_;
+  std::unique_ptr<exec::Team> team_;
+  std::vector<std::string> transports_;
+  std::int32_t hosts_ = 1;
+  std::string name_, who_;
+  PlanCache plans_;
+  exec::CollectiveRun collective_;
+  exec::PointToPointRun point_to_point_;
+
+  std::deque<Queued> queue_;
+  Active active_ = Active::kNone;
+  CallSignature active_call_;
+  std::vector<std::byte> input_copy_;
+  bool finalized_ = false;
+  std::uint64_t subgroups_ = 0;
+
+  double timeout_ = 0;
+  std::uint32_t polls_ = 0;
+  bool clock_started_ = false, warned_ = false;
+  TimePoint started_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Runtime> runtime,
+                                                           std::unique_ptr<Bootstrap> bootstrap,
+                                                           const CommunicatorOptions& options,
+                                                           Deadline deadline) {
+  runtime->graveyard.reap();
+  TUTTI_ASSIGN(Assembly assembly, assemble(*runtime, *bootstrap, deadline));
+  TUTTI_ASSIGN(Tuner tuner, Tuner::create(runtime->algorithms, {assembly.agreement.algorithm,
+                                                                assembly.agreement.deterministic}));
+  return std::unique_ptr<Communicator>(std::make_unique<RankCommunicator>(
+      std::move(runtime), std::move(bootstrap), std::move(assembly), std::move(tuner), options));
+}
+
+Status run_group(std::span<Communicator* const> communicators) {
+  std::vector<Communicator*> busy(communicators.begin(), communicators.end());
+  for (std::uint32_t polls = 0; !busy.empty(); ++polls) {
+    bool finished = false;
+    for (std::size_t i = 0; i < busy.size();) {
+      TUTTI_ASSIGN(const Communicator::Progress progress, busy[i]->poll());
+      if (progress == Communicator::Progress::kIdle) {
+        busy.erase(busy.begin() + static_cast<std::ptrdiff_t>(i));
+        finished = true;
+      } else {
+        ++i;
+      }
+    }
+    if (finished) polls = 0;
+    // A thread that drives several ranks must not sleep on one of them while others could move.
+    if (busy.size() == 1) busy.front()->idle(polls);
+    if (busy.size() > 1 && polls > 0) busy.front()->idle(0);
+  }
+  return ok_status();
+}
+
+}  // namespace tutti

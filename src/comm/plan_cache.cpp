@@ -1,0 +1,89 @@
+#include "src/comm/plan_cache.hpp"
+
+#include "src/base/log.hpp"
+#include "src/base/result.hpp"
+#include "src/ir/verify.hpp"
+#include "src/lower/lower.hpp"
+
+namespace tutti {
+
+Result<BoundPlan*> PlanCache::get(const Call& call, bool in_place) {
+  const Key key{call.collective, call.type, in_place, call.op == ReduceOp::kPreMulSum,
+                call.root,       call.count};
+  if (!recent_.empty() && recent_.front().key == key) return &recent_.front().bound;
+  if (const auto found = plans_.find(key); found != plans_.end()) {
+    recent_.splice(recent_.begin(), recent_, found->second);
+    return &recent_.front().bound;
+  }
+  TUTTI_ASSIGN(BoundPlan bound, make(call, in_place));
+  if (recent_.size() >= kMostPlans) {
+    plans_.erase(recent_.back().key);
+    recent_.pop_back();
+  }
+  recent_.push_front({key, std::move(bound)});
+  plans_[key] = recent_.begin();
+  return &recent_.front().bound;
+}
+
+Result<Choice> PlanCache::choose(const Call& call) const {
+  Situation situation;
+  situation.request = {call.collective, team_.size(), rooted(call.collective) ? call.root : 0,
+                       false};
+  situation.block_bytes = call.count * size_of(call.type);
+  situation.type = call.type;
+  situation.published_limit = exec::kPacketBytes;
+  return tuner_.choose(situation, team_.placement());
+}
+
+Result<BoundPlan> PlanCache::make(const Call& call, bool in_place) {
+  TUTTI_ASSIGN(const Choice choice, choose(call));
+  ir::Request request{call.collective, team_.size(), rooted(call.collective) ? call.root : 0,
+                      false};
+  const bool scales_input = call.op == ReduceOp::kPreMulSum && reduces(call.collective);
+  const std::size_t input = exec::largest_input_bytes(request, call.count, call.type);
+
+  BoundPlan bound;
+  TUTTI_ASSIGN(auto program, lowered(*choice.algorithm, request, scales_input, input));
+  if (in_place) {
+    request.in_place = true;
+    bound.copies_input = true;
+    if (choice.algorithm->supports(request)) {
+      TUTTI_ASSIGN(auto in_place_program, lowered(*choice.algorithm, request, scales_input, input));
+      if (program->protocol == lower::Protocol::kPublished ||
+          lower::interoperable(*program, *in_place_program)) {
+        program = std::move(in_place_program);
+        bound.copies_input = false;
+      }
+    }
+  }
+  const Codec* codec = choice.algorithm->lossy ? &bfloat16_codec() : nullptr;
+  TUTTI_ASSIGN(bound.plan,
+               exec::Plan::bind(std::move(program), team_, call.count, call.type, codec));
+  log_info(Subsystem::kTuning, fmt::format("[rank {}/{}]", team_.rank(), team_.size()),
+           "{} of {} x {}: {} ({}), {} slices of at most {} bytes{}", name_of(call.collective),
+           call.count, name_of(call.type), choice.algorithm->name, choice.reason,
+           bound.plan->slices(), bound.plan->stride(),
+           bound.copies_input ? ", input copied because it is in place" : "");
+  return bound;
+}
+
+Result<std::shared_ptr<const lower::Lowered>> PlanCache::lowered(const ir::Algorithm& algorithm,
+                                                                 const ir::Request& request,
+                                                                 bool scales_input,
+                                                                 std::size_t largest_input) {
+  TUTTI_ASSIGN(const ir::Schedule schedule, algorithm.generate(request));
+  lower::LowerOptions options;
+  options.scales_input = scales_input;
+  if (largest_input <= exec::kPacketBytes && lower::can_publish(schedule, team_.placement()))
+    options.protocol = lower::Protocol::kPublished;
+  const LoweredKey key{algorithm.name,   request.collective, request.root,
+                       request.in_place, scales_input,       options.protocol};
+  if (const auto known = lowered_.find(key); known != lowered_.end()) return known->second;
+  TUTTI_ASSIGN(const ir::Proof proof, ir::verify(schedule));
+  TUTTI_ASSIGN(lower::Lowered result, lower::lower(schedule, proof, team_.placement(), options));
+  auto shared = std::make_shared<const lower::Lowered>(std::move(result));
+  lowered_[key] = shared;
+  return std::shared_ptr<const lower::Lowered>(shared);
+}
+
+}  // namespace tutti

@@ -1,0 +1,58 @@
+// Which algorithm and protocol a call uses, and why.
+//
+// The choice depends on nothing but what every rank of the communicator shares: the request, the
+// size, the placement and settings agreed at creation. Otherwise ranks disagree, and hang.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/ir/algorithm.hpp"
+#include "src/lower/program.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti {
+
+struct Choice {
+  const ir::Algorithm* algorithm = nullptr;
+  lower::Protocol protocol = lower::Protocol::kStaged;
+  std::string reason;  ///< one sentence for logs and `tutti explain`
+};
+
+/// Facts about a call that the tuner looks at.
+struct Situation {
+  ir::Request request;
+  std::size_t block_bytes = 0;  ///< count x element size
+  DataType type = DataType::kFloat32;
+  std::size_t published_limit = 0;  ///< most bytes a rank can publish
+};
+
+/// Agreed between ranks at communicator creation. Value.
+struct TunerPolicy {
+  /// TUTTI_ALGO / NCCL_ALGO: "" or an algorithm's name (NCCL's Ring and Tree are understood), or
+  /// "collective:name;collective:name". Applied where the algorithm supports the collective.
+  std::string forced;
+  bool deterministic = false;
+};
+
+class Tuner {
+ public:
+  /// `algorithms` must outlive the tuner. kInvalidArgument when policy.forced names none of them.
+  static Result<Tuner> create(const std::vector<ir::Algorithm>& algorithms, TunerPolicy policy);
+
+  Result<Choice> choose(const Situation& situation, const lower::Placement& placement) const;
+
+ private:
+  explicit Tuner(const std::vector<ir::Algorithm>& algorithms) : algorithms_(&algorithms) {}
+  [[nodiscard]] const ir::Algorithm* find(std::string_view name) const;
+  [[nodiscard]] const ir::Algorithm* forced_for(const ir::Request& request) const;
+
+  const std::vector<ir::Algorithm>* algorithms_;
+  bool deterministic_ = false;
+  std::vector<std::pair<std::string, const ir::Algorithm*>>
+      forced_;  ///< collective or "", algorithm
+};
+
+}  // namespace tutti

@@ -1,0 +1,474 @@
+#include "src/exec/collective.hpp"
+
+#include <array>
+#include <cstring>
+
+namespace tutti::exec {
+
+using lower::Memory;
+using lower::OpKind;
+using lower::Protocol;
+
+namespace {
+
+/// Streaming stores into slots save the remote invalidations that ordinary stores cost when the
+/// reader still holds the line; below a few lines the store fence costs more than it saves.
+constexpr std::size_t kStreamFrom = 1024;
+
+std::uint64_t mix(std::uint64_t value) {
+  value ^= value >> 33;
+  value *= 0xff51afd7ed558ccdULL;
+  value ^= value >> 33;
+  value *= 0xc4ceb9fe1a85ec53ULL;
+  return value ^ (value >> 33);
+}
+
+std::uint64_t hash_of(const CallSignature& call) {
+  const std::uint64_t kinds =
+      static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.type) << 8 |
+      static_cast<std::uint64_t>(call.op) << 16 |
+      static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root)) << 32;
+  return mix(kinds + 0x9e3779b97f4a7c15ULL) ^ mix(call.count);
+}
+
+/// A peer's copy, taken once; enumerators are clamped so that describe() can print garbage safely.
+CallSignature read_call(const CallSignature& shared) {
+  CallSignature call = shared;
+  if (static_cast<int>(call.collective) >= kCollectives) call.collective = Collective::kSend;
+  if (static_cast<int>(call.type) >= kDataTypes) call.type = DataType::kInt8;
+  if (static_cast<int>(call.op) >= kReduceOps) call.op = ReduceOp::kSum;
+  return call;
+}
+
+}  // namespace
+
+void CollectiveRun::start(Plan& plan, const CollectiveArgs& args) {
+  plan_ = &plan;
+  args_ = args;
+  call_hash_ = hash_of(args.call);
+  iteration_ = 0;
+  op_ = 0;
+  ++team_.sequence;
+  phase_ = Phase::kEnter;
+}
+
+Result<Poll> CollectiveRun::poll() {
+  if (team_.abort_word().raised()) return team_.abort_word().error();
+  for (;;) {
+    bool over = false;
+    switch (phase_) {
+      case Phase::kEnter: {
+        TUTTI_ASSIGN(over, enter());
+        if (over)
+          phase_ = plan_->lowered().protocol == Protocol::kStaged ? Phase::kReuse : Phase::kRun;
+        break;
+      }
+      case Phase::kReuse: {
+        TUTTI_ASSIGN(over, may_reuse_staging());
+        if (over) phase_ = Phase::kRun;
+        break;
+      }
+      case Phase::kRun: {
+        TUTTI_ASSIGN(over, run_ops());
+        if (over) phase_ = Phase::kDrain;
+        break;
+      }
+      case Phase::kDrain: {
+        TUTTI_ASSIGN(over, drained());
+        if (over) {
+          leave();
+          phase_ = Phase::kIdle;
+        }
+        break;
+      }
+      case Phase::kIdle:
+        return Poll::kDone;
+    }
+    if (!over) return Poll::kPending;
+  }
+}
+
+// --- entering ---
+
+Result<bool> CollectiveRun::enter() {
+  const std::uint64_t sequence = team_.sequence;
+  if (sequence >= kEntries && !all_entered(sequence - kEntries + 1)) return false;
+  RankBlock& block = team_.own_block();
+  Entry& entry = block.entries[sequence % kEntries];
+  entry.call = args_.call;
+  entry.call_hash = call_hash_;
+  if (plan_->lowered().protocol == Protocol::kPublished) TUTTI_TRY(publish_input(entry));
+  entry.sequence.store(sequence, std::memory_order_release);
+  wake_sleepers(entry.sequence, block.progress.sleepers);
+  return true;
+}
+
+Status CollectiveRun::publish_input(Entry& entry) {
+  const std::size_t bytes = plan_->input_bytes(team_.rank());
+  if (bytes == 0) return ok_status();
+  TUTTI_CHECK(bytes <= kPacketBytes, "bytes={}", bytes);
+  const Destination to{
+      bytes <= kInlineBytes ? entry.payload : team_.own_block().packets[team_.sequence % kEntries],
+      Stores::kCached};
+  if (args_.reduction.op == ReduceOp::kPreMulSum) {
+    const std::byte* const source = args_.input;
+    reduce(args_.reduction, {&source, 1}, 1, {&to, 1}, bytes / plan_->element_bytes());
+  } else {
+    std::memcpy(to.data, args_.input, bytes);
+  }
+  return ok_status();
+}
+
+/// Whether every mapped peer is known to have entered call `sequence` (and so to have left the one
+/// before).
+bool CollectiveRun::all_entered(std::uint64_t sequence) {
+  for (Rank peer = 0; peer < team_.size(); ++peer) {
+    if (team_.entered[peer] >= sequence || peer == team_.rank()) continue;
+    const RankBlock* block = team_.member(peer).block;
+    if (block == nullptr) continue;
+    const auto& word = block->entries[sequence % kEntries].sequence;
+    const std::uint64_t seen = word.load(std::memory_order_acquire);
+    if (seen < sequence) {
+      team_.blocked_on(peer, {&word, seen, &team_.member(peer).block->progress.sleepers});
+      return false;
+    }
+    team_.entered[peer] = std::max(team_.entered[peer], sequence);
+  }
+  return true;
+}
+
+/// Whether a mapped peer has entered this call; an error when it made another one.
+Result<bool> CollectiveRun::has_entered(Rank peer) {
+  if (team_.entered[peer] >= team_.sequence) return true;
+  RankBlock* block = team_.member(peer).block;
+  const Entry& entry = block->entries[team_.sequence % kEntries];
+  const std::uint64_t seen = entry.sequence.load(std::memory_order_acquire);
+  if (seen < team_.sequence) {
+    team_.blocked_on(peer, {&entry.sequence, seen, &block->progress.sleepers});
+    return false;
+  }
+  if (entry.call_hash != call_hash_) return mismatch(peer, read_call(entry.call));
+  team_.entered[peer] = team_.sequence;
+  return true;
+}
+
+Error CollectiveRun::mismatch(Rank peer, const CallSignature& theirs) const {
+  return peer_error(
+      Code::kInvalidUsage, peer,
+      "the ranks made different calls as number {} of this communicator: {} calls {}, "
+      "{} calls {}; all ranks must make the same calls in the same order",
+      team_.sequence, team_.member(team_.rank()).label, describe(args_.call),
+      team_.member(peer).label, describe(theirs));
+}
+
+/// Staging alternates between two regions; this one is free once all have left the call before
+/// last.
+Result<bool> CollectiveRun::may_reuse_staging() {
+  const std::vector<std::uint64_t>& free = team_.region_free[team_.staged_calls % 2];
+  for (Rank peer = 0; peer < team_.size(); ++peer) {
+    if (peer == team_.rank() || team_.member(peer).block == nullptr) continue;
+    TUTTI_ASSIGN(const bool left, reached(peer, free[peer]));
+    if (!left) return false;
+  }
+  if (!plan_->program().slots.empty()) TUTTI_TRY(team_.staging());
+  scratch_ = nullptr;
+  if (const std::size_t bytes = plan_->scratch_bytes(); bytes > 0) {
+    scratch_ = team_.scratch(bytes);
+    if (scratch_ == nullptr)
+      return make_error(Code::kUnavailable, "no memory for {} bytes of scratch", bytes);
+  }
+  return true;
+}
+
+// --- running ---
+
+Result<bool> CollectiveRun::run_ops() {
+  const lower::Program& program = plan_->program();
+  const std::uint64_t iterations = program.iterations(plan_->slices());
+  while (iteration_ < iterations) {
+    const lower::Op& op = program.ops[op_];
+    const std::uint64_t slice = iteration_ - op.stage;
+    if (iteration_ >= op.stage && slice < plan_->slices()) {
+      TUTTI_ASSIGN(const bool may_run, ready(op_, slice));
+      if (!may_run) return false;
+      TUTTI_TRY(execute(op_, slice));
+      if (op.published) {
+        Progress& progress = team_.own_block().progress;
+        progress.progress.store(team_.base[team_.rank()] + program.position(op_, slice),
+                                std::memory_order_release);
+        wake_sleepers(progress.progress, progress.sleepers);
+      }
+    }
+    if (++op_ == program.ops.size()) {
+      op_ = 0;
+      ++iteration_;
+    }
+  }
+  return true;
+}
+
+Result<bool> CollectiveRun::ready(std::uint32_t op_id, std::uint64_t slice) {
+  const lower::Op& op = plan_->program().ops[op_id];
+  if (plan_->lowered().protocol == Protocol::kPublished) return peers_published(op);
+  for (const BoundWait& wait : plan_->waits(op_id)) {
+    const std::int64_t wanted = static_cast<std::int64_t>(slice) + wait.delta;
+    if (wanted < 0) continue;
+    const std::uint64_t position =
+        team_.base[wait.rank] + static_cast<std::uint64_t>(wanted) * wait.stride + wait.offset;
+    if (team_.seen_progress[wait.rank] >= position) continue;
+    TUTTI_ASSIGN(const bool same_call, has_entered(wait.rank));
+    if (!same_call) return false;
+    TUTTI_ASSIGN(const bool there, reached(wait.rank, position));
+    if (!there) return false;
+  }
+  for (const lower::TransferWait& wait : op.transfers) {
+    const std::int64_t wanted = static_cast<std::int64_t>(slice) + wait.slice_delta;
+    if (wanted < 0) continue;
+    TUTTI_ASSIGN(const bool done, transfers_done(wait.op, static_cast<std::uint64_t>(wanted)));
+    if (!done) return false;
+  }
+  if (op.peer != kNoRank && slice >= TransferRing::kDepth)
+    return transfers_done(op_id, slice - TransferRing::kDepth);
+  return true;
+}
+
+Result<bool> CollectiveRun::peers_published(const lower::Op& op) {
+  for (const lower::Operand& source : op.sources) {
+    if (source.memory != Memory::kPublished) continue;
+    TUTTI_ASSIGN(const bool entered, has_entered(source.owner));
+    if (!entered) return false;
+  }
+  return true;
+}
+
+Result<bool> CollectiveRun::reached(Rank peer, std::uint64_t position) {
+  if (team_.seen_progress[peer] >= position) return true;
+  Progress& progress = team_.member(peer).block->progress;
+  const std::uint64_t seen = progress.progress.load(std::memory_order_acquire);
+  team_.seen_progress[peer] = seen;
+  if (seen >= position) return true;
+  team_.blocked_on(peer, {&progress.progress, seen, &progress.sleepers});
+  return false;
+}
+
+Result<bool> CollectiveRun::transfers_done(std::uint32_t op_id, std::uint64_t slice) {
+  TransferRing& ring = plan_->ring(op_id);
+  if (ring.posted[slice % TransferRing::kDepth] != slice + 1) return true;
+  bool progressed = false;
+  for (std::uint32_t piece = 0; piece < ring.pieces; ++piece) {
+    const Transfer& transfer = ring.at(slice, piece);
+    Transfer::State state = transfer.state.load(std::memory_order_acquire);
+    if (state == Transfer::State::kPending && !progressed) {
+      team_.progress_connections();
+      progressed = true;
+      state = transfer.state.load(std::memory_order_acquire);
+    }
+    if (state == Transfer::State::kFailed) return transfer.error;
+    if (state == Transfer::State::kPending) {
+      team_.blocked_on_network(plan_->program().ops[op_id].peer);
+      return false;
+    }
+  }
+  ring.posted[slice % TransferRing::kDepth] = 0;
+  return true;
+}
+
+Result<bool> CollectiveRun::drained() {
+  const lower::Program& program = plan_->program();
+  for (std::uint32_t id = 0; id < program.ops.size(); ++id) {
+    if (program.ops[id].peer == kNoRank) continue;
+    for (const std::uint64_t posted : plan_->ring(id).posted) {
+      if (posted == 0) continue;
+      TUTTI_ASSIGN(const bool done, transfers_done(id, posted - 1));
+      if (!done) return false;
+    }
+  }
+  return true;
+}
+
+void CollectiveRun::leave() {
+  if (plan_->lowered().protocol != Protocol::kStaged) return;
+  std::vector<std::uint64_t>& free = team_.region_free[team_.staged_calls % 2];
+  for (Rank rank = 0; rank < team_.size(); ++rank) {
+    team_.base[rank] += plan_->lowered().programs[rank].positions(plan_->slices());
+    free[rank] = team_.base[rank];
+  }
+  ++team_.staged_calls;
+  Progress& progress = team_.own_block().progress;
+  progress.progress.store(team_.base[team_.rank()], std::memory_order_release);
+  wake_sleepers(progress.progress, progress.sleepers);
+}
+
+void CollectiveRun::cancel() {
+  if (phase_ == Phase::kIdle || plan_ == nullptr) return;
+  phase_ = Phase::kIdle;
+  const lower::Program& program = plan_->program();
+  for (std::uint32_t id = 0; id < program.ops.size(); ++id) {
+    const lower::Op& op = program.ops[id];
+    if (op.peer == kNoRank) continue;
+    const bool sends = op.kind == OpKind::kSend;
+    const StreamId stream{team_.options().communicator, sends ? team_.rank() : op.peer,
+                          sends ? op.peer : team_.rank(), op.lane};
+    TransferRing& ring = plan_->ring(id);
+    for (std::uint64_t& posted : ring.posted) {
+      if (posted == 0) continue;
+      for (std::uint32_t piece = 0; piece < ring.pieces; ++piece)
+        team_.member(op.peer).connection->cancel(stream, ring.at(posted - 1, piece));
+      posted = 0;
+    }
+  }
+}
+
+// --- executing ---
+
+Status CollectiveRun::execute(std::uint32_t op_id, std::uint64_t slice) {
+  const lower::Op& op = plan_->program().ops[op_id];
+  switch (op.kind) {
+    case OpKind::kCombine:
+      return combine(op, slice);
+    case OpKind::kEncode:
+    case OpKind::kDecode:
+      return convert(op, slice);
+    case OpKind::kSend:
+    case OpKind::kRecv:
+      return post(op_id, slice);
+  }
+  return ok_status();
+}
+
+Status CollectiveRun::combine(const lower::Op& op, std::uint64_t slice) {
+  std::array<const std::byte*, lower::kMaxSources> sources;
+  std::array<Destination, lower::kMaxDestinations> destinations;
+  Reduction reduction = args_.reduction;
+  reduction.divisor =
+      op.completes && reduction.op == ReduceOp::kAvg ? plan_->lowered().request.ranks : 0;
+  std::uint64_t scaled = 0;
+  if (reduction.op == ReduceOp::kPreMulSum)
+    for (std::size_t s = 0; s < op.sources.size(); ++s)
+      if (op.sources[s].memory == Memory::kInput) scaled |= std::uint64_t{1} << s;
+
+  for (std::uint32_t i = 0; i < op.like.size(); ++i) {
+    const ir::ElementRange range = plan_->slice_of(op.like[i], slice);
+    if (range.size() == 0) continue;
+    const std::size_t bytes = range.size() * plan_->element_bytes();
+    for (std::size_t s = 0; s < op.sources.size(); ++s) {
+      TUTTI_ASSIGN(sources[s], locate(op.sources[s], i, range, slice));
+    }
+    for (std::size_t d = 0; d < op.destinations.size(); ++d) {
+      const bool streams = op.destinations[d].memory == Memory::kSlot && bytes >= kStreamFrom;
+      TUTTI_ASSIGN(std::byte* const data, locate(op.destinations[d], i, range, slice));
+      destinations[d] = {data, streams ? Stores::kNonTemporal : Stores::kCached};
+    }
+    const std::span<const Destination> to(destinations.data(), op.destinations.size());
+    if (op.sources.size() == 1 && scaled == 0)
+      copy_bytes(sources[0], to, bytes);
+    else
+      reduce(reduction, {sources.data(), op.sources.size()}, scaled, to, range.size());
+  }
+  return ok_status();
+}
+
+Status CollectiveRun::convert(const lower::Op& op, std::uint64_t slice) {
+  const Codec& codec = *plan_->codec();
+  for (std::uint32_t i = 0; i < op.like.size(); ++i) {
+    const ir::ElementRange range = plan_->slice_of(op.like[i], slice);
+    if (range.size() == 0) continue;
+    const std::size_t plain = range.size() * plan_->element_bytes();
+    const std::size_t encoded = codec.encoded_bytes(range.size());
+    TUTTI_ASSIGN(const std::byte* const from, locate(op.sources[0], i, range, slice));
+    for (const lower::Operand& destination : op.destinations) {
+      TUTTI_ASSIGN(std::byte* const to, locate(destination, i, range, slice));
+      if (op.kind == OpKind::kEncode)
+        codec.encode({from, plain}, {to, encoded}, range.size());
+      else
+        codec.decode({from, encoded}, {to, plain}, range.size());
+    }
+  }
+  return ok_status();
+}
+
+Status CollectiveRun::post(std::uint32_t op_id, std::uint64_t slice) {
+  const lower::Op& op = plan_->program().ops[op_id];
+  const bool sends = op.kind == OpKind::kSend;
+  const StreamId stream{team_.options().communicator, sends ? team_.rank() : op.peer,
+                        sends ? op.peer : team_.rank(), op.lane};
+  const MessageTag tag{team_.sequence, args_.call};
+  Connection& connection = *team_.member(op.peer).connection;
+  TransferRing& ring = plan_->ring(op_id);
+  ring.posted[slice % TransferRing::kDepth] = slice + 1;
+  for (std::uint32_t i = 0; i < ring.pieces; ++i) {
+    Transfer& transfer = ring.at(slice, i);
+    const ir::ElementRange range = plan_->slice_of(op.like[i], slice);
+    if (range.size() == 0) {  // both sides know that nothing travels
+      transfer.state.store(Transfer::State::kDone, std::memory_order_relaxed);
+      continue;
+    }
+    const std::size_t bytes = op.encoded ? plan_->codec()->encoded_bytes(range.size())
+                                         : range.size() * plan_->element_bytes();
+    const lower::Operand& operand = sends ? op.sources[0] : op.destinations[0];
+    TUTTI_ASSIGN(std::byte* const data, locate(operand, i, range, slice));
+    if (sends)
+      connection.send(stream, tag, {data, bytes}, transfer);
+    else
+      connection.recv(stream, tag, {data, bytes}, transfer);
+  }
+  return ok_status();
+}
+
+// --- addresses ---
+
+Result<std::byte*> CollectiveRun::locate(const lower::Operand& operand, std::uint32_t piece,
+                                         const ir::ElementRange& range, std::uint64_t slice) {
+  const std::size_t element = plan_->element_bytes();
+  switch (operand.memory) {
+    case Memory::kInput: {
+      const std::size_t begin = plan_->slice_of(operand.pieces[piece], slice).begin;
+      return const_cast<std::byte*>(args_.input) + begin * element;
+    }
+    case Memory::kOutput: {
+      const std::size_t begin = plan_->slice_of(operand.pieces[piece], slice).begin;
+      return args_.output + begin * element;
+    }
+    case Memory::kScratch: {
+      const lower::Program& program = plan_->program();
+      const std::uint64_t index =
+          (slice % program.scratch_depth) * program.scratch_pieces + operand.pieces[piece];
+      return scratch_ + index * plan_->stride();
+    }
+    case Memory::kSlot:
+      return slot_memory(operand, piece, slice);
+    case Memory::kPublished:
+      return published_memory(operand.owner) +
+             plan_->slice_of(operand.pieces[piece], slice).begin * element;
+  }
+  TUTTI_CHECK(false, "memory={} range={}", static_cast<int>(operand.memory), range.size());
+}
+
+Result<std::byte*> CollectiveRun::slot_memory(const lower::Operand& operand, std::uint32_t piece,
+                                              std::uint64_t slice) {
+  const lower::Lowered& lowered = plan_->lowered();
+  const lower::Program& owner = lowered.programs[operand.owner];
+  std::byte* staging = nullptr;
+  if (operand.owner == team_.rank()) {
+    TUTTI_ASSIGN(staging, team_.staging());
+  } else {
+    TUTTI_ASSIGN(staging, team_.peer_staging(operand.owner));
+    if (staging == nullptr)
+      return peer_error(Code::kPeerFailed, operand.owner,
+                        "{} passed a step that needs staging memory but announced none",
+                        team_.member(operand.owner).label);
+  }
+  const std::size_t region = (team_.staged_calls % 2) * team_.options().staging_bytes;
+  const std::uint64_t index = (slice % lowered.slot_depth) * owner.slot_pieces +
+                              owner.slots[operand.index].first_piece + operand.pieces[piece];
+  return staging + region + index * plan_->stride();
+}
+
+std::byte* CollectiveRun::published_memory(Rank owner) const {
+  RankBlock& block = *team_.member(owner).block;
+  const std::uint64_t place = team_.sequence % kEntries;
+  const std::size_t bytes = plan_->input_bytes(owner);
+  return bytes <= kInlineBytes ? block.entries[place].payload : block.packets[place];
+}
+
+}  // namespace tutti::exec

@@ -1,0 +1,72 @@
+// Runs a bound plan on buffers: a resumable poll that never waits, allocates or locks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "src/exec/plan.hpp"
+#include "src/exec/team.hpp"
+#include "src/reduce/reduce.hpp"
+
+namespace tutti::exec {
+
+struct CollectiveArgs {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  Reduction reduction;  ///< type, operator, this rank's scalar; the divisor is set by the run
+  CallSignature call;   ///< the same on every rank, or the call is an error
+};
+
+enum class Poll : std::uint8_t { kPending, kDone };
+
+/// Resource; reused from call to call.
+class CollectiveRun {
+ public:
+  explicit CollectiveRun(Team& team) : team_(team) {}
+
+  /// The previous run must be over. `plan` must outlive the run.
+  void start(Plan& plan, const CollectiveArgs& args);
+  Result<Poll> poll();
+  /// After an error: the run no longer touches the buffers.
+  void cancel();
+
+ private:
+  enum class Phase : std::uint8_t { kEnter, kReuse, kRun, kDrain, kIdle };
+
+  Result<bool> enter();
+  Status publish_input(Entry& entry);
+  bool all_entered(std::uint64_t sequence);
+  Result<bool> has_entered(Rank peer);
+  Error mismatch(Rank peer, const CallSignature& theirs) const;
+
+  Result<bool> may_reuse_staging();
+  Result<bool> run_ops();
+  Result<bool> ready(std::uint32_t op_id, std::uint64_t slice);
+  Result<bool> peers_published(const lower::Op& op);
+  Result<bool> reached(Rank peer, std::uint64_t position);
+  Result<bool> transfers_done(std::uint32_t op_id, std::uint64_t slice);
+  Result<bool> drained();
+  void leave();
+
+  Status execute(std::uint32_t op_id, std::uint64_t slice);
+  Status combine(const lower::Op& op, std::uint64_t slice);
+  Status convert(const lower::Op& op, std::uint64_t slice);
+  Status post(std::uint32_t op_id, std::uint64_t slice);
+
+  Result<std::byte*> locate(const lower::Operand& operand, std::uint32_t piece,
+                            const ir::ElementRange& range, std::uint64_t slice);
+  Result<std::byte*> slot_memory(const lower::Operand& operand, std::uint32_t piece,
+                                 std::uint64_t slice);
+  std::byte* published_memory(Rank owner) const;
+
+  Team& team_;
+  Plan* plan_ = nullptr;
+  CollectiveArgs args_;
+  std::uint64_t call_hash_ = 0;
+  Phase phase_ = Phase::kIdle;
+  std::uint64_t iteration_ = 0;
+  std::uint32_t op_ = 0;
+  std::byte* scratch_ = nullptr;
+};
+
+}  // namespace tutti::exec

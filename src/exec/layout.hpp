@@ -1,0 +1,75 @@
+// What a rank of a communicator keeps in shared memory for its peers on the same host to read.
+//
+// Every field has one writer, its owner, except `sleepers` and `departures`. Peers treat what they
+// read as hostile: data is only ever data; the few offsets are validated against the mapping before
+// use.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "src/transport/transport.hpp"
+
+namespace tutti::exec {
+
+/// Adjacent cache lines are fetched in pairs, so words with different writers are this far apart.
+inline constexpr std::size_t kLine = 128;
+
+/// A rank enters a call by filling the entry `sequence % kEntries` and storing `sequence` in it
+/// last. An entry is refilled only after every peer has entered a later call than the one it
+/// announced.
+inline constexpr std::uint64_t kEntries = 4;
+
+/// Payload that fits the entry's own first line; what fits kPacketBytes lies in `packets`.
+inline constexpr std::size_t kInlineBytes = 48;
+inline constexpr std::size_t kPacketBytes = 32 * 1024;
+
+/// Offsets in shared words: 0 means none yet, and offset 0 is legal, so announced ones carry a
+/// mark.
+constexpr std::uint64_t announce(std::uint64_t offset) { return offset | 1; }
+constexpr std::uint64_t announced_offset(std::uint64_t word) { return word & ~std::uint64_t{1}; }
+
+struct alignas(kLine) Entry {
+  std::atomic<std::uint64_t> sequence;
+  std::uint64_t call_hash;
+  std::byte payload[kInlineBytes];
+  // Second line, read only when the hashes differ.
+  CallSignature call;
+};
+static_assert(sizeof(Entry) == kLine);
+static_assert(offsetof(Entry, call) == 64);
+
+struct alignas(kLine) Progress {
+  std::atomic<std::uint64_t> progress;
+  std::atomic<std::uint32_t> sleepers;        ///< peers asleep on a word of this rank
+  std::atomic<std::uint64_t> staging_offset;  ///< announce()d, in the owner's heap
+  std::atomic<std::uint64_t> mail_offset;     ///< announce()d, in the owner's heap
+  std::atomic<std::uint64_t> departures;      ///< peers that will not read this rank's memory again
+};
+static_assert(sizeof(Progress) == kLine);
+
+struct RankBlock {
+  Progress progress;
+  Entry entries[kEntries];
+  alignas(kLine) std::byte packets[kEntries][kPacketBytes];
+};
+
+/// Point-to-point, sender's side: one line per destination rank.
+struct alignas(kLine) Outbox {
+  std::atomic<std::uint64_t> published;     ///< slices made available since the beginning
+  std::atomic<std::uint64_t> slots_offset;  ///< announce()d, in the owner's heap
+};
+/// Receiver's side: one line per source rank.
+struct alignas(kLine) Inbox {
+  std::atomic<std::uint64_t> consumed;  ///< slices taken since the beginning
+};
+/// Before the data of each slot.
+struct alignas(kLine) SlotHeader {
+  std::uint64_t message;  ///< number of the message between this pair, from 0
+  CallSignature call;
+};
+inline constexpr std::uint64_t kMailSlots = 4;
+inline constexpr std::size_t kMailSlotBytes = 64 * 1024;
+
+}  // namespace tutti::exec

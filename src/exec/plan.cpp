@@ -1,0 +1,99 @@
+#include "src/exec/plan.hpp"
+
+#include <algorithm>
+
+#include "src/reduce/reduce.hpp"
+
+namespace tutti::exec {
+
+static_assert(lower::kMaxSources <= tutti::kMaxSources);
+static_assert(lower::kMaxDestinations <= tutti::kMaxDestinations);
+
+namespace {
+constexpr std::size_t kStrideUnit = 128;  // slots do not share lines
+
+std::size_t round_up(std::size_t value, std::size_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+std::size_t round_down(std::size_t value, std::size_t unit) { return value / unit * unit; }
+}  // namespace
+
+Plan::Plan(std::shared_ptr<const lower::Lowered> lowered, const Team& team, std::size_t count,
+           DataType type, const Codec* codec)
+    : lowered_(std::move(lowered)),
+      program_(&lowered_->programs[team.rank()]),
+      chunking_(count, size_of(type), lowered_->chunks_per_block),
+      codec_(codec),
+      element_bytes_(size_of(type)),
+      block_bytes_(count * element_bytes_) {}
+
+Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> lowered,
+                                         const Team& team, std::size_t count, DataType type,
+                                         const Codec* codec) {
+  const std::size_t slot_pieces = lowered->max_slot_pieces * std::size_t{lowered->slot_depth};
+  if (slot_pieces * kStrideUnit > team.options().staging_bytes)
+    return make_error(
+        Code::kUnsupported,
+        "{} over {} ranks needs {} slots, more than staging of {} bytes has room for: "
+        "raise TUTTI_STAGING_BYTES or choose another algorithm",
+        lowered->algorithm, lowered->request.ranks, slot_pieces, team.options().staging_bytes);
+  std::unique_ptr<Plan> plan(new Plan(std::move(lowered), team, count, type, codec));
+  plan->choose_slices(team);
+  plan->bind_waits();
+  plan->rings_.resize(plan->program_->ops.size());
+  for (std::size_t id = 0; id < plan->program_->ops.size(); ++id) {
+    const lower::Op& op = plan->program_->ops[id];
+    if (op.peer == kNoRank) continue;
+    plan->rings_[id].pieces = static_cast<std::uint32_t>(op.like.size());
+    plan->rings_[id].transfers =
+        std::make_unique<Transfer[]>(TransferRing::kDepth * op.like.size());
+  }
+  return plan;
+}
+
+/// The longest slices that fit the staging region, but at least a few of them when there is enough
+/// data, so that the stages of the pipeline overlap. The same on every rank: it depends on nothing
+/// but the call and agreed options.
+void Plan::choose_slices(const Team& team) {
+  const std::size_t unit = std::max<std::size_t>(1, ir::Chunking::kUnitBytes / element_bytes_);
+  const std::size_t chunk = chunking_.max_size();
+  slice_elements_ = round_up(std::max<std::size_t>(chunk, 1), unit);
+  if (lowered_->protocol == lower::Protocol::kStaged) {
+    constexpr std::size_t kWorthSplitting = 16 * 1024;  // bytes of a slice
+    constexpr std::size_t kWireSlice = 256 * 1024;
+    const std::size_t pieces =
+        std::max<std::size_t>(1, lowered_->max_slot_pieces * std::size_t{lowered_->slot_depth});
+    const std::size_t room = lowered_->max_slot_pieces > 0
+                                 ? round_down(team.options().staging_bytes / pieces, kStrideUnit)
+                                 : kWireSlice;
+    const std::size_t quarter = round_up((chunk + 3) / 4, unit);
+    const std::size_t wanted =
+        std::max({quarter, kWorthSplitting / element_bytes_, std::size_t{unit}});
+    slice_elements_ = std::min(
+        {slice_elements_, wanted, std::max(unit, round_down(room / element_bytes_, unit))});
+  }
+  slices_ = std::max<std::uint64_t>(1, (chunk + slice_elements_ - 1) / slice_elements_);
+  stride_ = round_up(slice_elements_ * element_bytes_, kStrideUnit);
+  if (codec_ != nullptr)
+    stride_ = std::max(stride_, round_up(codec_->encoded_bytes(slice_elements_), kStrideUnit));
+}
+
+void Plan::bind_waits() {
+  waits_.resize(program_->ops.size());
+  for (std::size_t id = 0; id < program_->ops.size(); ++id)
+    for (const lower::Wait& wait : program_->ops[id].waits) {
+      const lower::Program& peer = lowered_->programs[wait.rank];
+      waits_[id].push_back({wait.rank, wait.slice_delta, peer.published_ops,
+                            std::uint64_t{peer.ops[wait.op].stage} * peer.published_ops +
+                                peer.ops[wait.op].ordinal + 1});
+    }
+}
+
+std::size_t largest_input_bytes(const ir::Request& request, std::size_t count, DataType type) {
+  std::int32_t blocks = 0;
+  for (Rank rank = 0; rank < request.ranks; ++rank)
+    blocks = std::max(blocks, ir::block_counts(request, rank).input);
+  return static_cast<std::size_t>(blocks) * count * size_of(type);
+}
+
+}  // namespace tutti::exec

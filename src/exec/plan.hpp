@@ -1,0 +1,92 @@
+// A step program bound to a rank, an element count and a type: everything a launch needs that does
+// not change from call to call.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "src/codec/codec.hpp"
+#include "src/exec/team.hpp"
+#include "src/ir/chunking.hpp"
+#include "src/lower/program.hpp"
+
+namespace tutti::exec {
+
+/// A lower::Wait as arithmetic: before slice k, peer's progress must reach
+/// base[rank] + (k + delta) * stride + offset.
+struct BoundWait {
+  Rank rank = 0;
+  std::int64_t delta = 0;
+  std::uint64_t stride = 0;
+  std::uint64_t offset = 0;
+};
+
+/// Transfers of one kSend or kRecv op: a ring over slices, `pieces` for each.
+struct TransferRing {
+  static constexpr std::uint64_t kDepth = 4;
+  std::unique_ptr<Transfer[]> transfers;
+  std::uint32_t pieces = 0;
+  std::uint64_t posted[kDepth] = {};  ///< slice + 1 that occupies each place; 0: none
+  [[nodiscard]] Transfer& at(std::uint64_t slice, std::uint32_t piece) {
+    return transfers[(slice % kDepth) * pieces + piece];
+  }
+};
+
+/// Resource. One launch at a time.
+class Plan {
+ public:
+  /// `count`: elements of one block. `codec` may be null when the program neither encodes nor
+  /// decodes.
+  static Result<std::unique_ptr<Plan>> bind(std::shared_ptr<const lower::Lowered> lowered,
+                                            const Team& team, std::size_t count, DataType type,
+                                            const Codec* codec);
+
+  [[nodiscard]] const lower::Lowered& lowered() const { return *lowered_; }
+  [[nodiscard]] const lower::Program& program() const { return *program_; }
+  [[nodiscard]] std::span<const BoundWait> waits(std::uint32_t op) const { return waits_[op]; }
+  [[nodiscard]] TransferRing& ring(std::uint32_t op) { return rings_[op]; }
+
+  [[nodiscard]] std::uint64_t slices() const { return slices_; }
+  [[nodiscard]] std::size_t element_bytes() const { return element_bytes_; }
+  /// Bytes from one piece of a slot or of scratch to the next.
+  [[nodiscard]] std::size_t stride() const { return stride_; }
+  [[nodiscard]] std::size_t scratch_bytes() const {
+    return stride_ * program_->scratch_pieces * program_->scratch_depth;
+  }
+  /// Bytes that `rank` publishes under the published protocol: its whole input.
+  [[nodiscard]] std::size_t input_bytes(Rank rank) const {
+    return static_cast<std::size_t>(ir::block_counts(lowered_->request, rank).input) * block_bytes_;
+  }
+  [[nodiscard]] const Codec* codec() const { return codec_; }
+
+  /// Elements of the slice of chunk `chunk`, from the start of its buffer.
+  [[nodiscard]] ir::ElementRange slice_of(std::uint32_t chunk, std::uint64_t slice) const {
+    const ir::ElementRange whole = chunking_.elements(chunk);
+    const std::size_t begin = std::min(whole.begin + slice * slice_elements_, whole.end);
+    return {begin, std::min(begin + slice_elements_, whole.end)};
+  }
+
+ private:
+  Plan(std::shared_ptr<const lower::Lowered> lowered, const Team& team, std::size_t count,
+       DataType type, const Codec* codec);
+  void choose_slices(const Team& team);
+  void bind_waits();
+
+  std::shared_ptr<const lower::Lowered> lowered_;
+  const lower::Program* program_;
+  ir::Chunking chunking_;
+  const Codec* codec_;
+  std::size_t element_bytes_;
+  std::size_t block_bytes_;
+  std::size_t slice_elements_ = 0;
+  std::uint64_t slices_ = 1;
+  std::size_t stride_ = 0;
+  std::vector<std::vector<BoundWait>> waits_;
+  std::vector<TransferRing> rings_;
+};
+
+/// Most bytes that any rank would publish for this request: decides whether kPublished fits.
+std::size_t largest_input_bytes(const ir::Request& request, std::size_t count, DataType type);
+
+}  // namespace tutti::exec

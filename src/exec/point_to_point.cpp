@@ -1,0 +1,263 @@
+#include "src/exec/point_to_point.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <new>
+
+#include "src/reduce/reduce.hpp"
+
+namespace tutti::exec {
+namespace {
+
+constexpr Lane kPointToPointLane = 0xffff;
+constexpr std::size_t kSlotStride = sizeof(SlotHeader) + kMailSlotBytes;
+constexpr std::size_t kStreamFrom = 1024;
+
+std::size_t mail_bytes(std::int32_t size) { return (sizeof(Outbox) + sizeof(Inbox)) * size; }
+Outbox& outbox(std::byte* mail, Rank destination) {
+  return reinterpret_cast<Outbox*>(mail)[destination];
+}
+Inbox& inbox(std::byte* mail, std::int32_t size, Rank source) {
+  return reinterpret_cast<Inbox*>(mail + sizeof(Outbox) * size)[source];
+}
+
+/// What both ends of a message must agree on.
+bool fit(const CallSignature& send, const CallSignature& recv) {
+  return send.type == recv.type && send.count == recv.count;
+}
+
+}  // namespace
+
+PointToPointRun::PointToPointRun(Team& team)
+    : team_(team),
+      slots_(team.size(), nullptr),
+      peer_mail_(team.size(), nullptr),
+      published_(team.size(), 0),
+      consumed_(team.size(), 0),
+      messages_sent_(team.size(), 0),
+      messages_received_(team.size(), 0) {}
+
+Status PointToPointRun::start(std::span<const PointToPoint> transfers) {
+  jobs_.clear();
+  bool mapped = false;
+  for (const PointToPoint& what : transfers) {
+    Job job;
+    job.what = what;
+    if (what.peer != team_.rank()) {
+      job.message = what.sends ? messages_sent_[what.peer]++ : messages_received_[what.peer]++;
+      mapped |= team_.member(what.peer).block != nullptr;
+      if (team_.member(what.peer).block == nullptr) job.transfer = std::make_unique<Transfer>();
+    }
+    jobs_.push_back(std::move(job));
+  }
+  if (mapped) TUTTI_TRY(open_mail());
+  left_ = jobs_.size();
+  return copy_to_self();
+}
+
+Status PointToPointRun::copy_to_self() {
+  std::deque<Job*> sends, receives;
+  for (Job& job : jobs_)
+    if (job.what.peer == team_.rank()) (job.what.sends ? sends : receives).push_back(&job);
+  if (sends.size() != receives.size())
+    return make_error(
+        Code::kInvalidUsage,
+        "rank {} posts {} sends and {} receives to itself in one group: they can only "
+        "match each other",
+        team_.rank(), sends.size(), receives.size());
+  for (std::size_t i = 0; i < sends.size(); ++i) {
+    if (!fit(sends[i]->what.call, receives[i]->what.call))
+      return make_error(Code::kInvalidUsage, "rank {} to itself: {} meets {}", team_.rank(),
+                        describe(sends[i]->what.call), describe(receives[i]->what.call));
+    if (sends[i]->what.bytes > 0)
+      std::memmove(receives[i]->what.data, sends[i]->what.data, sends[i]->what.bytes);
+    sends[i]->done = receives[i]->done = true;
+    left_ -= 2;
+  }
+  return ok_status();
+}
+
+Result<Poll> PointToPointRun::poll() {
+  if (team_.abort_word().raised()) return team_.abort_word().error();
+  for (bool moved = true; moved && left_ > 0;) {
+    moved = false;
+    for (std::size_t i = 0; i < jobs_.size(); ++i) {
+      Job& job = jobs_[i];
+      if (job.done) continue;
+      // Only the oldest unfinished transfer of a pair and direction may move.
+      const bool waits_its_turn = std::any_of(
+          jobs_.begin(), jobs_.begin() + static_cast<std::ptrdiff_t>(i), [&](const Job& earlier) {
+            return !earlier.done && earlier.what.peer == job.what.peer &&
+                   earlier.what.sends == job.what.sends;
+          });
+      if (waits_its_turn) continue;
+      TUTTI_ASSIGN(const bool advanced, advance(job));
+      moved |= advanced;
+      if (job.done) --left_;
+    }
+  }
+  return left_ == 0 ? Poll::kDone : Poll::kPending;
+}
+
+Result<bool> PointToPointRun::advance(Job& job) {
+  if (team_.member(job.what.peer).block == nullptr) return move_remote(job);
+  return job.what.sends ? send_mapped(job) : recv_mapped(job);
+}
+
+// --- mapped peers ---
+
+Status PointToPointRun::open_mail() {
+  if (mail_ != nullptr) return ok_status();
+  TUTTI_ASSIGN(mail_, team_.allocate_shared(mail_bytes(team_.size())));
+  team_.own_block().progress.mail_offset.store(announce(team_.offset_of(mail_)),
+                                               std::memory_order_release);
+  return ok_status();
+}
+
+/// Null while the peer has not opened its mail.
+Result<std::byte*> PointToPointRun::peer_mail(Rank peer) {
+  if (peer_mail_[peer] == nullptr) {
+    const std::uint64_t announced =
+        team_.member(peer).block->progress.mail_offset.load(std::memory_order_acquire);
+    if (announced == 0) return static_cast<std::byte*>(nullptr);
+    TUTTI_ASSIGN(peer_mail_[peer],
+                 team_.peer_memory(peer, announced_offset(announced), mail_bytes(team_.size())));
+  }
+  return peer_mail_[peer];
+}
+
+Result<std::byte*> PointToPointRun::own_slots(Rank peer) {
+  if (slots_[peer] == nullptr) {
+    TUTTI_ASSIGN(slots_[peer], team_.allocate_shared(kMailSlots * kSlotStride));
+    outbox(mail_, peer)
+        .slots_offset.store(announce(team_.offset_of(slots_[peer])), std::memory_order_release);
+  }
+  return slots_[peer];
+}
+
+Result<const std::byte*> PointToPointRun::peer_slots(Rank peer, std::uint64_t announced) {
+  TUTTI_ASSIGN(const std::byte* const slots,
+               team_.peer_memory(peer, announced_offset(announced), kMailSlots * kSlotStride));
+  return slots;
+}
+
+Result<bool> PointToPointRun::send_mapped(Job& job) {
+  const Rank peer = job.what.peer;
+  TUTTI_ASSIGN(std::byte* const theirs, peer_mail(peer));
+  RankBlock& own = team_.own_block();
+  RankBlock* block = team_.member(peer).block;
+  bool moved = false;
+  while (!job.done) {
+    std::uint64_t taken = 0;
+    if (theirs != nullptr)
+      taken = inbox(theirs, team_.size(), team_.rank()).consumed.load(std::memory_order_acquire);
+    if (published_[peer] - taken >= kMailSlots) {
+      if (theirs == nullptr)
+        team_.blocked_on(peer, {&block->progress.mail_offset, 0, &block->progress.sleepers});
+      else
+        team_.blocked_on(peer, {&inbox(theirs, team_.size(), team_.rank()).consumed, taken,
+                                &block->progress.sleepers});
+      return moved;
+    }
+    TUTTI_ASSIGN(std::byte* const slots, own_slots(peer));
+    std::byte* const slot = slots + (published_[peer] % kMailSlots) * kSlotStride;
+    auto* const header = reinterpret_cast<SlotHeader*>(slot);
+    header->message = job.message;
+    header->call = job.what.call;
+    const std::size_t bytes = std::min(kMailSlotBytes, job.what.bytes - job.moved);
+    const Destination to{slot + sizeof(SlotHeader),
+                         bytes >= kStreamFrom ? Stores::kNonTemporal : Stores::kCached};
+    if (bytes > 0) copy_bytes(job.what.data + job.moved, {&to, 1}, bytes);
+    std::atomic<std::uint64_t>& published = outbox(mail_, peer).published;
+    published.store(++published_[peer], std::memory_order_release);
+    wake_sleepers(published, own.progress.sleepers);
+    job.moved += bytes;
+    job.done = job.moved == job.what.bytes;
+    moved = true;
+  }
+  return moved;
+}
+
+Result<bool> PointToPointRun::recv_mapped(Job& job) {
+  const Rank peer = job.what.peer;
+  RankBlock* block = team_.member(peer).block;
+  TUTTI_ASSIGN(std::byte* const theirs, peer_mail(peer));
+  if (theirs == nullptr) {
+    team_.blocked_on(peer, {&block->progress.mail_offset, 0, &block->progress.sleepers});
+    return false;
+  }
+  Outbox& out = outbox(theirs, team_.rank());
+  bool moved = false;
+  while (!job.done) {
+    const std::uint64_t published = out.published.load(std::memory_order_acquire);
+    if (published <= consumed_[peer]) {
+      team_.blocked_on(peer, {&out.published, published, &block->progress.sleepers});
+      return moved;
+    }
+    TUTTI_ASSIGN(const std::byte* const slots,
+                 peer_slots(peer, out.slots_offset.load(std::memory_order_acquire)));
+    const std::byte* const slot = slots + (consumed_[peer] % kMailSlots) * kSlotStride;
+    SlotHeader header;  // a peer's copy, taken once
+    std::memcpy(&header, slot, sizeof header);
+    if (header.message != job.message || !fit(header.call, job.what.call)) {
+      CallSignature sent = header.call;
+      sent.collective = Collective::kSend;
+      if (static_cast<int>(sent.type) >= kDataTypes) sent.type = DataType::kInt8;
+      return peer_error(Code::kInvalidUsage, peer,
+                        "{} receives {} as message {} from {}, which sends {} as message {}: both "
+                        "sides must name the same type and count",
+                        team_.member(team_.rank()).label, describe(job.what.call), job.message,
+                        team_.member(peer).label, describe(sent), header.message);
+    }
+    const std::size_t bytes = std::min(kMailSlotBytes, job.what.bytes - job.moved);
+    const Destination to{job.what.data + job.moved, Stores::kCached};
+    if (bytes > 0) copy_bytes(slot + sizeof(SlotHeader), {&to, 1}, bytes);
+    std::atomic<std::uint64_t>& consumed = inbox(mail_, team_.size(), peer).consumed;
+    consumed.store(++consumed_[peer], std::memory_order_release);
+    wake_sleepers(consumed, team_.own_block().progress.sleepers);
+    job.moved += bytes;
+    job.done = job.moved == job.what.bytes;
+    moved = true;
+  }
+  return moved;
+}
+
+// --- peers behind a connection ---
+
+StreamId PointToPointRun::stream_of(const Job& job) const {
+  const Rank self = team_.rank();
+  return {team_.options().communicator, job.what.sends ? self : job.what.peer,
+          job.what.sends ? job.what.peer : self, kPointToPointLane};
+}
+
+Result<bool> PointToPointRun::move_remote(Job& job) {
+  Connection& connection = *team_.member(job.what.peer).connection;
+  if (!job.posted) {
+    MessageTag tag{job.message, job.what.call};
+    tag.call.collective = Collective::kSend;  // what both ends must agree on
+    tag.call.root = stream_of(job).destination;
+    const std::span<std::byte> data(job.what.data, job.what.bytes);
+    if (job.what.sends)
+      connection.send(stream_of(job), tag, data, *job.transfer);
+    else
+      connection.recv(stream_of(job), tag, data, *job.transfer);
+    job.posted = true;
+  }
+  team_.progress_connections();
+  const Transfer::State state = job.transfer->state.load(std::memory_order_acquire);
+  if (state == Transfer::State::kFailed) return job.transfer->error;
+  job.done = state == Transfer::State::kDone;
+  if (!job.done) team_.blocked_on_network(job.what.peer);
+  return job.done;
+}
+
+void PointToPointRun::cancel() {
+  for (Job& job : jobs_)
+    if (job.posted && !job.done)
+      team_.member(job.what.peer).connection->cancel(stream_of(job), *job.transfer);
+  jobs_.clear();
+  left_ = 0;
+}
+
+}  // namespace tutti::exec

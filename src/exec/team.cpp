@@ -1,0 +1,128 @@
+#include "src/exec/team.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+
+namespace tutti::exec {
+
+Team::Team(Rank rank, std::int32_t size, std::shared_ptr<SharedHeap> heap,
+           const TeamOptions& options)
+    : entered(size, 0),
+      seen_progress(size, 0),
+      base(size, 0),
+      region_free{std::vector<std::uint64_t>(size, 0), std::vector<std::uint64_t>(size, 0)},
+      rank_(rank),
+      heap_(std::move(heap)),
+      options_(options),
+      members_(size),
+      peer_staging_(size, nullptr),
+      scratch_(nullptr, [](std::byte* data) { std::free(data); }) {}
+
+Result<std::unique_ptr<Team>> Team::create(Rank rank, std::int32_t size,
+                                           std::shared_ptr<SharedHeap> heap,
+                                           const TeamOptions& options) {
+  std::unique_ptr<Team> team(new Team(rank, size, std::move(heap), options));
+  TUTTI_ASSIGN(std::byte* const memory, team->allocate_shared(sizeof(RankBlock)));
+  Member& self = team->members_[rank];
+  self.block = new (memory) RankBlock{};
+  self.heap = team->heap_->mapping();
+  self.label = fmt::format("rank {}", rank);
+  return team;
+}
+
+Team::~Team() {
+  for (std::byte* memory : shared_) (void)heap_->free(memory);
+}
+
+std::uint64_t Team::block_offset() const {
+  return offset_of(reinterpret_cast<const std::byte*>(members_[rank_].block));
+}
+
+std::uint64_t Team::offset_of(const std::byte* data) const {
+  return static_cast<std::uint64_t>(data - heap_->mapping().data());
+}
+
+Status Team::add_mapped(Rank rank, std::span<std::byte> mapping, std::uint64_t offset,
+                        std::shared_ptr<Connection> connection, std::string label) {
+  const bool fits = offset % kLine == 0 && mapping.size() >= sizeof(RankBlock) &&
+                    offset <= mapping.size() - sizeof(RankBlock);
+  if (!fits)
+    return peer_error(Code::kPeerFailed, rank,
+                      "{} announces its block at offset {} of a heap of {} bytes: the ranks do not "
+                      "run the same library",
+                      label, offset, mapping.size());
+  members_[rank] = {reinterpret_cast<RankBlock*>(mapping.data() + offset), mapping,
+                    std::move(connection), std::move(label)};
+  return ok_status();
+}
+
+void Team::add_remote(Rank rank, std::shared_ptr<Connection> connection, std::string label) {
+  if (std::find(remote_.begin(), remote_.end(), connection.get()) == remote_.end())
+    remote_.push_back(connection.get());
+  members_[rank] = {nullptr, {}, std::move(connection), std::move(label)};
+}
+
+Result<std::byte*> Team::allocate_shared(std::size_t bytes) {
+  TUTTI_ASSIGN(const std::span<std::byte> memory, heap_->allocate(bytes));
+  shared_.push_back(memory.data());
+  return memory.data();
+}
+
+Result<std::byte*> Team::staging() {
+  if (staging_ == nullptr) {
+    TUTTI_ASSIGN(staging_, allocate_shared(2 * options_.staging_bytes));
+    own_block().progress.staging_offset.store(announce(offset_of(staging_)),
+                                              std::memory_order_release);
+  }
+  return staging_;
+}
+
+Result<std::byte*> Team::peer_memory(Rank rank, std::uint64_t offset, std::size_t bytes) const {
+  const Member& peer = members_[rank];
+  if (offset % kLine != 0 || bytes > peer.heap.size() || offset > peer.heap.size() - bytes)
+    return peer_error(Code::kPeerFailed, rank, "{} announces {} bytes at offset {} of a heap of {}",
+                      peer.label, bytes, offset, peer.heap.size());
+  return peer.heap.data() + offset;
+}
+
+Result<std::byte*> Team::peer_staging(Rank rank) {
+  if (peer_staging_[rank] == nullptr) {
+    const std::uint64_t announced =
+        members_[rank].block->progress.staging_offset.load(std::memory_order_acquire);
+    if (announced == 0) return static_cast<std::byte*>(nullptr);
+    TUTTI_ASSIGN(peer_staging_[rank],
+                 peer_memory(rank, announced_offset(announced), 2 * options_.staging_bytes));
+  }
+  return peer_staging_[rank];
+}
+
+std::byte* Team::scratch(std::size_t bytes) {
+  if (bytes > scratch_bytes_) {
+    const std::size_t rounded = (bytes + 4095) / 4096 * 4096;
+    scratch_.reset(static_cast<std::byte*>(std::aligned_alloc(4096, rounded)));
+    scratch_bytes_ = scratch_ ? rounded : 0;
+  }
+  return scratch_.get();
+}
+
+void Team::depart() {
+  for (Rank peer = 0; peer < size(); ++peer)
+    if (peer != rank_ && members_[peer].block != nullptr)
+      members_[peer].block->progress.departures.fetch_add(1, std::memory_order_acq_rel);
+}
+
+bool Team::unobserved() const {
+  std::uint64_t mapped = 0;
+  for (Rank peer = 0; peer < size(); ++peer)
+    mapped += peer != rank_ && members_[peer].block != nullptr;
+  return members_[rank_].block->progress.departures.load(std::memory_order_acquire) >= mapped;
+}
+
+bool Team::progress_connections() {
+  bool moved = false;
+  for (Connection* connection : remote_) moved |= connection->progress();
+  return moved;
+}
+
+}  // namespace tutti::exec

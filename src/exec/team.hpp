@@ -1,0 +1,116 @@
+// The ranks of a communicator as the executor sees them: who is mapped, who is behind a connection.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/base/abort_word.hpp"
+#include "src/base/result.hpp"
+#include "src/base/shared_heap.hpp"
+#include "src/base/waiter.hpp"
+#include "src/exec/layout.hpp"
+#include "src/lower/program.hpp"
+#include "src/transport/transport.hpp"
+
+namespace tutti::exec {
+
+struct Member {
+  RankBlock* block = nullptr;              ///< null when not mapped
+  std::span<std::byte> heap;               ///< the mapping that `block` lies in
+  std::shared_ptr<Connection> connection;  ///< null for this process's own ranks
+  std::string label;                       ///< "rank 3 (host:pid)", for messages
+};
+
+struct TeamOptions {
+  std::uint64_t communicator = 0;       ///< agreed id, tells streams apart
+  std::size_t staging_bytes = 1 << 20;  ///< of one region; there are two
+  WaitPolicy wait;
+};
+
+/// Resource; one per communicator and rank. Used by the thread that drives the communicator.
+class Team {
+ public:
+  /// Allocates this rank's block; its offset travels to the peers before they can be added.
+  static Result<std::unique_ptr<Team>> create(Rank rank, std::int32_t size,
+                                              std::shared_ptr<SharedHeap> heap,
+                                              const TeamOptions& options);
+  ~Team();
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  [[nodiscard]] std::uint64_t block_offset() const;
+  /// Validates `offset` against `mapping`.
+  Status add_mapped(Rank rank, std::span<std::byte> mapping, std::uint64_t offset,
+                    std::shared_ptr<Connection> connection, std::string label);
+  void add_remote(Rank rank, std::shared_ptr<Connection> connection, std::string label);
+  void set_placement(lower::Placement placement) { placement_ = std::move(placement); }
+  void set_wait_policy(const WaitPolicy& policy) { options_.wait = policy; }
+
+  [[nodiscard]] Rank rank() const { return rank_; }
+  [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(members_.size()); }
+  [[nodiscard]] const Member& member(Rank rank) const { return members_[rank]; }
+  [[nodiscard]] const lower::Placement& placement() const { return placement_; }
+  [[nodiscard]] const TeamOptions& options() const { return options_; }
+  [[nodiscard]] RankBlock& own_block() { return *members_[rank_].block; }
+  [[nodiscard]] AbortWord& abort_word() { return abort_; }
+
+  /// This rank's staging memory, two regions; allocated and announced at first use.
+  Result<std::byte*> staging();
+  /// A mapped peer's staging memory; null while it has announced none.
+  Result<std::byte*> peer_staging(Rank rank);
+  /// Private scratch of at least this size, 64-byte aligned; contents are lost when it grows.
+  std::byte* scratch(std::size_t bytes);
+  /// Zeroed shared memory that lives as long as the team.
+  Result<std::byte*> allocate_shared(std::size_t bytes);
+  [[nodiscard]] std::uint64_t offset_of(const std::byte* data) const;
+  /// [offset, offset+bytes) of a mapped peer's heap, or an error that blames the peer.
+  Result<std::byte*> peer_memory(Rank rank, std::uint64_t offset, std::size_t bytes) const;
+
+  /// Where the running operation last found nothing to do.
+  void blocked_on(Rank peer, const WaitWord& word) {
+    blocked_peer_ = peer;
+    blocked_ = word;
+  }
+  void blocked_on_network(Rank peer) { blocked_on(peer, {}); }
+  /// The peer that blocked_on() last named.
+  [[nodiscard]] Rank waiting_for() const { return blocked_peer_; }
+  /// Moves the connections of unmapped peers on. Returns whether anything moved.
+  bool progress_connections();
+  void idle(std::uint32_t polls) { wait_once(options_.wait, polls, blocked_); }
+
+  /// Tells the mapped peers that this rank will never again read their memory.
+  void depart();
+  /// Whether all mapped peers have departed, so that this team may be destroyed.
+  [[nodiscard]] bool unobserved() const;
+
+  // State of the collective protocol, in step on all ranks.
+  std::uint64_t sequence = 0;                ///< calls entered
+  std::uint64_t staged_calls = 0;            ///< of them, staged ones
+  std::vector<std::uint64_t> entered;        ///< per rank: highest call known to be entered
+  std::vector<std::uint64_t> seen_progress;  ///< per rank
+  std::vector<std::uint64_t> base;  ///< per rank: progress at the start of this staged call
+  std::vector<std::uint64_t> region_free[2];  ///< per rank: progress that frees this region
+
+ private:
+  Team(Rank rank, std::int32_t size, std::shared_ptr<SharedHeap> heap, const TeamOptions& options);
+
+  Rank rank_;
+  std::shared_ptr<SharedHeap> heap_;
+  TeamOptions options_;
+  std::vector<Member> members_;
+  std::vector<Connection*> remote_;  ///< distinct connections of unmapped members
+  lower::Placement placement_;
+  AbortWord abort_;
+  WaitWord blocked_;
+  Rank blocked_peer_ = kNoRank;
+  std::vector<std::byte*> shared_;
+  std::byte* staging_ = nullptr;
+  std::vector<std::byte*> peer_staging_;
+  std::unique_ptr<std::byte[], void (*)(std::byte*)> scratch_;
+  std::size_t scratch_bytes_ = 0;
+};
+
+}  // namespace tutti::exec

@@ -1,0 +1,374 @@
+// Every collective x type x operator x number of ranks x size x in place or not, against a plain
+// reference. Inputs are small integers, so every sum and product is exact in every type.
+#include <cstring>
+#include <mutex>
+#include <set>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "algorithms/algorithms.hpp"
+#include "src/base/float_formats.hpp"
+#include "src/ir/request.hpp"
+#include "tests/collectives/ranks.hpp"
+
+namespace tutti {
+namespace {
+
+using testing::make_test_runtime;
+using testing::run_ranks;
+
+/// Exact for small integers in all types.
+void store(DataType type, double value, std::byte* at) {
+  const auto put = [&](auto typed) { std::memcpy(at, &typed, sizeof typed); };
+  switch (type) {
+    case DataType::kInt8:
+      return put(static_cast<std::int8_t>(value));
+    case DataType::kUint8:
+      return put(static_cast<std::uint8_t>(value));
+    case DataType::kInt32:
+      return put(static_cast<std::int32_t>(value));
+    case DataType::kUint32:
+      return put(static_cast<std::uint32_t>(value));
+    case DataType::kInt64:
+      return put(static_cast<std::int64_t>(value));
+    case DataType::kUint64:
+      return put(static_cast<std::uint64_t>(value));
+    case DataType::kFloat32:
+      return put(static_cast<float>(value));
+    case DataType::kFloat64:
+      return put(value);
+    case DataType::kFloat16:
+      return put(narrow<Float16>(static_cast<float>(value)));
+    case DataType::kBfloat16:
+      return put(narrow<Bfloat16>(static_cast<float>(value)));
+    case DataType::kFloat8e4m3:
+      return put(narrow<Float8e4m3>(static_cast<float>(value)));
+    case DataType::kFloat8e5m2:
+      return put(narrow<Float8e5m2>(static_cast<float>(value)));
+  }
+}
+
+/// The contribution of `rank` to element `index` of its input: 0, 1 or 2 (1 or 2 for products).
+double contribution(Rank rank, std::size_t index, ReduceOp op) {
+  const std::size_t mixed = (index * 2654435761u + static_cast<std::size_t>(rank) * 40503u) >> 3;
+  if (op == ReduceOp::kProd) return rank < 2 ? static_cast<double>(1 + mixed % 2) : 1.0;
+  return static_cast<double>(mixed % 3 == 2 && rank < 4 ? 2 : mixed % 2);
+}
+
+double combine(ReduceOp op, double a, double b) {
+  switch (op) {
+    case ReduceOp::kProd:
+      return a * b;
+    case ReduceOp::kMax:
+      return std::max(a, b);
+    case ReduceOp::kMin:
+      return std::min(a, b);
+    default:
+      return a + b;
+  }
+}
+
+struct Case {
+  ir::Request request;
+  std::size_t count = 0;
+  DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+};
+
+double reduced(const Case& test, std::size_t index) {
+  const bool scales = test.op == ReduceOp::kPreMulSum;
+  double sum = 0;
+  for (Rank rank = 0; rank < test.request.ranks; ++rank) {
+    double value = contribution(rank, index, test.op);
+    if (scales) value *= 1 + rank % 2;
+    sum = rank == 0 ? value : combine(test.op, sum, value);
+  }
+  return sum;
+}
+
+/// What output element `index` of `rank` must be.
+double expected(const Case& test, Rank rank, std::size_t index) {
+  const std::size_t count = test.count;
+  const auto from = [&](Rank source, std::size_t i) { return contribution(source, i, test.op); };
+  switch (test.request.collective) {
+    case Collective::kAllReduce:
+    case Collective::kReduce:
+      return reduced(test, index);
+    case Collective::kReduceScatter:
+      return reduced(test, rank * count + index);
+    case Collective::kBroadcast:
+      return from(test.request.root, index);
+    case Collective::kScatter:
+      return from(test.request.root, rank * count + index);
+    case Collective::kAllGather:
+    case Collective::kGather:
+      return from(static_cast<Rank>(index / count), index % count);
+    case Collective::kAllToAll:
+      return from(static_cast<Rank>(index / count), rank * count + index % count);
+    default:
+      return 0;
+  }
+}
+
+/// One call on one rank, checked.
+void run_case(Communicator& communicator, const Case& test) {
+  const Rank rank = communicator.rank();
+  const ir::BlockCounts blocks = ir::block_counts(test.request, rank);
+  const std::size_t element = size_of(test.type);
+  const std::size_t ins = blocks.input * test.count, outs = blocks.output * test.count;
+  // One element off alignment, and a guard behind.
+  std::vector<std::byte> input((ins + 1) * element + 64), output((outs + 1) * element + 64);
+  std::byte* in = input.data() + element;
+  std::byte* out = output.data() + element;
+  const ir::Aliasing alias = ir::aliasing(test.request, rank);
+  if (test.request.in_place && alias.exists) {
+    if (alias.output_block > 0 || blocks.output > blocks.input)
+      in = out + alias.output_block * test.count * element;
+    else
+      out = in + alias.input_block * test.count * element;
+  }
+  for (std::size_t i = 0; i < ins; ++i)
+    store(test.type, contribution(rank, i, test.op), in + i * element);
+  const bool guarded = outs > 0 && !(test.request.in_place && alias.exists);
+  if (guarded) std::memset(out + outs * element, 0x5a, 8);
+
+  Call call;
+  call.collective = test.request.collective;
+  call.send = blocks.input > 0 ? in : nullptr;
+  call.recv = blocks.output > 0 ? out : nullptr;
+  call.count = test.count;
+  call.type = test.type;
+  call.op = test.op;
+  call.root = test.request.root;
+  if (test.op == ReduceOp::kPreMulSum) store(test.type, 1 + rank % 2, call.scalar);
+  const std::string what =
+      fmt::format("{} count={} {} {} root={} ranks={} in_place={} rank={}",
+                  name_of(call.collective), call.count, name_of(call.type), name_of(call.op),
+                  call.root, test.request.ranks, test.request.in_place, rank);
+  const Status status = communicator.run(call);
+  ASSERT_TRUE(status) << what << ": " << status.error().what;
+
+  for (std::size_t i = 0; i < outs; ++i) {
+    std::byte wanted[8] = {};
+    double value = expected(test, rank, i);
+    if (test.op == ReduceOp::kAvg) {
+      value /= test.request.ranks;
+      const bool integer = test.type <= DataType::kUint64;
+      if (integer) value = std::trunc(value);
+      if (test.type == DataType::kFloat64) {
+        double sum = expected(test, rank, i) / test.request.ranks;
+        std::memcpy(wanted, &sum, 8);
+      } else {
+        const float quotient =
+            static_cast<float>(expected(test, rank, i)) / static_cast<float>(test.request.ranks);
+        store(test.type, integer ? value : quotient, wanted);
+      }
+    } else {
+      store(test.type, value, wanted);
+    }
+    ASSERT_EQ(std::memcmp(wanted, out + i * element, element), 0) << what << " element " << i;
+  }
+  for (std::size_t i = 0; guarded && i < 8; ++i)
+    ASSERT_EQ(out[outs * element + i], std::byte{0x5a}) << what << " wrote beyond the end";
+}
+
+std::vector<Case> cases_of(std::int32_t ranks, const std::vector<std::size_t>& counts,
+                           const std::vector<DataType>& types) {
+  std::vector<Case> cases;
+  for (int c = 0; c < 8; ++c) {
+    const auto collective = static_cast<Collective>(c);
+    for (const bool in_place : {false, true}) {
+      if (in_place && collective == Collective::kAllToAll) continue;
+      for (const Rank root : {0, ranks - 1}) {
+        if (!rooted(collective) && root > 0) continue;
+        for (const DataType type : types)
+          for (int op = 0; op < kReduceOps; ++op) {
+            if (!reduces(collective) && op > 0) continue;
+            for (const std::size_t count : counts)
+              cases.push_back(
+                  {{collective, ranks, root, in_place}, count, type, static_cast<ReduceOp>(op)});
+          }
+      }
+    }
+  }
+  return cases;
+}
+
+std::vector<DataType> all_types() {
+  std::vector<DataType> types;
+  for (int type = 0; type < kDataTypes; ++type) types.push_back(static_cast<DataType>(type));
+  return types;
+}
+
+class Collectives : public ::testing::TestWithParam<int> {};
+
+TEST_P(Collectives, OfEveryTypeAndOperatorAreRightAtSmallSizes) {
+  const auto cases = cases_of(GetParam(), {0, 1, 5, 129}, all_types());
+  run_ranks(make_test_runtime(), GetParam(), [&](Communicator& communicator) {
+    for (const Case& test : cases) {
+      run_case(communicator, test);
+      if (::testing::Test::HasFatalFailure()) return communicator.abort({});
+    }
+  });
+}
+
+TEST_P(Collectives, AreRightBeyondOneSliceOfStaging) {
+  const auto cases =
+      cases_of(GetParam(), {70001}, {DataType::kFloat32, DataType::kBfloat16, DataType::kUint8});
+  run_ranks(make_test_runtime({{"STAGING_BYTES", "64K"}}), GetParam(),
+            [&](Communicator& communicator) {
+              for (const Case& test : cases) {
+                run_case(communicator, test);
+                if (::testing::Test::HasFatalFailure()) return communicator.abort({});
+              }
+            });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Collectives, ::testing::Values(1, 2, 3, 4, 5, 7, 8));
+
+class EveryAlgorithm : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(EveryAlgorithm, GivesTheSameResultAsTheReference) {
+  for (const int ranks : {2, 3, 4, 5}) {
+    auto cases = cases_of(ranks, {1, 129, 20011}, {DataType::kFloat32, DataType::kInt32});
+    if (GetParam() == "two_shot_bf16")  // sums of small integers survive bfloat16
+      std::erase_if(cases, [](const Case& test) {
+        return test.op == ReduceOp::kAvg || test.request.collective != Collective::kAllReduce;
+      });
+    run_ranks(make_test_runtime({{"ALGO", GetParam()}}), ranks, [&](Communicator& communicator) {
+      for (const Case& test : cases) {
+        run_case(communicator, test);
+        if (::testing::Test::HasFatalFailure()) return communicator.abort({});
+      }
+    });
+  }
+}
+
+std::vector<std::string> algorithm_names() {
+  std::vector<std::string> names;
+  for (const ir::Algorithm& algorithm : algorithms::all()) names.emplace_back(algorithm.name);
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(Named, EveryAlgorithm, ::testing::ValuesIn(algorithm_names()),
+                         [](const auto& info) { return info.param; });
+
+TEST(Collectives, MismatchedCallsEndInAnErrorThatShowsBothSides) {
+  std::mutex mutex;
+  std::vector<std::string> messages;
+  run_ranks(make_test_runtime(), 2, [&](Communicator& communicator) {
+    std::vector<float> data(64);
+    Call call;
+    call.send = call.recv = data.data();
+    call.count = communicator.rank() == 0 ? 32 : 64;
+    const Status status = communicator.run(call);
+    ASSERT_FALSE(status);
+    const std::scoped_lock lock(mutex);
+    messages.push_back(status.error().what);
+  });
+  ASSERT_EQ(messages.size(), 2u);
+  for (const std::string& message : messages) {
+    EXPECT_NE(message.find("count=32"), std::string::npos) << message;
+    EXPECT_NE(message.find("count=64"), std::string::npos) << message;
+  }
+}
+
+TEST(Collectives, SendsAndReceivesOfAGroupPairInOrder) {
+  run_ranks(make_test_runtime(), 3, [](Communicator& communicator) {
+    const Rank rank = communicator.rank();
+    const Rank next = (rank + 1) % 3, previous = (rank + 2) % 3;
+    std::vector<std::int32_t> first(100000, rank), second(7, rank + 100);
+    std::vector<std::int32_t> got_first(100000), got_second(7), self_in(3, 9), self_out(3);
+    Call call;
+    call.type = DataType::kInt32;
+    const auto make = [&](Collective collective, std::vector<std::int32_t>& data, Rank peer) {
+      call.collective = collective;
+      call.send = call.recv = data.data();
+      call.count = data.size();
+      call.root = peer;
+      return call;
+    };
+    const Call calls[] = {
+        make(Collective::kSend, first, next),         make(Collective::kSend, second, next),
+        make(Collective::kRecv, got_first, previous), make(Collective::kRecv, got_second, previous),
+        make(Collective::kSend, self_in, rank),       make(Collective::kRecv, self_out, rank)};
+    ASSERT_TRUE(communicator.start(calls));
+    Communicator* const self = &communicator;
+    const Status status = run_group({&self, 1});
+    ASSERT_TRUE(status) << status.error().what;
+    EXPECT_EQ(got_first, std::vector<std::int32_t>(100000, previous));
+    EXPECT_EQ(got_second, std::vector<std::int32_t>(7, previous + 100));
+    EXPECT_EQ(self_out, self_in);
+  });
+}
+
+TEST(Collectives, OneThreadDrivesEightRanks) {
+  constexpr int kRanks = 8;
+  auto runtime = make_test_runtime();
+  auto group = in_process_group(kRanks);
+  std::vector<std::unique_ptr<Communicator>> communicators(kRanks);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank)
+    threads.emplace_back([&, rank] {
+      auto made = Communicator::create(runtime, std::move(group[rank]), {},
+                                       Deadline::after(std::chrono::seconds(30)));
+      ASSERT_TRUE(made) << made.error().what;
+      communicators[rank] = std::move(*made);
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::size_t count : {1u, 1000u, 300000u}) {
+    std::vector<std::vector<float>> data(kRanks);
+    std::vector<Communicator*> all;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      data[rank].assign(count, static_cast<float>(rank));
+      Call call;
+      call.send = call.recv = data[rank].data();
+      call.count = count;
+      ASSERT_TRUE(communicators[rank]->start({&call, 1}));
+      all.push_back(communicators[rank].get());
+    }
+    ASSERT_TRUE(run_group(all));
+    for (const auto& result : data) EXPECT_EQ(result, std::vector<float>(count, 28.0f));
+  }
+}
+
+TEST(Collectives, SplitGroupsByColorAndOrdersByKey) {
+  run_ranks(make_test_runtime(), 5, [](Communicator& communicator) {
+    const Rank rank = communicator.rank();
+    const int color = rank == 4 ? -1 : rank % 2;
+    auto part = communicator.split(color, -rank, {}, Deadline::after(std::chrono::seconds(30)));
+    ASSERT_TRUE(part) << part.error().what;
+    if (rank == 4) {
+      EXPECT_EQ(*part, nullptr);
+      return;
+    }
+    EXPECT_EQ((*part)->size(), 2);
+    EXPECT_EQ((*part)->rank(), rank < 2 ? 1 : 0);
+    float value = static_cast<float>(rank);
+    Call call;
+    call.send = call.recv = &value;
+    call.count = 1;
+    ASSERT_TRUE((*part)->run(call));
+    EXPECT_EQ(value, color == 0 ? 2.0f : 4.0f);
+  });
+}
+
+TEST(Collectives, AbortEndsTheOthersWithTheReason) {
+  run_ranks(make_test_runtime(), 3, [](Communicator& communicator) {
+    if (communicator.rank() == 2) {
+      communicator.abort({Code::kAborted, "enough of this"});
+      return;
+    }
+    float value = 0;
+    Call call;
+    call.send = call.recv = &value;
+    call.count = 1;
+    const Status status = communicator.run(call);
+    ASSERT_FALSE(status);
+    EXPECT_NE(status.error().what.find("enough of this"), std::string::npos) << status.error().what;
+    EXPECT_FALSE(communicator.run(call));
+  });
+}
+
+}  // namespace
+}  // namespace tutti

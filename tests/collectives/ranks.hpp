@@ -1,0 +1,53 @@
+// Runs a function as n ranks of one communicator, each a thread of this process.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "src/bootstrap/in_process.hpp"
+#include "src/builtin/builtin.hpp"
+#include "src/comm/communicator.hpp"
+
+namespace tutti::testing {
+
+/// A runtime for this process under the given settings (name without prefix, value).
+inline std::shared_ptr<Runtime> make_test_runtime(
+    const std::vector<std::pair<std::string, std::string>>& values = {}) {
+  const auto settings = Settings::load([&](const std::string& name) -> std::optional<std::string> {
+    for (const auto& [key, value] : values)
+      if (name == "TUTTI_" + key) return value;
+    return std::nullopt;
+  });
+  if (!settings) {
+    ADD_FAILURE() << settings.error().what;
+    return nullptr;
+  }
+  auto runtime = make_runtime(*settings);
+  if (!runtime) {
+    ADD_FAILURE() << runtime.error().what;
+    return nullptr;
+  }
+  return *runtime;
+}
+
+inline void run_ranks(std::shared_ptr<Runtime> runtime, int n,
+                      const std::function<void(Communicator&)>& body) {
+  auto group = in_process_group(n);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < n; ++rank)
+    threads.emplace_back([&, rank] {
+      auto communicator = Communicator::create(runtime, std::move(group[rank]), {},
+                                               Deadline::after(std::chrono::seconds(30)));
+      ASSERT_TRUE(communicator) << communicator.error().what;
+      body(**communicator);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace tutti::testing
