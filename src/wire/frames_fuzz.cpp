@@ -1,0 +1,86 @@
+// Feeds a live engine with what a hostile peer may send, while this side posts and cancels.
+//
+// The input is a program of small records: some post a send or a receive, some cancel, most become
+// a frame whose fields come from a few values that collide often, and some are raw bytes.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "src/base/bytes.hpp"
+#include "src/wire/message_engine.hpp"
+#include "src/wire/scripted_link.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr std::size_t kTransfers = 16;
+constexpr std::array<std::size_t, 8> kSizes{0, 1, 100, 3000, 16384, 16385, 200000, 131072};
+
+StreamId stream_of(std::uint8_t pick) {
+  return {1, pick & 1, 1 - (pick & 1), static_cast<Lane>(pick >> 1 & 1)};
+}
+
+MessageTag tag_of(std::uint8_t pick) {
+  return {static_cast<std::uint64_t>(pick >> 7), {Collective::kAllReduce, {}, {}, 0, 1}};
+}
+
+Frame frame_from(ByteReader& in) {
+  Frame frame;
+  frame.type = static_cast<FrameType>(1 + in.get<std::uint8_t>() % 7);
+  frame.reason = static_cast<BreakReason>(in.get<std::uint8_t>() % 4);
+  const auto pick = in.get<std::uint8_t>();
+  frame.stream = stream_of(pick);
+  frame.tag = tag_of(pick);
+  frame.message = in.get<std::uint8_t>();
+  frame.bytes = kSizes[in.get<std::uint8_t>() % kSizes.size()];
+  frame.offset = kSizes[in.get<std::uint8_t>() % kSizes.size()];
+  if (frame.type == FrameType::kEager) frame.payload = static_cast<std::uint32_t>(frame.bytes);
+  if (frame.type == FrameType::kEager) frame.offset = 0;
+  if (frame.type == FrameType::kBreak && frame.reason == BreakReason::kMismatch)
+    frame.payload = kHeaderBytes;
+  if (frame.type == FrameType::kData) frame.payload = in.get<std::uint16_t>();
+  return frame;
+}
+
+}  // namespace
+}  // namespace tutti
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace tutti;
+  ByteReader in(std::as_bytes(std::span(data, size)));
+  auto script = std::make_shared<ScriptedLink::Script>();
+  static std::array<std::array<std::byte, 200000>, kTransfers> buffers;
+  std::array<Transfer, kTransfers> transfers;
+  std::array<StreamId, kTransfers> streams;
+  {
+    MessageEngine engine(std::make_unique<ScriptedLink>(script),
+                         EngineOptions{.peer = 1, .link_name = "fuzz"});
+    while (in.left() > 0) {
+      const auto record = in.get<std::uint8_t>();
+      const std::size_t slot = record % kTransfers;
+      Transfer& transfer = transfers[slot];
+      const bool pending = transfer.state == Transfer::State::kPending;
+      if (record < 64 && !pending) {
+        const auto pick = in.get<std::uint8_t>();
+        const auto buffer = std::span(buffers[slot]).first(kSizes[pick >> 2 & 7]);
+        streams[slot] = stream_of(pick);
+        if ((pick & 1) == 0)
+          engine.send(streams[slot], tag_of(pick), buffer, transfer);
+        else
+          engine.recv(streams[slot], tag_of(pick), buffer, transfer);
+      } else if (record < 80) {
+        engine.cancel(streams[slot], transfer);
+      } else if (record < 90) {
+        script->append(in.bytes(std::min<std::size_t>(record, in.left())));
+      } else {
+        script->append(frame_from(in));
+      }
+      engine.progress();
+    }
+    (void)engine.health();
+  }
+  for (const Transfer& transfer : transfers)
+    if (transfer.state == Transfer::State::kPending) __builtin_trap();
+  return 0;
+}

@@ -1,0 +1,140 @@
+#include "src/wire/message_engine.hpp"
+
+#include <random>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "src/wire/scripted_link.hpp"
+
+namespace tutti {
+namespace {
+
+using ::testing::HasSubstr;
+
+const StreamId kIn{1, 1, 0, 0};
+const StreamId kOut{1, 0, 1, 0};
+
+class HostilePeer : public ::testing::Test {
+ protected:
+  void say(const Frame& frame) { script_->append(frame); }
+  void say(FrameType type, std::uint64_t bytes, std::uint32_t payload, std::uint64_t offset = 0) {
+    say(Frame{.type = type,
+              .stream = kIn,
+              .message = ++message_,
+              .bytes = bytes,
+              .offset = offset,
+              .payload = payload});
+  }
+  // Lets the engine hear all of it; the text of its health, "" while it is well.
+  std::string listen() {
+    while (engine_.progress()) {
+    }
+    const Status health = engine_.health();
+    return health ? "" : health.error().what;
+  }
+
+  std::shared_ptr<ScriptedLink::Script> script_ = std::make_shared<ScriptedLink::Script>();
+  MessageEngine engine_{std::make_unique<ScriptedLink>(script_),
+                        EngineOptions{.peer = 1, .link_name = "test"}};
+  std::uint64_t message_ = 0;
+};
+
+TEST_F(HostilePeer, IsToldApartByTheFirstBytes) {
+  script_->append(Blob(200, std::byte{'G'}));
+  EXPECT_THAT(listen(), HasSubstr("where a frame should begin"));
+  EXPECT_TRUE(script_->shut);
+}
+
+TEST_F(HostilePeer, CannotFillTheMemoryWithUnpostedMessages) {
+  for (std::uint32_t i = 0; i < kStreamWindow; ++i) say(FrameType::kEager, 100, 100);
+  EXPECT_EQ(listen(), "");
+  say(FrameType::kEager, 100, 100);
+  EXPECT_THAT(listen(), HasSubstr("more messages than the receiver gave credit for"));
+}
+
+TEST_F(HostilePeer, CannotSendDataThatWasNotCleared) {
+  Blob buffer(200000);
+  Transfer in;
+  engine_.recv(kIn, {}, buffer, in);
+  say(FrameType::kData, 200000, 1000);
+  EXPECT_THAT(listen(), HasSubstr("was not cleared"));
+  EXPECT_EQ(in.state, Transfer::State::kFailed);
+}
+
+TEST_F(HostilePeer, CannotWriteBeyondTheBuffer) {
+  Blob buffer(200000);
+  Transfer in;
+  engine_.recv(kIn, {}, buffer, in);
+  say(FrameType::kRequest, 200000, 0);
+  EXPECT_EQ(listen(), "");
+  say(Frame{.type = FrameType::kData,
+            .stream = kIn,
+            .message = message_,
+            .bytes = 200000,
+            .offset = 199999,
+            .payload = 1});
+  EXPECT_THAT(listen(), HasSubstr("was not cleared"));
+}
+
+TEST_F(HostilePeer, CannotGiveBackCreditsThatWereNotUsed) {
+  say(Frame{.type = FrameType::kCredit, .stream = kOut, .offset = 1});
+  EXPECT_THAT(listen(), HasSubstr("credits came back"));
+}
+
+TEST_F(HostilePeer, CannotClearWhatWasNotSent) {
+  Blob data(100000);
+  Transfer out;
+  engine_.send(kOut, {}, data, out);
+  say(Frame{.type = FrameType::kClear, .stream = kOut, .message = 77, .bytes = 100000});
+  EXPECT_THAT(listen(), HasSubstr("cleared out of order"));
+}
+
+TEST_F(HostilePeer, ThatGoesOnAfterItsGoodbyeHasLeftAllTheSame) {
+  say(Frame{.type = FrameType::kGoodbye});
+  EXPECT_THAT(listen(), HasSubstr("rank 1 has left"));
+}
+
+TEST(Frames, SurviveTheRoundTrip) {
+  const Frame frame{.type = FrameType::kData,
+                    .reason = BreakReason::kNone,
+                    .stream = {0x123456789abcdef0, 7, 65535, 65535},
+                    .message = 1ULL << 63,
+                    .tag = {99, {Collective::kReduce, DataType::kBfloat16, ReduceOp::kAvg, 3, 12}},
+                    .bytes = 1ULL << 40,
+                    .offset = 1ULL << 33,
+                    .payload = 4096};
+  const auto back = decode(encode(frame));
+  ASSERT_TRUE(back) << back.error().what;
+  EXPECT_EQ(encode(*back), encode(frame));
+  EXPECT_EQ(back->stream, frame.stream);
+  EXPECT_EQ(back->tag.call, frame.tag.call);
+}
+
+TEST(Frames, EveryFlippedBitIsNoticed) {
+  const FrameHeader good = encode(Frame{.type = FrameType::kRequest, .message = 5, .bytes = 70000});
+  ASSERT_TRUE(decode(good));
+  for (std::size_t bit = 0; bit < kHeaderBytes * 8; ++bit) {
+    FrameHeader bad = good;
+    bad[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+    EXPECT_FALSE(decode(bad)) << "bit " << bit;
+  }
+}
+
+TEST(Frames, SizesThatDoNotFitTheTypeAreRefused) {
+  for (const Frame& frame :
+       {Frame{.type = FrameType::kEager, .bytes = kEagerLimit + 1, .payload = kEagerLimit + 1},
+        Frame{.type = FrameType::kEager, .bytes = 10, .payload = 11},
+        Frame{.type = FrameType::kData, .bytes = 10, .offset = 10, .payload = 1},
+        Frame{.type = FrameType::kData, .bytes = 10, .offset = 5, .payload = 6},
+        Frame{.type = FrameType::kData, .bytes = 1ULL << 40, .payload = kMaxChunkBytes + 1},
+        Frame{.type = FrameType::kRequest, .bytes = 10, .payload = 10},
+        Frame{.type = FrameType::kCredit, .offset = 0},
+        Frame{.type = FrameType::kBreak, .reason = BreakReason::kNone},
+        Frame{.type = FrameType::kGoodbye, .payload = 1}})
+    EXPECT_FALSE(decode(encode(frame)));
+}
+
+}  // namespace
+}  // namespace tutti
