@@ -41,7 +41,7 @@ class Linker {
     lowered.algorithm = schedule_.algorithm;
     lowered.protocol = options_.protocol;
     lowered.chunks_per_block = schedule_.chunks_per_block;
-    lowered.slot_depth = options_.slot_depth;
+    slot_depth_ = lowered.slot_depth = depth_of_slots();
     lowered.programs.resize(ranks());
     for (Rank rank = 0; rank < ranks(); ++rank) lowered.programs[rank] = assemble(rank);
     if (options_.protocol == Protocol::kStaged) {
@@ -153,6 +153,18 @@ class Linker {
     return drafts_[message.source].publications.at(message);
   }
 
+  /// A slot is read up to (stage of its last reader - stage of its producer) iterations after it was
+  /// filled; with fewer instances the producer would wait for a reader that waits for later slices.
+  [[nodiscard]] std::uint32_t depth_of_slots() const {
+    std::uint32_t depth = options_.slot_depth;
+    if (options_.protocol == Protocol::kPublished) return depth;
+    for (Rank rank = 0; rank < ranks(); ++rank)
+      for (std::uint32_t id = 0; id < drafts_[rank].ops.size(); ++id)
+        for (const MessageId& message : drafts_[rank].ops[id].messages)
+          depth = std::max(depth, stage_[rank][id] - stage_of_publication(message) + 1);
+    return depth;
+  }
+
   Program assemble(Rank rank) {
     Program program;
     Draft& draft = drafts_[rank];
@@ -249,7 +261,7 @@ class Linker {
 
   /// A producer refills an instance of a slot once all its readers have passed their last read.
   void wait_for_readers(Lowered& lowered, Rank rank) {
-    const auto depth = static_cast<std::int32_t>(options_.slot_depth);
+    const auto depth = static_cast<std::int32_t>(slot_depth_);
     std::map<std::uint32_t, std::map<Rank, std::uint32_t>> last_reads;  // slot -> reader -> op
     for (const auto& [message, publication] : drafts_[rank].publications) {
       const Rank reader = message.destination;
@@ -285,6 +297,7 @@ class Linker {
   std::vector<Draft> drafts_;
   std::vector<std::vector<std::uint32_t>> stage_;
   std::vector<std::vector<Conflict>> conflicts_;
+  std::uint32_t slot_depth_ = 2;
 };
 
 /// All that other ranks can see of a program: what it publishes when, what it sends and receives.

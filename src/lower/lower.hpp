@@ -19,7 +19,7 @@ namespace tutti::lower {
 
 struct LowerOptions {
   Protocol protocol = Protocol::kStaged;
-  std::uint32_t slot_depth = 2;
+  std::uint32_t slot_depth = 2;  ///< at least; more where data waits longer for its reader
   /// Input elements are scaled when read (PreMulSum): messages may not leave straight from input.
   bool scales_input = false;
 };

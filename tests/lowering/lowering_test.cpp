@@ -65,7 +65,7 @@ TEST_P(Lowering, OfEveryAlgorithmPassesTheReplayCheck) {
   EXPECT_GT(lowered_programs, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, Lowering, testing::Values(1, 2, 3, 4, 5, 8));
+INSTANTIATE_TEST_SUITE_P(Ranks, Lowering, testing::Values(1, 2, 3, 4, 5, 8, 13));
 
 Lowered lowered_on_one_host(std::string_view name, const ir::Request& request) {
   Placement placement;
