@@ -25,7 +25,7 @@ Status check_world(int ranks, int rank) {
   return ok_status();
 }
 
-Maker maker_of(Meeting meeting) {
+Maker maker_of(Rendezvous meeting) {
   return
       [meeting = std::move(meeting)](const CommunicatorOptions& options,
                                      Deadline deadline) -> Result<std::unique_ptr<Communicator>> {
@@ -70,7 +70,7 @@ Result<ncclResult_t> init_all(ncclComm_t* comms, int count, const int* devices) 
   std::fill_n(comms, count, nullptr);
   Group& group = this_thread_group();
   group.start();
-  const std::vector<Meeting> meetings = meet_in_process(count);
+  const std::vector<Rendezvous> meetings = meet_in_process(count);
   for (int rank = 0; rank < count; ++rank) {
     const auto added = begin("ncclCommInitAll", &comms[rank], {}, maker_of(meetings[rank]));
     if (!added) group.fail(added.error());

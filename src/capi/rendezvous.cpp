@@ -6,6 +6,7 @@
 
 #include "src/base/result.hpp"
 #include "src/bootstrap/in_process.hpp"
+#include "src/bootstrap/launcher.hpp"
 #include "src/bootstrap/rendezvous.hpp"
 #include "src/capi/process.hpp"
 
@@ -22,6 +23,13 @@ InterfaceChoice interfaces_of(const Settings& settings) {
 Nanos liveness_of(const Settings& settings) {
   return std::chrono::duration_cast<Nanos>(
       std::chrono::duration<double>(settings.seconds("LIVENESS")));
+}
+
+JoinOptions join_options(const Settings& settings) {
+  JoinOptions options;
+  options.interfaces = interfaces_of(settings);
+  options.liveness = liveness_of(settings);
+  return options;
 }
 
 }  // namespace
@@ -43,20 +51,26 @@ Result<ncclUniqueId> new_unique_id(const Runtime& runtime) {
 
 /// The first id's hub serves all ranks: with one connection a rank, one hub is enough for
 /// thousands.
-Meeting meet_by_ids(std::vector<ncclUniqueId> ids, int ranks, Rank rank) {
+Rendezvous meet_by_ids(std::vector<ncclUniqueId> ids, int ranks, Rank rank) {
   return [first = ids.front(), ranks, rank](
              const Runtime& runtime, Deadline deadline) -> Result<std::unique_ptr<Bootstrap>> {
     TUTTI_ASSIGN(const auto service, process().service());
     TUTTI_ASSIGN(const UniqueId id, decode_unique_id(std::as_bytes(std::span(first.internal))));
-    JoinOptions options;
-    options.interfaces = interfaces_of(runtime.settings);
-    options.liveness = liveness_of(runtime.settings);
-    return join(service, id, rank, ranks, options, deadline);
+    return join(service, id, rank, ranks, join_options(runtime.settings), deadline);
   };
 }
 
-std::vector<Meeting> meet_in_process(int ranks) {
-  std::vector<Meeting> meetings;
+Rendezvous meet_by_launcher(std::string url) {
+  return [url = std::move(url)](const Runtime& runtime,
+                                Deadline deadline) -> Result<std::unique_ptr<Bootstrap>> {
+    TUTTI_ASSIGN(const tutti::Job job, detect_job(process_environment(), url));
+    TUTTI_ASSIGN(const auto service, process().service());
+    return join_job(service, job, join_options(runtime.settings), deadline);
+  };
+}
+
+std::vector<Rendezvous> meet_in_process(int ranks) {
+  std::vector<Rendezvous> meetings;
   for (auto& bootstrap : in_process_group(ranks)) {
     // std::function copies its callable, so the one owner is shared.
     auto owner = std::make_shared<std::unique_ptr<Bootstrap>>(std::move(bootstrap));

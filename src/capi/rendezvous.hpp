@@ -15,16 +15,16 @@
 
 namespace tutti::capi {
 
-using Meeting =
+using Rendezvous =
     std::function<Result<std::unique_ptr<Bootstrap>>(const Runtime& runtime, Deadline deadline)>;
 
 /// Starts a rendezvous that this process serves.
 Result<ncclUniqueId> new_unique_id(const Runtime& runtime);
 
-Meeting meet_by_ids(std::vector<ncclUniqueId> ids, int ranks, Rank rank);
+Rendezvous meet_by_ids(std::vector<ncclUniqueId> ids, int ranks, Rank rank);
 /// `url` "" detects the launcher.
-Meeting meet_by_launcher(std::string url);
-/// One Meeting a rank, for ranks that are all in this process.
-std::vector<Meeting> meet_in_process(int ranks);
+Rendezvous meet_by_launcher(std::string url);
+/// One Rendezvous a rank, for ranks that are all in this process.
+std::vector<Rendezvous> meet_in_process(int ranks);
 
 }  // namespace tutti::capi

@@ -1,6 +1,6 @@
 // A C++14 program against nccl.h: a profiler's wrapper. Its own ncclGetVersion wins over the
 // library's weak one, and reaches the library by the strong pncclGetVersion.
-#include "layout.h"
+#include "tests/abi/layout.h"
 
 static int wrapped = 0;
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "layout.h"
+#include "tests/abi/layout.h"
 
 static int failures = 0;
 

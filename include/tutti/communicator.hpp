@@ -1,0 +1,217 @@
+// tutti::Comm: a rank of a communicator, with typed collectives. RAII over ncclComm_t.
+//
+// Header-only; link libtutti.so. The contracts are those of tutti/nccl.h: same calls in the same
+// order on every rank, one thread at a time, counts in elements. With a Stream a call returns at
+// once and its buffers stay untouched until the stream was synchronized.
+//
+//   auto comm = tutti::Comm::from_environment();
+//   if (!comm) { ... comm.error().what ... }
+//   comm->all_reduce<float>(mine, sum);
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "tutti/error.hpp"
+#include "tutti/status.hpp"
+#include "tutti/stream.hpp"
+#include "tutti/tutti.h"
+#include "tutti/types.hpp"
+
+namespace tutti {
+
+/// Types with a DataType of their own. Half floats and others go through native().
+template <class T>
+concept Element = std::same_as<T, std::int8_t> || std::same_as<T, std::uint8_t> ||
+                  std::same_as<T, std::int32_t> || std::same_as<T, std::uint32_t> ||
+                  std::same_as<T, std::int64_t> || std::same_as<T, std::uint64_t> ||
+                  std::same_as<T, float> || std::same_as<T, double>;
+
+template <Element T>
+constexpr DataType data_type_of() {
+  if constexpr (std::same_as<T, std::int8_t>) return DataType::kInt8;
+  if constexpr (std::same_as<T, std::uint8_t>) return DataType::kUint8;
+  if constexpr (std::same_as<T, std::int32_t>) return DataType::kInt32;
+  if constexpr (std::same_as<T, std::uint32_t>) return DataType::kUint32;
+  if constexpr (std::same_as<T, std::int64_t>) return DataType::kInt64;
+  if constexpr (std::same_as<T, std::uint64_t>) return DataType::kUint64;
+  if constexpr (std::same_as<T, float>) return DataType::kFloat32;
+  if constexpr (std::same_as<T, double>) return DataType::kFloat64;
+}
+
+/// Resource, movable; the destructor destroys the communicator.
+class Comm {
+ public:
+  /// Joins the job that a launcher started; see tuttiCommInitFromEnvironment.
+  static Result<Comm> from_environment(const char* url = nullptr, double timeout_s = 0) {
+    ncclComm_t comm = nullptr;
+    if (const auto code = tuttiCommInitFromEnvironment(&comm, url, timeout_s);
+        code != ncclSuccess) {
+      return last_error(code);
+    }
+    return Comm(comm);
+  }
+  /// Joins the group of `id` as `rank` of `size`.
+  static Result<Comm> join(const ncclUniqueId& id, int size, Rank rank) {
+    ncclComm_t comm = nullptr;
+    if (const auto code = tuttiNcclCommInitRank(&comm, size, id, rank); code != ncclSuccess) {
+      return last_error(code);
+    }
+    return Comm(comm);
+  }
+  /// All ranks in this process; to be used through groups, or from a thread each.
+  static Result<std::vector<Comm>> all(int size) {
+    std::vector<ncclComm_t> handles(size > 0 ? static_cast<std::size_t>(size) : 0);
+    if (const auto code = tuttiNcclCommInitAll(handles.data(), size, nullptr);
+        code != ncclSuccess) {
+      return last_error(code);
+    }
+    std::vector<Comm> comms;
+    for (ncclComm_t handle : handles) comms.push_back(Comm(handle));
+    return comms;
+  }
+
+  ~Comm() {
+    if (comm_ != nullptr) (void)tuttiNcclCommDestroy(comm_);
+  }
+  Comm(Comm&& other) noexcept : comm_(std::exchange(other.comm_, nullptr)) {}
+  Comm& operator=(Comm&& other) noexcept {
+    std::swap(comm_, other.comm_);
+    return *this;
+  }
+  Comm(const Comm&) = delete;
+  Comm& operator=(const Comm&) = delete;
+
+  [[nodiscard]] Rank rank() const {
+    int value = kNoRank;
+    (void)tuttiNcclCommUserRank(comm_, &value);
+    return value;
+  }
+  [[nodiscard]] int size() const {
+    int value = 0;
+    (void)tuttiNcclCommCount(comm_, &value);
+    return value;
+  }
+  /// Ok, or what ended this communicator.
+  [[nodiscard]] Status health() const {
+    ncclResult_t state = ncclSuccess;
+    const ncclResult_t asked = tuttiNcclCommGetAsyncError(comm_, &state);
+    if (asked != ncclSuccess) return last_error(asked);
+    if (state == ncclSuccess || state == ncclInProgress) return ok_status();
+    Error error{code_of(state), tuttiNcclGetLastError(comm_)};
+    (void)tuttiCommFailedRank(comm_, &error.peer);
+    return error;
+  }
+
+  /// out = op over all in. Spans of equal length; in place when they are the same.
+  template <Element T>
+  Status all_reduce(std::span<const T> in, std::span<T> out, ReduceOp op = ReduceOp::kSum,
+                    const Stream* stream = nullptr) {
+    if (!(out.size() == in.size())) return mismatch("all_reduce: the spans differ in length");
+    return answer(tuttiNcclAllReduce(in.data(), out.data(), in.size(), type<T>(), raw(op), comm_,
+                                     raw(stream)));
+  }
+  /// out of `root` = op over all in; out of others is not used.
+  template <Element T>
+  Status reduce(std::span<const T> in, std::span<T> out, Rank root, ReduceOp op = ReduceOp::kSum,
+                const Stream* stream = nullptr) {
+    if (!(rank() != root || out.size() == in.size()))
+      return mismatch("reduce: the spans differ in length");
+    return answer(tuttiNcclReduce(in.data(), out.data(), in.size(), type<T>(), raw(op), root, comm_,
+                                  raw(stream)));
+  }
+  /// data of every rank = data of `root`.
+  template <Element T>
+  Status broadcast(std::span<T> data, Rank root, const Stream* stream = nullptr) {
+    return answer(tuttiNcclBcast(data.data(), data.size(), type<T>(), root, comm_, raw(stream)));
+  }
+  /// Block r of out (size() blocks) = in of rank r.
+  template <Element T>
+  Status all_gather(std::span<const T> in, std::span<T> out, const Stream* stream = nullptr) {
+    if (!(out.size() == in.size() * ranks()))
+      return mismatch("all_gather: out must hold size() blocks of in");
+    return answer(
+        tuttiNcclAllGather(in.data(), out.data(), in.size(), type<T>(), comm_, raw(stream)));
+  }
+  /// out = block rank() of op over all in (size() blocks).
+  template <Element T>
+  Status reduce_scatter(std::span<const T> in, std::span<T> out, ReduceOp op = ReduceOp::kSum,
+                        const Stream* stream = nullptr) {
+    if (!(in.size() == out.size() * ranks()))
+      return mismatch("reduce_scatter: in must hold size() blocks of out");
+    return answer(tuttiNcclReduceScatter(in.data(), out.data(), out.size(), type<T>(), raw(op),
+                                         comm_, raw(stream)));
+  }
+  /// Block r of out = block rank() of rank r's in.
+  template <Element T>
+  Status all_to_all(std::span<const T> in, std::span<T> out, const Stream* stream = nullptr) {
+    if (!(out.size() == in.size() && in.size() % ranks() == 0))
+      return mismatch("all_to_all: both spans must hold size() equal blocks");
+    return answer(tuttiNcclAlltoAll(in.data(), out.data(), in.size() / ranks(), type<T>(), comm_,
+                                    raw(stream)));
+  }
+  template <Element T>
+  Status send(std::span<const T> data, Rank peer, const Stream* stream = nullptr) {
+    return answer(tuttiNcclSend(data.data(), data.size(), type<T>(), peer, comm_, raw(stream)));
+  }
+  template <Element T>
+  Status recv(std::span<T> data, Rank peer, const Stream* stream = nullptr) {
+    return answer(tuttiNcclRecv(data.data(), data.size(), type<T>(), peer, comm_, raw(stream)));
+  }
+
+  /// The communicator of the ranks not in `excluded`, which do not call; they may be dead.
+  Result<Comm> shrink(std::vector<Rank> excluded, bool abort_first = true) {
+    ncclComm_t survivors = nullptr;
+    const auto code =
+        tuttiNcclCommShrink(comm_, excluded.data(), static_cast<int>(excluded.size()), &survivors,
+                            nullptr, abort_first ? NCCL_SHRINK_ABORT : NCCL_SHRINK_DEFAULT);
+    if (code != ncclSuccess) return last_error(code, comm_);
+    return Comm(survivors);
+  }
+
+  /// For the C API; stays owned by this object.
+  [[nodiscard]] ncclComm_t native() const { return comm_; }
+
+ private:
+  explicit Comm(ncclComm_t comm) : comm_(comm) {}
+
+  template <Element T>
+  static constexpr ncclDataType_t type() {
+    return static_cast<ncclDataType_t>(data_type_of<T>());
+  }
+  static ncclRedOp_t raw(ReduceOp op) { return static_cast<ncclRedOp_t>(op); }
+  static cudaStream_t raw(const Stream* stream) {
+    return stream == nullptr ? nullptr : stream->native();
+  }
+  [[nodiscard]] std::size_t ranks() const { return static_cast<std::size_t>(size()); }
+  static Error mismatch(const char* what) { return {Code::kInvalidArgument, what}; }
+  Status answer(ncclResult_t result) const { return to_status(result, comm_); }
+
+  ncclComm_t comm_;
+};
+
+/// Calls made while a Group is open run together when it ends, so that one thread may drive several
+/// ranks. The destructor ends an open group and drops its outcome: call end().
+class Group {
+ public:
+  Group() { (void)tuttiNcclGroupStart(); }
+  ~Group() {
+    if (open_) (void)tuttiNcclGroupEnd();
+  }
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  /// Runs the calls; or returns the first error of one of them, having run none.
+  Status end() {
+    open_ = false;
+    return to_status(tuttiNcclGroupEnd());
+  }
+
+ private:
+  bool open_ = true;
+};
+
+}  // namespace tutti
