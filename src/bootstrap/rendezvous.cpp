@@ -131,7 +131,7 @@ Result<std::unique_ptr<Bootstrap>> StarBootstrap::enter(std::shared_ptr<Service>
 
 Status StarBootstrap::start(Fd fd, const Digest& proof) {
   SocketAddress here;
-  if (options_.interfaces.ifname.empty() && options_.interfaces.family.empty()) {
+  if (options_.interfaces.chooses_nothing()) {
     TUTTI_ASSIGN(here, local_address(fd.get()));
   } else {
     TUTTI_ASSIGN(here, choose_address(options_.interfaces));

@@ -74,7 +74,7 @@ bool is_link_local(const SocketAddress& address) {
 }
 
 Result<int> family_of(std::string_view text) {
-  if (text.empty() || text == "AF_UNSPEC") return AF_UNSPEC;
+  if (text.empty() || text == "any") return AF_UNSPEC;
   if (text == "AF_INET") return AF_INET;
   if (text == "AF_INET6") return AF_INET6;
   return make_error(Code::kInvalidArgument,

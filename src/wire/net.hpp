@@ -35,7 +35,7 @@ struct SocketAddress {
 std::string to_text(const SocketAddress& address);
 /// Reads what to_text writes; no names are looked up.
 Result<SocketAddress> parse_address(std::string_view text);
-/// Looks `host` up (a name or an address). `family` "", "AF_INET" or "AF_INET6".
+/// Looks `host` up (a name or an address). `family` "" or "any", "AF_INET", "AF_INET6".
 Result<SocketAddress> resolve(const std::string& host, std::uint16_t port,
                               std::string_view family = {});
 
@@ -45,7 +45,10 @@ struct InterfaceChoice {
   /// those; several names are separated by commas. "": what reaches other hosts, see
   /// select_interfaces.
   std::string ifname;
-  std::string family;  ///< "", "AF_INET" or "AF_INET6"
+  std::string family;  ///< "" or "any", "AF_INET", "AF_INET6"
+  [[nodiscard]] bool chooses_nothing() const {
+    return ifname.empty() && (family.empty() || family == "any");
+  }
 };
 
 struct NetInterface {

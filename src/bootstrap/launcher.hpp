@@ -1,0 +1,60 @@
+// Which job this process belongs to, from its environment; and how it joins it.
+//
+// detect_job() is a pure function: the order is an explicit URL, MASTER_ADDR, PMIx, PMI-1, Open
+// MPI, Slurm, a single process. A process that a launcher started among others, and that has no way
+// to find them, is refused with the reason: it never becomes a world of one by accident.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "src/base/settings.hpp"
+#include "src/bootstrap/bootstrap.hpp"
+#include "src/bootstrap/rendezvous.hpp"
+#include "src/wire/crypto.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti {
+
+/// How the ranks of a job find each other.
+enum class Meeting : std::uint8_t {
+  kAlone,  ///< one process
+  kTcp,    ///< rank 0 listens on host:port
+  kStore,  ///< rank 0 publishes its address in torchrun's store on host:port
+  kFile,   ///< rank 0 writes the unique id to a file
+  kPmi,    ///< the key-value space of PMI-1
+  kPmix,   ///< that of PMIx
+  kLocal,  ///< all ranks are on this host: rank 0 hands the id out to processes of the same user
+};
+std::string_view name_of(Meeting meeting);
+
+/// Value.
+struct Job {
+  Rank rank = 0;
+  std::int32_t size = 1;  ///< 0: PMIx or PMI will tell
+  Rank local_rank = 0;
+  std::int32_t local_size = 0;  ///< ranks on this host; 0: not known
+  Meeting meeting = Meeting::kAlone;
+  std::string host;  ///< kTcp, kStore
+  std::uint16_t port = 0;
+  std::string path;        ///< kFile
+  std::string name;        ///< tells this job from others on the same host or store
+  std::optional<Key> key;  ///< TUTTI_JOB_KEY
+  bool insecure = false;   ///< TUTTI_INSECURE=1
+  std::string how;         ///< one sentence for the log: what was chosen, and why
+};
+
+/// `url`: env://, tcp://host:port, file:///path, pmi://, pmix:// or "" (then TUTTI_BOOTSTRAP, then
+/// detection). Reads nothing but `environment`.
+Result<Job> detect_job(const Environment& environment, std::string_view url = {});
+
+/// Joins the job as detect_job() described it, and logs how. The key comes from the meeting (file,
+/// PMI, PMIx), from TUTTI_JOB_KEY, or, without one, from rank 0 over a local socket that proves the
+/// user; a job of several hosts without a key is refused unless TUTTI_INSECURE=1.
+Result<std::unique_ptr<Bootstrap>> join_job(const std::shared_ptr<Service>& service, const Job& job,
+                                            const JoinOptions& options, Deadline deadline);
+
+}  // namespace tutti
