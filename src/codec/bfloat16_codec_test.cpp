@@ -1,7 +1,8 @@
+#include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <random>
+#include <span>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -17,10 +18,11 @@ std::vector<std::uint16_t> encode(const std::vector<std::uint32_t>& values, std:
   const Codec& codec = bfloat16_codec();
   std::vector<std::byte> in(values.size() * 4 + shift);
   std::vector<std::byte> out(codec.encoded_bytes(values.size()) + shift);
-  std::memcpy(in.data() + shift, values.data(), values.size() * 4);
+  std::ranges::copy(std::as_bytes(std::span(values)), in.data() + shift);
   codec.encode(std::span(in).subspan(shift), std::span(out).subspan(shift), values.size());
   std::vector<std::uint16_t> codes(values.size());
-  std::memcpy(codes.data(), out.data() + shift, codes.size() * 2);
+  std::copy(out.begin() + static_cast<std::ptrdiff_t>(shift), out.end(),
+            std::as_writable_bytes(std::span(codes)).begin());
   return codes;
 }
 
