@@ -20,6 +20,13 @@ int ranks_that_fit(const tutti::bench::Options& options) {
                                      tutti::tools::this_machine().memory_available_bytes, per_rank);
 }
 
+/// Before a long run, not after it. Ranks of a launcher may be where the file is not.
+tutti::Status check_files(const tutti::bench::Options& options) {
+  if (options.compare.empty()) return tutti::ok_status();
+  TUTTI_TRY(tutti::tools::read_file(options.compare, tutti::bench::kLongestJson));
+  return tutti::ok_status();
+}
+
 /// This program as every process of the job it starts.
 int start(int processes, std::vector<std::string> arguments, const std::string& program) {
   arguments.emplace_back(tutti::bench::kJoinedFlag);
@@ -41,6 +48,11 @@ int main(int argc, char** argv) {
   const auto launch =
       tutti::bench::plan_launch(options, tutti::process_environment(), ranks_that_fit(options));
   if (!launch) return tutti::tools::fail(options.program, launch.error());
+  if (launch->role != Launch::Role::kRank) {
+    if (const auto readable = check_files(options); !readable) {
+      return tutti::tools::fail(options.program, readable.error());
+    }
+  }
   if (launch->role == Launch::Role::kStarter) {
     return start(launch->processes, arguments, options.program);
   }

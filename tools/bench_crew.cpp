@@ -35,8 +35,8 @@ Status to_status(ncclResult_t result, ncclComm_t comm, std::string_view what) {
   if (result == ncclSuccess) return ok_status();
   std::string_view text = ncclGetLastError(comm);
   if (text.empty() && comm != nullptr) text = ncclGetLastError(nullptr);
-  return make_error(code_of(result), "{}: {} ({})", what, text.empty() ? "no further detail" : text,
-                    ncclGetErrorString(result));
+  return make_error(code_of(result), "{}: {}", what,
+                    text.empty() ? ncclGetErrorString(result) : text);
 }
 
 ncclDataType_t nccl_type(DataType type) { return static_cast<ncclDataType_t>(type); }

@@ -1,6 +1,7 @@
 // One rank process of a run: its crews walk through the table together.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
@@ -8,6 +9,9 @@
 #include "tools/bench_options.hpp"
 
 namespace tutti::bench {
+
+/// Of a file for Options::compare, in bytes.
+inline constexpr std::size_t kLongestJson = 64 << 20;
 
 /// Runs to the end and returns the exit code. `launched`: joins the job of the environment. Rank 0
 /// writes the table, the JSON and the comparison.

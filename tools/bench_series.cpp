@@ -48,6 +48,7 @@ Series::Series(Crew& crew, const Options& options, const Shape& shape, const Cre
 
 bool Series::place(bool in_place) {
   in_place_ = in_place;
+  reported_ = false;
   placements_.clear();
   pointers_.clear();
   const Shape& shape = data_.shape();
@@ -89,7 +90,7 @@ Status Series::iterate(std::uint64_t times) {
   return ok_status();
 }
 
-/// Says which element was wrong first, on the lowest rank that has one.
+/// Says which element was wrong first, on the lowest rank that has one; once for each form.
 Status Series::report_first_wrong(std::span<const Findings> findings) {
   double first = -std::numeric_limits<double>::infinity();  // minus the rank: the largest wins
   for (std::size_t i = findings.size(); i-- > 0;) {
@@ -131,7 +132,8 @@ Result<std::uint64_t> Series::check() {
     findings.push_back(found);
   }
   TUTTI_TRY(crew_.sum(wrong));
-  if (wrong[0] != 0) TUTTI_TRY(report_first_wrong(findings));
+  if (wrong[0] != 0 && !reported_) TUTTI_TRY(report_first_wrong(findings));
+  reported_ = reported_ || wrong[0] != 0;
   return static_cast<std::uint64_t>(wrong[0]);
 }
 

@@ -82,6 +82,7 @@ class Series {
     std::size_t guarded_bytes;
   };
   bool in_place_ = false;
+  bool reported_ = false;  ///< wrong elements of this form; the same on all crews
   std::vector<Placement> placements_;
   std::vector<Pointers> pointers_;
 };
