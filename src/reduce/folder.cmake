@@ -21,7 +21,7 @@ if(TUTTI_SANITIZE MATCHES "address")
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     set(no_stack_checks --param=asan-stack=0)
   else()
-    set(no_stack_checks "SHELL:-mllvm -asan-stack=0")
+    set(no_stack_checks -mllvm -asan-stack=0)
   endif()
   set_property(SOURCE src/reduce/kernels_baseline.cpp src/reduce/kernels_avx2.cpp src/reduce/kernels_avx512.cpp
     APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=undefined -fno-sanitize-address-use-after-scope ${no_stack_checks})
