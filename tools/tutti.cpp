@@ -68,7 +68,8 @@ int run_command(const std::filesystem::path& folder, const std::vector<std::stri
                             meant.empty() ? "; 'tutti --help' lists what there is"
                                           : fmt::format("; did you mean '{}'?", meant)));
   }
-  const std::string program = folder / ("tutti-" + name);
+  std::string program = folder / ("tutti-" + name);
+  arguments[0] = program.data();  // so that it finds itself
   ::execv(program.c_str(), arguments);
   return fail("tutti", tutti::Error{tutti::Code::kUnavailable,
                                     fmt::format("cannot run {}: {}", program,
