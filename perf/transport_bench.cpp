@@ -1,8 +1,9 @@
 // Latency and bandwidth of the transports' messages between two processes of this machine, and of
 // memcpy beside them:
 //   transport_bench [seconds per row, default 0.2]
-// Both sides spin, and yield when nothing comes. Half round trips are medians of batches; bandwidth
-// counts the bytes of messages one way.
+// Both sides spin, and yield when nothing comes. Each row shows the median of its batches and the
+// best tenth, which is what a busy machine did undisturbed. Bandwidth counts the bytes of messages
+// one way.
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -95,8 +96,13 @@ void push(Connection& connection, std::span<std::byte> data) {
   finish(connection, in);
 }
 
+struct Seconds {
+  double median;
+  double best_tenth;
+};
+
 template <class Round>
-double median_seconds(double budget, int batch, Round round) {
+Seconds time_rounds(double budget, int batch, Round round) {
   std::vector<double> times;
   const TimePoint end =
       Clock::now() + std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(budget));
@@ -105,8 +111,8 @@ double median_seconds(double budget, int batch, Round round) {
     for (int i = 0; i < batch; ++i) round();
     times.push_back(std::chrono::duration<double>(Clock::now() - start).count() / batch);
   }
-  std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
-  return times[times.size() / 2];
+  std::ranges::sort(times);
+  return {times[times.size() / 2], times[times.size() / 10]};
 }
 
 std::shared_ptr<Connection> connect(MakeTransport make, int rank, int socket,
@@ -129,6 +135,12 @@ std::shared_ptr<Connection> connect(MakeTransport make, int rank, int socket,
   return *connection;
 }
 
+void print_bandwidth(const char* name, const char* what, std::size_t bytes, Seconds seconds) {
+  const auto gigabytes = static_cast<double>(bytes) * 1e-9;
+  fmt::print("{:<8} {:<9} {:>10} B  {:9.2f} GB/s, best tenth {:9.2f}\n", name, what, bytes,
+             gigabytes / seconds.median, gigabytes / seconds.best_tenth);
+}
+
 void measure(const char* name, MakeTransport make, std::size_t bytes, bool stream, double budget) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) give_up("socketpair");
@@ -143,27 +155,25 @@ void measure(const char* name, MakeTransport make, std::size_t bytes, bool strea
   const auto connection = connect(make, 0, ends[0], transport);
   const auto round = [&] { stream ? push(*connection, data) : ping(*connection, data); };
   for (int i = 0; i < 3; ++i) round();
-  const double seconds = median_seconds(budget, bytes < 100000 ? 100 : 1, round);
+  const Seconds seconds = time_rounds(budget, bytes < 100000 ? 100 : 1, round);
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   ::close(ends[0]);
   ::close(ends[1]);
   if (stream)
-    fmt::print("{:<8} push      {:>10} B  {:8.2f} GB/s\n", name, bytes,
-               static_cast<double>(bytes) / seconds * 1e-9);
+    print_bandwidth(name, "push", bytes, seconds);
   else
-    fmt::print("{:<8} ping-pong {:>10} B  {:8.2f} us half round trip\n", name, bytes,
-               seconds / 2 * 1e6);
+    fmt::print("{:<8} ping-pong {:>10} B  {:9.2f} us half round trip, best tenth {:9.2f}\n", name,
+               bytes, seconds.median / 2 * 1e6, seconds.best_tenth / 2 * 1e6);
   std::fflush(stdout);
 }
 
 void measure_memcpy(std::size_t bytes, double budget) {
   std::vector<std::byte> from(bytes, std::byte{1});
   std::vector<std::byte> to(bytes);
-  const double seconds =
-      median_seconds(budget, 1, [&] { std::memcpy(to.data(), from.data(), bytes); });
-  fmt::print("{:<8} copy      {:>10} B  {:8.2f} GB/s\n", "memcpy", bytes,
-             static_cast<double>(bytes) / seconds * 1e-9);
+  const Seconds seconds =
+      time_rounds(budget, 1, [&] { std::memcpy(to.data(), from.data(), bytes); });
+  print_bandwidth("memcpy", "copy", bytes, seconds);
 }
 
 void run(double budget) {

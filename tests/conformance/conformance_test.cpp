@@ -60,8 +60,11 @@ class Conformance : public ::testing::TestWithParam<const Medium*> {
   }
   // Gives everything that can move the chance to.
   void settle() {
-    int quiet = 0;
-    while (quiet < 200) quiet = pair_.a->progress() | pair_.b->progress() ? 0 : quiet + 1;
+    for (int quiet = 0; quiet < 200; ++quiet) {
+      const bool a_moved = pair_.a->progress();
+      const bool b_moved = pair_.b->progress();
+      if (a_moved || b_moved) quiet = 0;
+    }
   }
   void send(Lane lane, std::uint64_t sequence, const Bytes& data, Transfer& transfer) {
     pair_.a->send(lane_of(lane), tag_of(sequence, data.size()), data, transfer);
