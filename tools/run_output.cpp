@@ -10,7 +10,7 @@
 namespace tutti::tools {
 namespace {
 
-constexpr std::size_t kLongestLine = 64 * 1024;  // longer ones are broken, so memory stays bounded
+constexpr std::size_t kLongestLine = 65536;  // longer ones are broken, so memory stays bounded
 
 bool write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
