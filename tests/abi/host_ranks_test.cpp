@@ -1,0 +1,326 @@
+// The C API on real communicators: ranks of one process, driven by one thread through groups.
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "nccl.h"
+#include "tutti/tutti.h"
+
+namespace {
+
+constexpr std::size_t kCount = 1003;
+
+/// n communicators of one process, destroyed with the scope.
+struct Ranks {
+  explicit Ranks(int n) : comms(n) {
+    EXPECT_EQ(ncclCommInitAll(comms.data(), n, nullptr), ncclSuccess) << ncclGetLastError(nullptr);
+  }
+  ~Ranks() {
+    for (ncclComm_t comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  }
+  [[nodiscard]] int size() const { return static_cast<int>(comms.size()); }
+  std::vector<ncclComm_t> comms;
+};
+
+/// Calls `each(rank)` for all ranks inside one group.
+template <class Each>
+ncclResult_t grouped(const Ranks& ranks, Each&& each) {
+  EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+  for (int rank = 0; rank < ranks.size(); ++rank) EXPECT_EQ(each(rank), ncclSuccess);
+  return ncclGroupEnd();
+}
+
+using Buffers = std::vector<std::vector<int>>;
+
+/// Element i of rank r's input: differs between ranks and elements.
+int input(int rank, std::size_t i) { return 1000 * (rank + 1) + static_cast<int>(i % 97); }
+
+Buffers inputs(int ranks, std::size_t count) {
+  Buffers buffers(ranks, std::vector<int>(count));
+  for (int r = 0; r < ranks; ++r) {
+    for (std::size_t i = 0; i < count; ++i) buffers[r][i] = input(r, i);
+  }
+  return buffers;
+}
+
+int sum(int ranks, std::size_t i) {
+  int total = 0;
+  for (int r = 0; r < ranks; ++r) total += input(r, i);
+  return total;
+}
+
+class OneThread : public testing::TestWithParam<int> {
+ protected:
+  const int n_ = GetParam();
+  const Ranks ranks_{n_};
+  const std::size_t large_ = kCount * n_;
+};
+
+TEST_P(OneThread, DrivesAllReduceOutOfPlaceAndInPlace) {
+  Buffers in = inputs(n_, kCount);
+  Buffers out(n_, std::vector<int>(kCount));
+  const auto reduce_into = [&](Buffers& to) {
+    return grouped(ranks_, [&](int r) {
+      return ncclAllReduce(in[r].data(), to[r].data(), kCount, ncclInt, ncclSum, ranks_.comms[r],
+                           nullptr);
+    });
+  };
+  ASSERT_EQ(reduce_into(out), ncclSuccess) << ncclGetLastError(nullptr);
+  ASSERT_EQ(reduce_into(in), ncclSuccess) << ncclGetLastError(nullptr);
+  for (int r = 0; r < n_; ++r) {
+    for (std::size_t i = 0; i < kCount; ++i) ASSERT_EQ(out[r][i], sum(n_, i));
+    ASSERT_EQ(in[r], out[r]);
+  }
+}
+
+TEST_P(OneThread, DrivesAllGatherAndReduceScatter) {
+  const Buffers in = inputs(n_, kCount);
+  Buffers all(n_, std::vector<int>(large_));
+  ASSERT_EQ(grouped(ranks_,
+                    [&](int r) {
+                      return ncclAllGather(in[r].data(), all[r].data(), kCount, ncclInt,
+                                           ranks_.comms[r], nullptr);
+                    }),
+            ncclSuccess);
+  const Buffers wide = inputs(n_, large_);
+  Buffers mine(n_, std::vector<int>(kCount));
+  ASSERT_EQ(grouped(ranks_,
+                    [&](int r) {
+                      return ncclReduceScatter(wide[r].data(), mine[r].data(), kCount, ncclInt,
+                                               ncclSum, ranks_.comms[r], nullptr);
+                    }),
+            ncclSuccess);
+  for (int r = 0; r < n_; ++r) {
+    for (std::size_t i = 0; i < large_; ++i) {
+      ASSERT_EQ(all[r][i], input(static_cast<int>(i / kCount), i % kCount));
+    }
+    for (std::size_t i = 0; i < kCount; ++i) ASSERT_EQ(mine[r][i], sum(n_, r * kCount + i));
+  }
+}
+
+TEST_P(OneThread, DrivesBroadcastReduceGatherAndScatter) {
+  const int root = n_ - 1;
+  const Buffers in = inputs(n_, kCount);
+  const Buffers wide = inputs(n_, large_);
+  Buffers copied(n_, std::vector<int>(kCount));
+  Buffers scattered(n_, std::vector<int>(kCount));
+  std::vector<int> reduced(kCount);
+  std::vector<int> gathered(large_);
+  ASSERT_EQ(grouped(ranks_,
+                    [&](int r) {
+                      ncclComm_t comm = ranks_.comms[r];
+                      const bool at_root = r == root;
+                      EXPECT_EQ(ncclBroadcast(at_root ? in[r].data() : nullptr, copied[r].data(),
+                                              kCount, ncclInt, root, comm, nullptr),
+                                ncclSuccess);
+                      EXPECT_EQ(ncclReduce(in[r].data(), at_root ? reduced.data() : nullptr, kCount,
+                                           ncclInt, ncclSum, root, comm, nullptr),
+                                ncclSuccess);
+                      EXPECT_EQ(ncclGather(in[r].data(), at_root ? gathered.data() : nullptr,
+                                           kCount, ncclInt, root, comm, nullptr),
+                                ncclSuccess);
+                      return ncclScatter(at_root ? wide[r].data() : nullptr, scattered[r].data(),
+                                         kCount, ncclInt, root, comm, nullptr);
+                    }),
+            ncclSuccess)
+      << ncclGetLastError(nullptr);
+  for (int r = 0; r < n_; ++r) {
+    ASSERT_EQ(copied[r], in[root]);
+    for (std::size_t i = 0; i < kCount; ++i) {
+      ASSERT_EQ(scattered[r][i], input(root, r * kCount + i));
+      ASSERT_EQ(gathered[r * kCount + i], input(r, i));
+    }
+  }
+  for (std::size_t i = 0; i < kCount; ++i) ASSERT_EQ(reduced[i], sum(n_, i));
+}
+
+TEST_P(OneThread, DrivesAllToAllAndMessages) {
+  const Buffers wide = inputs(n_, large_);
+  Buffers swapped(n_, std::vector<int>(large_));
+  ASSERT_EQ(grouped(ranks_,
+                    [&](int r) {
+                      return ncclAlltoAll(wide[r].data(), swapped[r].data(), kCount, ncclInt,
+                                          ranks_.comms[r], nullptr);
+                    }),
+            ncclSuccess);
+  Buffers received(n_, std::vector<int>(large_));
+  ASSERT_EQ(grouped(ranks_,
+                    [&](int r) {
+                      for (int peer = 0; peer < n_; ++peer) {
+                        EXPECT_EQ(ncclRecv(&received[r][peer * kCount], kCount, ncclInt, peer,
+                                           ranks_.comms[r], nullptr),
+                                  ncclSuccess);
+                        EXPECT_EQ(ncclSend(&wide[r][peer * kCount], kCount, ncclInt, peer,
+                                           ranks_.comms[r], nullptr),
+                                  ncclSuccess);
+                      }
+                      return ncclSuccess;
+                    }),
+            ncclSuccess)
+      << ncclGetLastError(nullptr);
+  for (int r = 0; r < n_; ++r) {
+    for (std::size_t i = 0; i < large_; ++i) {
+      ASSERT_EQ(swapped[r][i], input(static_cast<int>(i / kCount), r * kCount + i % kCount));
+    }
+    ASSERT_EQ(received[r], swapped[r]);
+  }
+}
+
+TEST_P(OneThread, ScalesBeforeItSums) {
+  std::vector<ncclRedOp_t> ops(n_);
+  std::vector<float> scalars(n_), in(n_, 4.0F), out(n_);
+  float expected = 0;
+  for (int r = 0; r < n_; ++r) {
+    scalars[r] = 0.5F * static_cast<float>(r + 1);
+    expected += 4.0F * scalars[r];
+    ASSERT_EQ(ncclRedOpCreatePreMulSum(&ops[r], &scalars[r], ncclFloat, ncclScalarHostImmediate,
+                                       ranks_.comms[r]),
+              ncclSuccess);
+  }
+  ASSERT_EQ(grouped(ranks_,
+                    [&](int r) {
+                      const ncclResult_t added = ncclAllReduce(&in[r], &out[r], 1, ncclFloat,
+                                                               ops[r], ranks_.comms[r], nullptr);
+                      EXPECT_EQ(ncclRedOpDestroy(ops[r], ranks_.comms[r]), ncclSuccess);
+                      return added;
+                    }),
+            ncclSuccess);
+  for (float value : out) EXPECT_EQ(value, expected);
+}
+
+TEST_P(OneThread, SplitsInsideAGroupAndUsesTheParts) {
+  std::vector<ncclComm_t> parts(n_);
+  ASSERT_EQ(grouped(ranks_,
+                    [&](int r) {
+                      const int color = r == 0 ? NCCL_SPLIT_NOCOLOR : r % 2;
+                      return ncclCommSplit(ranks_.comms[r], color, -r, &parts[r], nullptr);
+                    }),
+            ncclSuccess)
+      << ncclGetLastError(nullptr);
+  EXPECT_EQ(parts[0], nullptr);
+  std::vector<int> one(n_, 1), members(n_);
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (int r = 1; r < n_; ++r) {
+    EXPECT_EQ(ncclAllReduce(&one[r], &members[r], 1, ncclInt, ncclSum, parts[r], nullptr),
+              ncclSuccess);
+  }
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
+  for (int r = 1; r < n_; ++r) {
+    EXPECT_EQ(members[r], r % 2 == 1 ? n_ / 2 : (n_ - 1) / 2);
+    EXPECT_EQ(ncclCommDestroy(parts[r]), ncclSuccess);
+  }
+}
+
+TEST_P(OneThread, QueuesCallsOnAStreamPerRank) {
+  std::vector<tuttiStream_t> streams(n_);
+  for (tuttiStream_t& stream : streams) ASSERT_EQ(tuttiStreamCreate(&stream), ncclSuccess);
+  Buffers data = inputs(n_, kCount);
+  for (int r = 0; r < n_; ++r) {  // no group: the streams wait for each other, the caller does not
+    ASSERT_EQ(ncclAllReduce(data[r].data(), data[r].data(), kCount, ncclInt, ncclSum,
+                            ranks_.comms[r], reinterpret_cast<cudaStream_t>(streams[r])),
+              ncclSuccess);
+  }
+  for (int r = 0; r < n_; ++r) {
+    ASSERT_EQ(tuttiStreamSynchronize(streams[r]), ncclSuccess) << ncclGetLastError(ranks_.comms[r]);
+    for (std::size_t i = 0; i < kCount; ++i) ASSERT_EQ(data[r][i], sum(n_, i));
+    ASSERT_EQ(tuttiStreamDestroy(streams[r]), ncclSuccess);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, OneThread, testing::Values(1, 2, 3, 8));
+
+TEST(UniqueId, JoinsSeveralRanksOfOneThreadInsideAGroup) {
+  constexpr int kRanks = 3;
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess) << ncclGetLastError(nullptr);
+  ncclComm_t comms[kRanks] = {};
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (int r = 0; r < kRanks; ++r) {
+    ASSERT_EQ(ncclCommInitRank(&comms[r], kRanks, id, r), ncclSuccess);
+  }
+  EXPECT_EQ(ncclCommFinalize(comms[0]), ncclInvalidArgument) << "it does not exist yet";
+  ASSERT_EQ(ncclGroupEnd(), ncclInvalidArgument) << "the error inside comes again";
+  for (ncclComm_t comm : comms) EXPECT_EQ(comm, nullptr);
+
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (int r = 0; r < kRanks; ++r) {
+    ASSERT_EQ(ncclCommInitRank(&comms[r], kRanks, id, r), ncclSuccess);
+  }
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+  for (int r = 0; r < kRanks; ++r) {
+    int rank = -1;
+    EXPECT_EQ(ncclCommUserRank(comms[r], &rank), ncclSuccess);
+    EXPECT_EQ(rank, r);
+    EXPECT_EQ(ncclCommDestroy(comms[r]), ncclSuccess);
+  }
+}
+
+TEST(NonBlocking, InitIsAskedForAndCallsRunBehind) {
+  constexpr int kRanks = 2;
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t comms[kRanks] = {};
+  const auto settle = [&] {
+    for (ncclComm_t comm : comms) {
+      ncclResult_t state = ncclInProgress;
+      while (state == ncclInProgress) {
+        ASSERT_EQ(ncclCommGetAsyncError(comm, &state), ncclSuccess);
+        std::this_thread::yield();
+      }
+      ASSERT_EQ(state, ncclSuccess) << ncclGetLastError(comm);
+    }
+  };
+  for (int r = 0; r < kRanks; ++r) {
+    ASSERT_EQ(ncclCommInitRankConfig(&comms[r], kRanks, id, r, &config), ncclInProgress);
+    ASSERT_NE(comms[r], nullptr);
+  }
+  settle();
+  int in[kRanks] = {3, 4}, out[kRanks] = {};
+  for (int r = 0; r < kRanks; ++r) {
+    ASSERT_EQ(ncclAllReduce(&in[r], &out[r], 1, ncclInt, ncclSum, comms[r], nullptr),
+              ncclInProgress);
+  }
+  settle();
+  EXPECT_EQ(out[0], 7);
+  EXPECT_EQ(out[1], 7);
+  for (ncclComm_t comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+TEST(Shrink, LeavesTheOthersWorking) {
+  Ranks ranks(3);
+  ncclComm_t left[3] = {};
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (int r : {0, 2}) {
+    int excluded = 1;
+    ASSERT_EQ(ncclCommShrink(ranks.comms[r], &excluded, 1, &left[r], nullptr, NCCL_SHRINK_DEFAULT),
+              ncclSuccess);
+  }
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+  for (int r : {0, 2}) {
+    int count = 0;
+    EXPECT_EQ(ncclCommCount(left[r], &count), ncclSuccess);
+    EXPECT_EQ(count, 2);
+    EXPECT_EQ(ncclCommDestroy(left[r]), ncclSuccess);
+  }
+}
+
+TEST(Fork, ChildrenOfAUserAreToldToExec) {
+  const Ranks ranks(1);
+  const pid_t child = fork();
+  if (child == 0) {
+    ncclUniqueId id;
+    _exit(ncclGetUniqueId(&id) == ncclInvalidUsage ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
