@@ -158,13 +158,9 @@ Result<Crew> Crew::join(Meeting& meeting, const Options& options, int thread) {
 
 Status Crew::checked(ncclResult_t result, std::string_view what) const {
   if (result == ncclSuccess) return ok_status();
-  // The first communicator that knows more than the code.
   for (const CommHandle& comm : comms_) {
-    ncclResult_t state = ncclSuccess;
-    if (ncclCommGetAsyncError(comm.get(), &state) == ncclSuccess && state != ncclSuccess &&
-        state != ncclInProgress) {
-      return to_status(result, comm.get(), what);
-    }
+    const std::string_view known = ncclGetLastError(comm.get());
+    if (!known.empty()) return to_status(result, comm.get(), what);
   }
   return to_status(result, comms_.front().get(), what);
 }
