@@ -84,7 +84,10 @@ Result<Poll> CollectiveRun::poll() {
       case Phase::kIdle:
         return Poll::kDone;
     }
-    if (!over) return Poll::kPending;
+    if (!over) {
+      team_.progress_connections();  // a posted send may need this rank while it waits for another
+      return Poll::kPending;
+    }
   }
 }
 

@@ -97,7 +97,9 @@ Result<Poll> PointToPointRun::poll() {
       if (job.done) --left_;
     }
   }
-  return left_ == 0 ? Poll::kDone : Poll::kPending;
+  if (left_ == 0) return Poll::kDone;
+  team_.progress_connections();
+  return Poll::kPending;
 }
 
 Result<bool> PointToPointRun::advance(Job& job) {
@@ -244,7 +246,6 @@ Result<bool> PointToPointRun::move_remote(Job& job) {
       connection.recv(stream_of(job), tag, data, *job.transfer);
     job.posted = true;
   }
-  team_.progress_connections();
   const Transfer::State state = job.transfer->state.load(std::memory_order_acquire);
   if (state == Transfer::State::kFailed) return job.transfer->error;
   job.done = state == Transfer::State::kDone;

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <new>
 
+#include <poll.h>
+
 namespace tutti::exec {
 
 Team::Team(Rank rank, std::int32_t size, std::shared_ptr<SharedHeap> heap,
@@ -117,6 +119,18 @@ bool Team::unobserved() const {
   for (Rank peer = 0; peer < size(); ++peer)
     mapped += peer != rank_ && members_[peer].block != nullptr;
   return members_[rank_].block->progress.departures.load(std::memory_order_acquire) >= mapped;
+}
+
+void Team::idle(std::uint32_t polls) {
+  const WaitPolicy& policy = options_.wait;
+  if (remote_.empty() || polls < policy.spins + policy.yields)
+    return wait_once(policy, polls, blocked_);
+  std::vector<pollfd> descriptors;
+  for (Connection* connection : remote_)
+    if (const int fd = connection->poll_fd(); fd >= 0)
+      descriptors.push_back(
+          {fd, static_cast<short>(connection->wants_write() ? POLLIN | POLLOUT : POLLIN), 0});
+  poll(descriptors.data(), descriptors.size(), 1);
 }
 
 bool Team::progress_connections() {

@@ -79,7 +79,9 @@ class Team {
   [[nodiscard]] Rank waiting_for() const { return blocked_peer_; }
   /// Moves the connections of unmapped peers on. Returns whether anything moved.
   bool progress_connections();
-  void idle(std::uint32_t polls) { wait_once(options_.wait, polls, blocked_); }
+  /// Fruitless poll number `polls` of this wait: spins, yields, or sleeps for at most a
+  /// millisecond.
+  void idle(std::uint32_t polls);
 
   /// Tells the mapped peers that this rank will never again read their memory.
   void depart();

@@ -315,8 +315,8 @@ class RankDrafter {
     draft_.sends[message] = append(std::move(op));
   }
 
-  /// References to `set` that a transfer or a conversion may read as they are: nothing of a peer's, no raw input
-  /// that must be scaled, one memory.
+  /// References to `set` that a transfer or a conversion may read as they are: nothing of a peer's,
+  /// no raw input that must be scaled, one memory.
   std::vector<PieceRef> settle(const ChunkSet& set) {
     std::vector<PieceRef> refs = resolve(set);
     const auto fits = [&](const PieceRef& ref) {

@@ -153,8 +153,9 @@ class Linker {
     return drafts_[message.source].publications.at(message);
   }
 
-  /// A slot is read up to (stage of its last reader - stage of its producer) iterations after it was
-  /// filled; with fewer instances the producer would wait for a reader that waits for later slices.
+  /// A slot is read up to (stage of its last reader - stage of its producer) iterations after it
+  /// was filled; with fewer instances the producer would wait for a reader that waits for later
+  /// slices.
   [[nodiscard]] std::uint32_t depth_of_slots() const {
     std::uint32_t depth = options_.slot_depth;
     if (options_.protocol == Protocol::kPublished) return depth;
