@@ -72,7 +72,10 @@ Result<std::shared_ptr<Connection>> PeerListener::connect(const PeerProcess& pee
         peer.rank, own_key.size(), key.size());
   std::ranges::copy(key, own_key.begin());
   std::unique_lock lock(mutex_);
-  while (connecting_.contains(peer.token)) connected_.wait(lock);  // that call has a deadline
+  while (connecting_.contains(peer.token)) {  // by another thread, whose deadline may be later
+    if (deadline.passed()) return late(peer);
+    connected_.wait_for(lock, std::min<Nanos>(deadline.left(), std::chrono::milliseconds(100)));
+  }
   if (auto existing = connections_[peer.token].lock(); existing && existing->health())
     return existing;
   connecting_.insert(peer.token);
