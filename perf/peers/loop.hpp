@@ -85,6 +85,21 @@ class Meeting {
   Page* page_;
 };
 
+/// Gives each rank a processor of its own where there are enough, as Open MPI does by default: a
+/// busy machine otherwise puts two ranks on one. Threads that the library has started already stay
+/// free.
+inline void bind_rank(int rank, int ranks) {
+  cpu_set_t usable;
+  if (::sched_getaffinity(0, sizeof usable, &usable) != 0 || CPU_COUNT(&usable) < ranks) return;
+  for (int processor = 0, seen = 0; processor < CPU_SETSIZE; ++processor) {
+    if (!CPU_ISSET(processor, &usable) || seen++ != rank) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(processor, &one);
+    ::sched_setaffinity(0, sizeof one, &one);
+  }
+}
+
 struct Arguments {
   std::string library;
   std::string collective;
@@ -150,6 +165,7 @@ class Loop {
         meeting_(meeting_path(), library.rank(), library.ranks()) {}
 
   void run() {
+    bind_rank(library_.rank(), library_.ranks());
     for (const std::size_t bytes : arguments_.sizes) measure(bytes);
   }
 
