@@ -43,8 +43,6 @@ constexpr SettingInfo kSettings[] = {
      "Address family of the sockets."},
 
     // How
-    {"DEVICE", Kind::kChoice, "auto", "", "auto|host", "",
-     "host keeps communicators on CPU memory even where a GPU is usable."},
     {"SHM", Kind::kBool, "1", "", "0|1", "",
      "0 turns shared memory off, so that ranks of one host talk over sockets."},
     {"SIMD", Kind::kChoice, "auto", "", "auto|scalar|baseline|avx2|avx512", "",
@@ -57,12 +55,8 @@ constexpr SettingInfo kSettings[] = {
     {"STAGING_BYTES", Kind::kBytes, "1M", "bytes", "64K..1G", "",
      "Memory per rank and region that data passes through between ranks of one host; it should "
      "stay in the cache."},
-    {"VERIFY_BUDGET", Kind::kSeconds, "2", "s", "0..3600", "",
-     "Longest time spent on proving one schedule; beyond it only schedules proved before run."},
 
     // Diagnosis
-    {"CHECK", Kind::kBool, "0", "", "0|1", "",
-     "1 compares the call site and all arguments of every call between the ranks."},
     {"DEBUG", Kind::kChoice, "WARN", "", "NONE|VERSION|WARN|INFO|ABORT|TRACE", "NCCL_DEBUG",
      "How much is logged."},
     {"DEBUG_SUBSYS", Kind::kString, "INIT,BOOTSTRAP,ENV", "", "", "NCCL_DEBUG_SUBSYS",

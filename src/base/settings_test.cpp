@@ -81,7 +81,7 @@ TEST(Settings, RefusesWhatDoesNotParseOrIsOutOfRange) {
                                                       {"TUTTI_STAGING_BYTES", "K"},
                                                       {"TUTTI_STAGING_BYTES", "-4K"},
                                                       {"TUTTI_SHM", "yes"},
-                                                      {"TUTTI_DEVICE", "gpu"},
+                                                      {"TUTTI_SIMD", "gpu"},
                                                       {"NCCL_SOCKET_FAMILY", "AF_UNIX"}};
   for (const auto& [name, value] : kBad)
     EXPECT_THAT(error_of({{name, value}}), HasSubstr(name)) << name << "=" << value;
@@ -97,7 +97,7 @@ TEST(Settings, TheSecretIsNeverShown) {
 }
 
 TEST(Settings, ADefaultConstructedOneHoldsTheDefaults) {
-  EXPECT_EQ(Settings().text("DEVICE"), "auto");
+  EXPECT_EQ(Settings().text("SIMD"), "auto");
   EXPECT_DOUBLE_EQ(Settings().seconds("INIT_TIMEOUT"), 60);
 }
 
