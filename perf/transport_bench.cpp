@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -51,6 +52,14 @@ Result<std::shared_ptr<Transport>> make_shm(std::uint64_t token) {
 [[noreturn]] void give_up(const std::string& why) {
   std::fprintf(stderr, "transport_bench: %s\n", why.c_str());
   std::_Exit(1);
+}
+
+// Two sides that spin on one processor would measure the scheduler.
+void pin_to(unsigned processor) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(processor % std::max(1U, std::thread::hardware_concurrency()), &set);
+  (void)::sched_setaffinity(0, sizeof set, &set);
 }
 
 void finish(Connection& connection, const Transfer& transfer) {
@@ -149,6 +158,7 @@ void measure(const char* name, MakeTransport make, std::size_t bytes, bool strea
   std::shared_ptr<Transport> transport;
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    pin_to(1);
     const auto connection = connect(make, 1, ends[1], transport);
     for (;;) pong(*connection, data, stream);
   }
@@ -177,6 +187,7 @@ void measure_memcpy(std::size_t bytes, double budget) {
 }
 
 void run(double budget) {
+  pin_to(0);
   struct Kind {
     const char* name;
     MakeTransport make;
