@@ -47,7 +47,9 @@ Result<BoundPlan> PlanCache::make(const Call& call, bool in_place) {
   if (in_place) {
     request.in_place = true;
     bound.copies_input = true;
-    if (choice.algorithm->supports(request)) {
+    // A lone rank in place would have nothing to do, and so nothing would scale its input.
+    const bool nothing_would_scale = scales_input && team_.size() == 1;
+    if (choice.algorithm->supports(request) && !nothing_would_scale) {
       TUTTI_ASSIGN(auto in_place_program, lowered(*choice.algorithm, request, scales_input, input));
       if (program->protocol == lower::Protocol::kPublished ||
           lower::interoperable(*program, *in_place_program)) {

@@ -127,15 +127,21 @@ Status CollectiveRun::publish_input(Entry& entry) {
 bool CollectiveRun::all_entered(std::uint64_t sequence) {
   for (Rank peer = 0; peer < team_.size(); ++peer) {
     if (team_.entered[peer] >= sequence || peer == team_.rank()) continue;
-    const RankBlock* block = team_.member(peer).block;
+    RankBlock* block = team_.member(peer).block;
     if (block == nullptr) continue;
-    const auto& word = block->entries[sequence % kEntries].sequence;
-    const std::uint64_t seen = word.load(std::memory_order_acquire);
-    if (seen < sequence) {
-      team_.blocked_on(peer, {&word, seen, &team_.member(peer).block->progress.sleepers});
-      return false;
+    // The call before this one may be entered too: then the next few need no look at all.
+    for (std::uint64_t latest = team_.sequence - 1; latest >= sequence; --latest) {
+      const auto& word = block->entries[latest % kEntries].sequence;
+      const std::uint64_t seen = word.load(std::memory_order_acquire);
+      if (seen >= latest) {
+        team_.entered[peer] = latest;
+        break;
+      }
+      if (latest == sequence) {
+        team_.blocked_on(peer, {&word, seen, &block->progress.sleepers});
+        return false;
+      }
     }
-    team_.entered[peer] = std::max(team_.entered[peer], sequence);
   }
   return true;
 }
@@ -277,9 +283,7 @@ Result<bool> CollectiveRun::transfers_done(std::uint32_t op_id, std::uint64_t sl
 }
 
 Result<bool> CollectiveRun::drained() {
-  const lower::Program& program = plan_->program();
-  for (std::uint32_t id = 0; id < program.ops.size(); ++id) {
-    if (program.ops[id].peer == kNoRank) continue;
+  for (const std::uint32_t id : plan_->transfer_ops()) {
     for (const std::uint64_t posted : plan_->ring(id).posted) {
       if (posted == 0) continue;
       TUTTI_ASSIGN(const bool done, transfers_done(id, posted - 1));
@@ -305,10 +309,8 @@ void CollectiveRun::leave() {
 void CollectiveRun::cancel() {
   if (phase_ == Phase::kIdle || plan_ == nullptr) return;
   phase_ = Phase::kIdle;
-  const lower::Program& program = plan_->program();
-  for (std::uint32_t id = 0; id < program.ops.size(); ++id) {
-    const lower::Op& op = program.ops[id];
-    if (op.peer == kNoRank) continue;
+  for (const std::uint32_t id : plan_->transfer_ops()) {
+    const lower::Op& op = plan_->program().ops[id];
     const bool sends = op.kind == OpKind::kSend;
     const StreamId stream{team_.options().communicator, sends ? team_.rank() : op.peer,
                           sends ? op.peer : team_.rank(), op.lane};

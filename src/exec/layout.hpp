@@ -19,7 +19,7 @@ inline constexpr std::size_t kLine = 128;
 /// A rank enters a call by filling the entry `sequence % kEntries` and storing `sequence` in it
 /// last. An entry is refilled only after every peer has entered a later call than the one it
 /// announced.
-inline constexpr std::uint64_t kEntries = 4;
+inline constexpr std::uint64_t kEntries = 8;
 
 /// Payload that fits the entry's own first line; what fits kPacketBytes lies in `packets`.
 inline constexpr std::size_t kInlineBytes = 48;

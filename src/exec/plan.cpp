@@ -22,10 +22,20 @@ Plan::Plan(std::shared_ptr<const lower::Lowered> lowered, const Team& team, std:
            DataType type, const Codec* codec)
     : lowered_(std::move(lowered)),
       program_(&lowered_->programs[team.rank()]),
-      chunking_(count, size_of(type), lowered_->chunks_per_block),
       codec_(codec),
       element_bytes_(size_of(type)),
-      block_bytes_(count * element_bytes_) {}
+      block_bytes_(count * element_bytes_) {
+  const ir::Chunking chunking(count, element_bytes_, lowered_->chunks_per_block);
+  longest_chunk_ = chunking.max_size();
+  std::int32_t blocks = 1;
+  for (Rank rank = 0; rank < team.size(); ++rank) {
+    const ir::BlockCounts counts = ir::block_counts(lowered_->request, rank);
+    blocks = std::max({blocks, counts.input, counts.output});
+  }
+  const std::uint32_t chunks = static_cast<std::uint32_t>(blocks) * lowered_->chunks_per_block;
+  for (std::uint32_t chunk = 0; chunk < chunks; ++chunk)
+    chunks_.push_back(chunking.elements(chunk));
+}
 
 Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> lowered,
                                          const Team& team, std::size_t count, DataType type,
@@ -44,6 +54,7 @@ Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> l
   for (std::size_t id = 0; id < plan->program_->ops.size(); ++id) {
     const lower::Op& op = plan->program_->ops[id];
     if (op.peer == kNoRank) continue;
+    plan->transfer_ops_.push_back(static_cast<std::uint32_t>(id));
     plan->rings_[id].pieces = static_cast<std::uint32_t>(op.like.size());
     plan->rings_[id].transfers =
         std::make_unique<Transfer[]>(TransferRing::kDepth * op.like.size());
@@ -56,7 +67,7 @@ Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> l
 /// but the call and agreed options.
 void Plan::choose_slices(const Team& team) {
   const std::size_t unit = std::max<std::size_t>(1, ir::Chunking::kUnitBytes / element_bytes_);
-  const std::size_t chunk = chunking_.max_size();
+  const std::size_t chunk = longest_chunk_;
   slice_elements_ = round_up(std::max<std::size_t>(chunk, 1), unit);
   if (lowered_->protocol == lower::Protocol::kStaged) {
     constexpr std::size_t kWorthSplitting = 16 * 1024;  // bytes of a slice

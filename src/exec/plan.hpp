@@ -24,7 +24,7 @@ struct BoundWait {
 
 /// Transfers of one kSend or kRecv op: a ring over slices, `pieces` for each.
 struct TransferRing {
-  static constexpr std::uint64_t kDepth = 4;
+  static constexpr std::uint64_t kDepth = lower::kTransfersInFlight;
   std::unique_ptr<Transfer[]> transfers;
   std::uint32_t pieces = 0;
   std::uint64_t posted[kDepth] = {};  ///< slice + 1 that occupies each place; 0: none
@@ -46,6 +46,8 @@ class Plan {
   [[nodiscard]] const lower::Program& program() const { return *program_; }
   [[nodiscard]] std::span<const BoundWait> waits(std::uint32_t op) const { return waits_[op]; }
   [[nodiscard]] TransferRing& ring(std::uint32_t op) { return rings_[op]; }
+  /// The ops that send or receive messages.
+  [[nodiscard]] std::span<const std::uint32_t> transfer_ops() const { return transfer_ops_; }
 
   [[nodiscard]] std::uint64_t slices() const { return slices_; }
   [[nodiscard]] std::size_t element_bytes() const { return element_bytes_; }
@@ -62,7 +64,7 @@ class Plan {
 
   /// Elements of the slice of chunk `chunk`, from the start of its buffer.
   [[nodiscard]] ir::ElementRange slice_of(std::uint32_t chunk, std::uint64_t slice) const {
-    const ir::ElementRange whole = chunking_.elements(chunk);
+    const ir::ElementRange whole = chunks_[chunk];
     const std::size_t begin = std::min(whole.begin + slice * slice_elements_, whole.end);
     return {begin, std::min(begin + slice_elements_, whole.end)};
   }
@@ -75,7 +77,8 @@ class Plan {
 
   std::shared_ptr<const lower::Lowered> lowered_;
   const lower::Program* program_;
-  ir::Chunking chunking_;
+  std::vector<ir::ElementRange> chunks_;  ///< of the largest buffer
+  std::size_t longest_chunk_;
   const Codec* codec_;
   std::size_t element_bytes_;
   std::size_t block_bytes_;
@@ -84,6 +87,7 @@ class Plan {
   std::size_t stride_ = 0;
   std::vector<std::vector<BoundWait>> waits_;
   std::vector<TransferRing> rings_;
+  std::vector<std::uint32_t> transfer_ops_;
 };
 
 /// Most bytes that any rank would publish for this request: decides whether kPublished fits.
