@@ -95,7 +95,10 @@ Result<Poll> CollectiveRun::poll() {
 
 Result<bool> CollectiveRun::enter() {
   const std::uint64_t sequence = team_.sequence;
-  if (sequence >= kEntries && !all_entered(sequence - kEntries + 1)) return false;
+  std::uint64_t& readers = team_.entry_readers[sequence % kEntries];
+  if (readers != 0 && sequence >= kEntries && !have_entered(readers, sequence - kEntries + 1))
+    return false;
+  readers = plan_->entry_readers();
   RankBlock& block = team_.own_block();
   Entry& entry = block.entries[sequence % kEntries];
   entry.call = args_.call;
@@ -122,11 +125,12 @@ Status CollectiveRun::publish_input(Entry& entry) {
   return ok_status();
 }
 
-/// Whether every mapped peer is known to have entered call `sequence` (and so to have left the one
-/// before).
-bool CollectiveRun::all_entered(std::uint64_t sequence) {
+/// Whether every mapped peer among `ranks` is known to have entered call `sequence` (and so to have
+/// left the one before).
+bool CollectiveRun::have_entered(std::uint64_t ranks, std::uint64_t sequence) {
   for (Rank peer = 0; peer < team_.size(); ++peer) {
     if (team_.entered[peer] >= sequence || peer == team_.rank()) continue;
+    if ((ranks >> (peer % 64) & 1) == 0) continue;
     RankBlock* block = team_.member(peer).block;
     if (block == nullptr) continue;
     // The call before this one may be entered too: then the next few need no look at all.

@@ -35,7 +35,7 @@ class CollectiveRun {
 
   Result<bool> enter();
   Status publish_input(Entry& entry);
-  bool all_entered(std::uint64_t sequence);
+  bool have_entered(std::uint64_t ranks, std::uint64_t sequence);
   Result<bool> has_entered(Rank peer);
   Error mismatch(Rank peer, const CallSignature& theirs) const;
 

@@ -50,6 +50,7 @@ Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> l
   std::unique_ptr<Plan> plan(new Plan(std::move(lowered), team, count, type, codec));
   plan->choose_slices(team);
   plan->bind_waits();
+  plan->find_entry_readers(team);
   plan->rings_.resize(plan->program_->ops.size());
   for (std::size_t id = 0; id < plan->program_->ops.size(); ++id) {
     const lower::Op& op = plan->program_->ops[id];
@@ -98,6 +99,16 @@ void Plan::bind_waits() {
                             std::uint64_t{peer.ops[wait.op].stage} * peer.published_ops +
                                 peer.ops[wait.op].ordinal + 1});
     }
+}
+
+void Plan::find_entry_readers(const Team& team) {
+  if (lowered_->protocol != lower::Protocol::kPublished || team.size() > 64) return;
+  entry_readers_ = 0;
+  for (Rank rank = 0; rank < team.size(); ++rank)
+    for (const lower::Op& op : lowered_->programs[rank].ops)
+      for (const lower::Operand& source : op.sources)
+        if (source.memory == lower::Memory::kPublished && source.owner == team.rank())
+          entry_readers_ |= std::uint64_t{1} << rank;
 }
 
 std::size_t largest_input_bytes(const ir::Request& request, std::size_t count, DataType type) {

@@ -61,6 +61,9 @@ class Plan {
     return static_cast<std::size_t>(ir::block_counts(lowered_->request, rank).input) * block_bytes_;
   }
   [[nodiscard]] const Codec* codec() const { return codec_; }
+  /// The ranks that read this rank's entry of a call: bit r for rank r, all bits where there are
+  /// more ranks than bits.
+  [[nodiscard]] std::uint64_t entry_readers() const { return entry_readers_; }
 
   /// Elements of the slice of chunk `chunk`, from the start of its buffer.
   [[nodiscard]] ir::ElementRange slice_of(std::uint32_t chunk, std::uint64_t slice) const {
@@ -74,6 +77,7 @@ class Plan {
        DataType type, const Codec* codec);
   void choose_slices(const Team& team);
   void bind_waits();
+  void find_entry_readers(const Team& team);
 
   std::shared_ptr<const lower::Lowered> lowered_;
   const lower::Program* program_;
@@ -86,6 +90,7 @@ class Plan {
   std::uint64_t slices_ = 1;
   std::size_t stride_ = 0;
   std::vector<std::vector<BoundWait>> waits_;
+  std::uint64_t entry_readers_ = ~std::uint64_t{0};
   std::vector<TransferRing> rings_;
   std::vector<std::uint32_t> transfer_ops_;
 };

@@ -89,10 +89,11 @@ class Team {
   [[nodiscard]] bool unobserved() const;
 
   // State of the collective protocol, in step on all ranks.
-  std::uint64_t sequence = 0;                ///< calls entered
-  std::uint64_t staged_calls = 0;            ///< of them, staged ones
-  std::vector<std::uint64_t> entered;        ///< per rank: highest call known to be entered
-  std::vector<std::uint64_t> seen_progress;  ///< per rank
+  std::uint64_t sequence = 0;                  ///< calls entered
+  std::uint64_t entry_readers[kEntries] = {};  ///< Plan::entry_readers() of the call in each entry
+  std::uint64_t staged_calls = 0;              ///< of them, staged ones
+  std::vector<std::uint64_t> entered;          ///< per rank: highest call known to be entered
+  std::vector<std::uint64_t> seen_progress;    ///< per rank
   std::vector<std::uint64_t> base;  ///< per rank: progress at the start of this staged call
   std::vector<std::uint64_t> region_free[2];  ///< per rank: progress that frees this region
 
