@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "src/base/bytes.hpp"
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
 #include "src/bootstrap/lobby.hpp"
-#include "src/wire/bytes.hpp"
 
 namespace tutti {
 namespace {

@@ -2,6 +2,7 @@
 #include <optional>
 #include <utility>
 
+#include "src/base/bytes.hpp"
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
 #include "src/bootstrap/in_process.hpp"
@@ -11,7 +12,6 @@
 #include "src/bootstrap/pmi1.hpp"
 #include "src/bootstrap/pmix.hpp"
 #include "src/bootstrap/tcp_store.hpp"
-#include "src/wire/bytes.hpp"
 
 namespace tutti {
 namespace {

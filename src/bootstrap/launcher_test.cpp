@@ -12,12 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/base/bytes.hpp"
 #include "src/base/result.hpp"
 #include "src/bootstrap/job_file.hpp"
 #include "src/bootstrap/local_meeting.hpp"
 #include "src/bootstrap/pmi1.hpp"
 #include "src/bootstrap/tcp_store.hpp"
-#include "src/wire/bytes.hpp"
 
 namespace tutti {
 namespace {

@@ -208,6 +208,8 @@ void Lobby::promote(std::uint64_t id) {
              }
            }});
   if (!channel) return;
+  // Until it hears something, the member cannot know that it was not dropped as a stranger.
+  (*channel)->send(FrameType::kHeartbeat);
   found->second.waiting.emplace(
       id, Waiting{*std::move(channel), identity, std::nullopt, Clock::now() + limits_.patience});
   schedule_sweep();

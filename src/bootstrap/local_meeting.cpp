@@ -10,8 +10,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "src/base/bytes.hpp"
 #include "src/base/result.hpp"
-#include "src/wire/bytes.hpp"
 #include "src/wire/net.hpp"
 
 namespace tutti {

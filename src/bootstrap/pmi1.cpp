@@ -9,8 +9,8 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "src/base/bytes.hpp"
 #include "src/base/result.hpp"
-#include "src/wire/bytes.hpp"
 #include "src/wire/net.hpp"
 
 namespace tutti {

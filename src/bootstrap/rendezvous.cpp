@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 
 #include "src/base/bytes.hpp"
 #include "src/base/result.hpp"
@@ -122,11 +123,16 @@ Result<std::unique_ptr<Bootstrap>> StarBootstrap::enter(std::shared_ptr<Service>
                                                         const Digest& proof,
                                                         const JoinOptions& options,
                                                         Deadline deadline) {
-  TUTTI_ASSIGN(Fd fd, reach_hub(*service, hub, deadline));
-  auto self = std::make_unique<StarBootstrap>(service, place, options);
-  TUTTI_TRY(service->call([&] { return self->start(std::move(fd), proof); }));
-  TUTTI_TRY(self->member_->wait_for_welcome(deadline));
-  return std::unique_ptr<Bootstrap>(std::move(self));
+  for (int attempt = 0;; ++attempt) {
+    TUTTI_ASSIGN(Fd fd, reach_hub(*service, hub, deadline));
+    auto self = std::make_unique<StarBootstrap>(service, place, options);
+    TUTTI_TRY(service->call([&] { return self->start(std::move(fd), proof); }));
+    const Status welcome = self->member_->wait_for_welcome(deadline);
+    if (welcome) return std::unique_ptr<Bootstrap>(std::move(self));
+    // A crowd of strangers may have pushed this connection out before the hub knew whose it was.
+    if (welcome.error().os_errno != ECONNRESET || deadline.passed()) return welcome.error();
+    back_off(attempt, deadline);
+  }
 }
 
 Status StarBootstrap::start(Fd fd, const Digest& proof) {

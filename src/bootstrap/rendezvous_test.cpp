@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/base/bytes.hpp"
 #include "src/base/result.hpp"
-#include "src/wire/bytes.hpp"
 #include "src/wire/handshake.hpp"
 
 namespace tutti {

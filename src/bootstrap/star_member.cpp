@@ -1,6 +1,7 @@
 #include "src/bootstrap/star_member.hpp"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "src/base/result.hpp"
 #include "src/bootstrap/rank_list.hpp"
@@ -64,6 +65,10 @@ void StarMember::tick() {
 }
 
 void StarMember::on_frame(const Frame& frame) {
+  {
+    std::scoped_lock lock(mutex_);
+    heard_ = true;
+  }
   switch (frame.type) {
     case FrameType::kWelcome:
       return on_welcome(frame);
@@ -155,6 +160,7 @@ void StarMember::lose_hub(const std::string& how) {
                            "lost the hub of this group ({}): the process that made the unique id "
                            "must live as long as the group",
                            how);
+        if (!heard_) over_->os_errno = ECONNRESET;
         if (welcome_) failures.push_back(*over_);
       }
     }

@@ -30,6 +30,8 @@ class StarMember : public std::enable_shared_from_this<StarMember> {
   void stop();
 
   // ---- user's thread ----
+  /// An error with os_errno ECONNRESET: the connection ended before the hub took notice of it, so
+  /// another try may fare better.
   Status wait_for_welcome(Deadline deadline);
   Result<std::vector<Blob>> all_gather(Blob mine, Deadline deadline);
   /// Says goodbye and waits until the hub has heard it, a second at most.
@@ -66,6 +68,7 @@ class StarMember : public std::enable_shared_from_this<StarMember> {
   std::mutex mutex_;
   std::condition_variable changed_;
   // Guarded by mutex_.
+  bool heard_ = false;  // anything at all
   bool welcome_ = false;
   bool leaving_ = false;
   bool ended_ = true;          // there is no connection (any more)

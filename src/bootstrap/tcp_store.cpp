@@ -1,7 +1,7 @@
 #include "src/bootstrap/tcp_store.hpp"
 
+#include "src/base/bytes.hpp"
 #include "src/base/result.hpp"
-#include "src/wire/bytes.hpp"
 
 namespace tutti {
 namespace {

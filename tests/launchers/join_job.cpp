@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "src/base/bytes.hpp"
 #include "src/base/result.hpp"
 #include "src/bootstrap/launcher.hpp"
-#include "src/wire/bytes.hpp"
 
 namespace {
 
