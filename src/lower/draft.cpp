@@ -82,6 +82,7 @@ class RankDrafter {
           break;
       }
     }
+    if (options_.scales_input && reduces(schedule_.request.collective)) scale_untouched_output();
     skip_copies_of_own_input();
     drop_unread_scratch();
     return std::move(draft_);
@@ -465,6 +466,21 @@ class RankDrafter {
   }
 
   // --- after the walk ---
+
+  /// In place and alone, the input is the result but for its scale.
+  void scale_untouched_output() {
+    const auto blocks =
+        static_cast<std::uint32_t>(ir::block_counts(schedule_.request, rank_).output);
+    for (std::uint32_t chunk = 0; chunk < blocks * schedule_.chunks_per_block; ++chunk) {
+      const PieceRef value = own(Space::kOutput, chunk);
+      if (value.memory != Memory::kInput) continue;
+      DraftOp op;
+      op.op.like = {chunk};
+      add_piece(op, 0, value);
+      op.op.destinations.push_back(target({Space::kOutput, chunk, 1, 1}));
+      append(std::move(op));
+    }
+  }
 
   /// In place, algorithms save their own input to scratch before the result overwrites it. When the
   /// one reader of that copy is the very op that overwrites, element by element, it can read the
