@@ -1,9 +1,8 @@
 #include "src/lower/check.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
-#include <optional>
-#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -11,38 +10,40 @@
 #include <fmt/format.h>
 
 #include "src/base/result.hpp"
+#include "src/ir/contributions.hpp"
+#include "src/ir/request.hpp"
 #include "src/lower/draft.hpp"
 #include "src/lower/lower.hpp"
+#include "src/lower/well_formed.hpp"
 
 namespace tutti::lower {
 namespace {
 
-using RankSet = std::vector<bool>;
-using VectorClock = std::vector<std::uint64_t>;
+using VectorClock = std::vector<std::uint32_t>;
 
 /// What a piece of memory holds for one slice of one call.
 struct Value {
   std::uint32_t call = 0;
   std::uint32_t slice = 0;
   std::uint64_t origin = 0;  ///< chunk; for collectives that do not reduce, rank and chunk
-  RankSet contributors;
+  ir::SetId contributors = 0;
+  bool defined = false;
   bool encoded = false;
+  bool raw = false;  ///< the user's input as it is: kPreMulSum has not scaled it
 };
 
-/// One place in memory, with instances told apart.
-struct Place {
-  Rank rank = 0;
-  Memory memory = Memory::kInput;
-  std::uint32_t slot = 0;
-  std::uint32_t piece = 0;
-  std::uint32_t instance = 0;
-  friend auto operator<=>(const Place&, const Place&) = default;
+constexpr std::uint32_t kNoOp = ~std::uint32_t{0};
+
+struct Cell {
+  Value value;
+  std::uint32_t sends = 0;         ///< posted sends that may still read it
+  std::uint32_t receiver = kNoOp;  ///< the posted receive that may still write it
 };
 
-/// A place that peers read: who wrote it when, and who has read it since.
-struct Shared {
-  std::uint64_t written = 0;        ///< the owner's clock
-  std::vector<std::uint64_t> read;  ///< per reader, its clock
+/// Cells of slots are read by peers: who wrote it when, and who has read it since.
+struct Sharing {
+  std::uint32_t written = 0;                         ///< the owner's clock
+  std::vector<std::pair<Rank, std::uint32_t>> read;  ///< reader, its clock
 };
 
 struct Publish {
@@ -50,38 +51,46 @@ struct Publish {
   VectorClock clock;
 };
 
-struct Message {
-  std::vector<Value> pieces;
-  VectorClock clock;
+/// Messages of one (source, destination, lane), in order.
+struct Stream {
+  std::vector<std::vector<Value>> messages;
+  std::uint64_t receives = 0;  ///< posted
 };
 
-/// A posted send or receive that nobody has waited for yet.
-struct Pending {
-  std::vector<Place> places;
-  bool writes = false;
-  std::optional<std::tuple<Rank, Rank, Lane, std::uint64_t>> message;  ///< receives: which
+/// The transfers of one op for one slice; 0: none under way.
+struct Posted {
+  std::uint64_t slice_and_one = 0;
+  std::uint64_t number = 0;  ///< in its stream
 };
 
 struct RankState {
   std::uint32_t call = 0;
   std::uint64_t iteration = 0;
   std::uint32_t op = 0;
+  bool entered = false;  ///< the present call
   VectorClock clock;
   std::vector<Publish> published;
-  std::map<std::tuple<std::uint32_t, std::uint64_t>, Pending> pending;  ///< (op, slice)
-  std::map<std::tuple<Rank, Lane>, std::uint64_t> sent, received;
-  bool entered = false;  ///< the present call
+  std::vector<std::uint32_t> stream;                           ///< per op that transfers
+  std::vector<std::array<Posted, kTransfersInFlight>> posted;  ///< per op
+  std::vector<Cell> cells;      ///< user memory, then scratch, then slots
+  std::vector<Sharing> shared;  ///< of the slots
+  std::size_t scratch_begin = 0;
+  std::size_t slots_begin = 0;
 };
 
-class Checker {
+/// One replay with a fixed number of slices. The program must be well-formed.
+class Replay {
  public:
-  Checker(const Lowered& lowered, const Placement& placement, const CheckOptions& options)
+  Replay(const Lowered& lowered, const Placement& placement, const CheckOptions& options,
+         std::uint32_t slices)
       : lowered_(lowered),
         placement_(placement),
         options_(options),
-        slices_(lowered.protocol == Protocol::kPublished ? 1 : options.slices),
+        slices_(slices),
+        sets_(lowered.request.ranks),
         states_(lowered.programs.size()) {
-    for (RankState& state : states_) state.clock.assign(states_.size(), 0);
+    for (Rank rank = 0; rank < ranks(); ++rank) lay_out(rank);
+    find_streams();
   }
 
   Status run() {
@@ -97,8 +106,7 @@ class Checker {
     }
     for (Rank rank = 0; rank < ranks(); ++rank)
       if (states_[rank].call < options_.calls)
-        return make_error(Code::kInternal, "deadlock: {} never gets what it waits for ({})",
-                          describe(lowered_, rank, states_[rank].op), where(rank));
+        return wrong(rank, "deadlock: never gets what it waits for");
     return ok_status();
   }
 
@@ -106,20 +114,116 @@ class Checker {
   [[nodiscard]] std::int32_t ranks() const { return lowered_.request.ranks; }
   [[nodiscard]] const Program& program(Rank rank) const { return lowered_.programs[rank]; }
   [[nodiscard]] bool reducing() const { return reduces(lowered_.request.collective); }
+  [[nodiscard]] bool staged() const { return lowered_.protocol == Protocol::kStaged; }
 
-  [[nodiscard]] std::string where(Rank rank) const {
-    const RankState& state = states_[rank];
-    return fmt::format("{} lowered, rank {}, call {}, iteration {}, op {}", lowered_.algorithm,
-                       rank, state.call, state.iteration, state.op);
-  }
   template <class... Args>
   Error wrong(Rank rank, fmt::format_string<Args...> format, Args&&... args) const {
     const RankState& state = states_[rank];
-    const std::string op = state.op < program(rank).ops.size() ? describe(lowered_, rank, state.op)
-                                                               : std::string("end of call");
-    return make_error(Code::kInternal, "{}: {} ({})", op,
-                      fmt::format(format, std::forward<Args>(args)...), where(rank));
+    const bool in_op = state.entered && state.iteration < program(rank).iterations(slices_);
+    return make_error(
+        Code::kInternal, "{}: {} ({} lowered, rank {}, {} slices, call {}, iteration {}, op {})",
+        in_op ? describe(lowered_, rank, state.op) : std::string("at the border of a call"),
+        fmt::format(format, std::forward<Args>(args)...), lowered_.algorithm, rank, slices_,
+        state.call, state.iteration, state.op);
   }
+
+  // --- memory ---
+
+  [[nodiscard]] std::uint32_t input_chunks(Rank rank) const {
+    return static_cast<std::uint32_t>(ir::block_counts(lowered_.request, rank).input) *
+           lowered_.chunks_per_block;
+  }
+  [[nodiscard]] std::uint32_t output_chunks(Rank rank) const {
+    return static_cast<std::uint32_t>(ir::block_counts(lowered_.request, rank).output) *
+           lowered_.chunks_per_block;
+  }
+
+  void lay_out(Rank rank) {
+    const Program& mine = program(rank);
+    RankState& state = states_[rank];
+    state.clock.assign(states_.size(), 0);
+    state.scratch_begin =
+        (std::size_t{input_chunks(rank)} + output_chunks(rank)) * std::size_t{slices_};
+    state.slots_begin = state.scratch_begin + std::size_t{mine.scratch_pieces} * mine.scratch_depth;
+    state.shared.resize(std::size_t{mine.slot_pieces} * 2 * lowered_.slot_depth);
+    state.cells.resize(state.slots_begin + state.shared.size());
+  }
+
+  void find_streams() {
+    std::map<std::tuple<Rank, Rank, Lane>, std::uint32_t> known;
+    for (Rank rank = 0; rank < ranks(); ++rank) {
+      RankState& state = states_[rank];
+      state.stream.resize(program(rank).ops.size());
+      state.posted.resize(program(rank).ops.size());
+      for (std::size_t id = 0; id < program(rank).ops.size(); ++id) {
+        const Op& op = program(rank).ops[id];
+        if (op.peer == kNoRank) continue;
+        const auto ends =
+            op.kind == OpKind::kSend ? std::pair(rank, op.peer) : std::pair(op.peer, rank);
+        const auto next = static_cast<std::uint32_t>(known.size());
+        state.stream[id] =
+            known.try_emplace({ends.first, ends.second, op.lane}, next).first->second;
+      }
+    }
+    streams_.resize(known.size());
+  }
+
+  /// The cell of a chunk of the user's memory, in-place aliases folded together.
+  [[nodiscard]] std::size_t user_cell(Rank rank, Memory memory, std::uint32_t chunk,
+                                      std::uint64_t slice) const {
+    const PlaceKey key = place_of(lowered_.request, lowered_.chunks_per_block, rank, memory, chunk);
+    const std::size_t place =
+        key.memory == Memory::kInput ? key.piece : std::size_t{input_chunks(rank)} + key.piece;
+    return place * slices_ + slice;
+  }
+
+  /// One of the staging regions serves different slots at different times: cells are told apart by
+  /// position.
+  [[nodiscard]] std::size_t slot_cell(const Operand& operand, std::uint32_t piece,
+                                      std::uint64_t slice, std::uint32_t call) const {
+    const std::size_t depth = lowered_.slot_depth;
+    const std::size_t position = program(operand.owner).slots[operand.index].first_piece + piece;
+    return states_[operand.owner].slots_begin + position * 2 * depth + (call % 2) * depth +
+           slice % depth;
+  }
+
+  /// Where `operand` lies among the cells of the rank that owns it; not for kPublished.
+  [[nodiscard]] std::size_t cell_index(Rank rank, const Operand& operand, std::uint32_t piece,
+                                       std::uint64_t slice) const {
+    switch (operand.memory) {
+      case Memory::kSlot:
+        return slot_cell(operand, piece, slice, states_[rank].call);
+      case Memory::kScratch: {
+        const std::size_t depth = program(rank).scratch_depth;
+        return states_[rank].scratch_begin + piece * depth + slice % depth;
+      }
+      default:
+        return user_cell(rank, operand.memory, piece, slice);
+    }
+  }
+  Cell& own_cell(Rank rank, const Operand& operand, std::uint32_t piece, std::uint64_t slice) {
+    return states_[rank].cells[cell_index(rank, operand, piece, slice)];
+  }
+  Sharing& sharing(const Operand& slot, std::size_t cell) {
+    RankState& owner = states_[slot.owner];
+    return owner.shared[cell - owner.slots_begin];
+  }
+
+  [[nodiscard]] Value input(Rank rank, std::uint32_t chunk, std::uint64_t slice) const {
+    Value value;
+    value.call = states_[rank].call;
+    value.slice = static_cast<std::uint32_t>(slice);
+    value.origin = origin(rank, chunk);
+    value.contributors = ir::RankSets::only(rank);
+    value.defined = true;
+    value.raw = true;
+    return value;
+  }
+  [[nodiscard]] std::uint64_t origin(Rank rank, std::uint32_t chunk) const {
+    return reducing() ? chunk : (static_cast<std::uint64_t>(rank) << 32 | chunk);
+  }
+
+  // --- stepping ---
 
   /// Executes the rank's next op, or enters or leaves a call. False: it has to wait, or is
   /// finished.
@@ -153,44 +257,28 @@ class Checker {
   /// have left call c - 2.
   Result<bool> enter(Rank rank) {
     RankState& state = states_[rank];
-    if (state.call >= 2 && lowered_.protocol == Protocol::kStaged)
+    if (state.call >= 2 && staged())
       for (Rank peer = 0; peer < ranks(); ++peer)
         if (peer != rank && placement_.mapped(rank, peer) &&
             !join_progress(rank, peer, base(peer, state.call - 1)))
           return false;
     ++state.clock[rank];
-    for (std::uint64_t slice = 0; slice < slices_; ++slice) fill_input(rank, slice);
+    for (std::uint64_t slice = 0; slice < slices_; ++slice)
+      for (std::uint32_t chunk = 0; chunk < input_chunks(rank); ++chunk)
+        state.cells[user_cell(rank, Memory::kInput, chunk, slice)].value =
+            input(rank, chunk, slice);
     state.entered = true;
     return true;
   }
 
-  void fill_input(Rank rank, std::uint64_t slice) {
-    const std::int32_t blocks = ir::block_counts(lowered_.request, rank).input;
-    const std::uint32_t chunks = static_cast<std::uint32_t>(blocks) * lowered_.chunks_per_block;
-    for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) {
-      Value value;
-      value.call = states_[rank].call;
-      value.slice = static_cast<std::uint32_t>(slice);
-      value.origin = origin(rank, chunk);
-      value.contributors.assign(states_.size(), false);
-      value.contributors[rank] = true;
-      memory_[own(rank, Memory::kInput, chunk, slice)] = value;
-      if (lowered_.protocol == Protocol::kPublished)
-        memory_[{rank, Memory::kPublished, 0, chunk, states_[rank].call}] = value;
-    }
-  }
-  [[nodiscard]] std::uint64_t origin(Rank rank, std::uint32_t chunk) const {
-    return reducing() ? chunk : (static_cast<std::uint64_t>(rank) << 32 | chunk);
-  }
-
   Result<bool> leave(Rank rank) {
     RankState& state = states_[rank];
-    std::vector<std::tuple<std::uint32_t, std::uint64_t>> open;
-    for (const auto& [id, pending] : state.pending) open.push_back(id);
-    for (const auto& [op, slice] : open) {
-      TUTTI_ASSIGN(const bool complete, complete_transfer(rank, op, slice));
-      if (!complete) return false;
-    }
+    for (std::uint32_t id = 0; id < program(rank).ops.size(); ++id)
+      for (const Posted& posted : state.posted[id]) {
+        if (posted.slice_and_one == 0) continue;
+        TUTTI_ASSIGN(const bool complete, complete_transfer(rank, id, posted.slice_and_one - 1));
+        if (!complete) return false;
+      }
     ++state.clock[rank];
     TUTTI_TRY(check_output(rank));
     ++state.call;
@@ -203,16 +291,10 @@ class Checker {
   // --- waiting ---
 
   Result<bool> ready_to_run(Rank rank, const Op& op, std::uint64_t slice) {
-    RankState& state = states_[rank];
+    const RankState& state = states_[rank];
     for (const Wait& wait : op.waits) {
       const std::int64_t wanted = static_cast<std::int64_t>(slice) + wait.slice_delta;
       if (wanted < 0) continue;
-      if (wait.op >= program(wait.rank).ops.size())
-        return wrong(rank, "waits for op {} of rank {}, which has {}", wait.op, wait.rank,
-                     program(wait.rank).ops.size());
-      if (!program(wait.rank).ops[wait.op].published)
-        return wrong(rank, "waits for op {} of rank {}, which is not published", wait.op,
-                     wait.rank);
       const std::uint64_t position =
           base(wait.rank, state.call) + program(wait.rank).position(wait.op, wanted);
       if (!join_progress(rank, wait.rank, position)) return false;
@@ -223,10 +305,11 @@ class Checker {
       TUTTI_ASSIGN(const bool complete, complete_transfer(rank, wait.op, wanted));
       if (!complete) return false;
     }
-    if (lowered_.protocol == Protocol::kPublished)
-      for (const Operand& source : op.sources)
-        if (source.memory == Memory::kPublished && !has_entered(source.owner, state.call))
-          return false;
+    if (op.peer != kNoRank && slice >= kTransfersInFlight)
+      return complete_transfer(rank, state.op, slice - kTransfersInFlight);
+    for (const Operand& source : op.sources)
+      if (source.memory == Memory::kPublished && !has_entered(source.owner, state.call))
+        return false;
     return true;
   }
   [[nodiscard]] bool has_entered(Rank peer, std::uint32_t call) const {
@@ -242,279 +325,291 @@ class Checker {
         published.begin(), published.end(), position,
         [](const Publish& entry, std::uint64_t value) { return entry.progress < value; });
     if (found == published.end()) return false;
-    join(states_[rank].clock, found->clock);
+    VectorClock& mine = states_[rank].clock;
+    for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = std::max(mine[i], found->clock[i]);
     return true;
-  }
-  static void join(VectorClock& mine, const VectorClock& other) {
-    for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = std::max(mine[i], other[i]);
   }
   void publish(Rank rank, std::uint64_t progress) {
     RankState& state = states_[rank];
     state.published.push_back({progress, state.clock});
   }
 
-  Result<bool> complete_transfer(Rank rank, std::uint32_t op_id, std::uint64_t slice) {
+  // --- transfers ---
+
+  /// Whether the transfers of an op for a slice are over. A send may be so only once its receive is
+  /// posted. Neither orders anything between the ranks: a message of no elements is never sent.
+  Result<bool> complete_transfer(Rank rank, std::uint32_t id, std::uint64_t slice) {
     RankState& state = states_[rank];
-    const auto found = state.pending.find({op_id, slice});
-    if (found == state.pending.end()) return true;
-    Pending& pending = found->second;
-    if (pending.message) {
-      const auto message = messages_.find(*pending.message);
-      if (message == messages_.end()) return false;
-      if (message->second.pieces.size() != pending.places.size())
-        return wrong(rank, "a message of {} pieces arrives where {} are expected",
-                     message->second.pieces.size(), pending.places.size());
-      join(state.clock, message->second.clock);
-      for (std::size_t i = 0; i < pending.places.size(); ++i)
-        memory_[pending.places[i]] = message->second.pieces[i];
-      messages_.erase(message);
+    Posted& posted = state.posted[id][slice % kTransfersInFlight];
+    if (posted.slice_and_one != slice + 1) return true;
+    const Op& op = program(rank).ops[id];
+    Stream& stream = streams_[state.stream[id]];
+    if (op.kind == OpKind::kSend) {
+      if (stream.receives <= posted.number) return false;
+      for (const std::uint32_t piece : op.sources[0].pieces)
+        --own_cell(rank, op.sources[0], piece, slice).sends;
+    } else {
+      if (stream.messages.size() <= posted.number) return false;
+      TUTTI_TRY(deliver(rank, op, slice, stream.messages[posted.number]));
     }
-    state.pending.erase(found);
+    posted.slice_and_one = 0;
     return true;
   }
 
-  // --- executing ---
-
-  [[nodiscard]] Place own(Rank rank, Memory memory, std::uint32_t piece,
-                          std::uint64_t slice) const {
-    const PlaceKey key = place_of(lowered_.request, lowered_.chunks_per_block, rank, memory, piece);
-    const std::uint64_t instance =
-        memory == Memory::kScratch ? slice % program(rank).scratch_depth : slice;
-    return {rank, key.memory, 0, key.piece, static_cast<std::uint32_t>(instance)};
-  }
-  [[nodiscard]] Place place(Rank rank, const Operand& operand, std::uint32_t piece,
-                            std::uint64_t slice) const {
-    const std::uint32_t call = states_[rank].call;
-    if (operand.memory == Memory::kPublished)
-      return {operand.owner, Memory::kPublished, 0, piece, call};
-    if (operand.memory != Memory::kSlot) return own(rank, operand.memory, piece, slice);
-    const std::uint64_t instance = slice % lowered_.slot_depth + (call % 2) * lowered_.slot_depth;
-    // One staging region serves different slots at different times: identify pieces by position.
-    const std::uint32_t first = program(operand.owner).slots[operand.index].first_piece;
-    return {operand.owner, Memory::kSlot, 0, first + piece, static_cast<std::uint32_t>(instance)};
-  }
-
-  Status execute(Rank rank, const Op& op, std::uint64_t slice) {
-    TUTTI_TRY(check_shape(rank, op));
-    if (op.kind == OpKind::kRecv) return post_recv(rank, op, slice);
-    std::vector<Value> results;
-    for (std::uint32_t i = 0; i < op.like.size(); ++i) {
-      TUTTI_ASSIGN(Value value, evaluate(rank, op, i, slice));
-      results.push_back(std::move(value));
-    }
-    if (op.kind == OpKind::kSend) return post_send(rank, op, slice, std::move(results));
-    for (const Operand& destination : op.destinations)
-      for (std::uint32_t i = 0; i < op.like.size(); ++i)
-        TUTTI_TRY(store(rank, destination, destination.pieces[i], slice, results[i]));
-    return ok_status();
-  }
-
-  Status check_shape(Rank rank, const Op& op) const {
-    for (const auto* operands : {&op.sources, &op.destinations})
-      for (const Operand& operand : *operands) {
-        if (operand.pieces.size() != op.like.size())
-          return wrong(rank, "an operand has {} pieces, the op {}", operand.pieces.size(),
-                       op.like.size());
-        if (operand.memory == Memory::kSlot &&
-            (operand.index >= program(operand.owner).slots.size() ||
-             !placement_.mapped(rank, operand.owner)))
-          return wrong(rank, "slot {} of rank {} does not exist here", operand.index,
-                       operand.owner);
-        if (operand.memory == Memory::kSlot)
-          for (const std::uint32_t piece : operand.pieces)
-            if (piece >= program(operand.owner).slots[operand.index].pieces)
-              return wrong(rank, "slot piece {} does not exist", piece);
-        if (operand.memory == Memory::kScratch)
-          for (const std::uint32_t piece : operand.pieces)
-            if (piece >= program(rank).scratch_pieces)
-              return wrong(rank, "scratch piece {} does not exist", piece);
-      }
-    const bool combines = op.kind == OpKind::kCombine;
-    if (op.kind != OpKind::kRecv && op.sources.empty()) return wrong(rank, "has no source");
-    if (!combines && op.sources.size() > 1) return wrong(rank, "has more than one source");
-    for (const Operand& destination : op.destinations)
-      if (destination.memory == Memory::kSlot && destination.owner != rank)
-        return wrong(rank, "writes a slot of rank {}", destination.owner);
-      else if (destination.memory == Memory::kInput || destination.memory == Memory::kPublished)
-        return wrong(rank, "writes {}", name_of(destination.memory));
-    return ok_status();
-  }
-
-  Result<Value> evaluate(Rank rank, const Op& op, std::uint32_t index, std::uint64_t slice) {
-    TUTTI_ASSIGN(Value value, load(rank, op.sources[0], op.sources[0].pieces[index], slice));
-    for (std::size_t s = 1; s < op.sources.size(); ++s) {
-      TUTTI_ASSIGN(const Value other,
-                   load(rank, op.sources[s], op.sources[s].pieces[index], slice));
-      TUTTI_TRY(add(rank, value, other));
-    }
-    const bool decodes = op.kind == OpKind::kDecode;
-    const bool moves = op.kind == OpKind::kSend;
-    if (!moves && value.encoded != decodes)
-      return wrong(rank, "reads data that is {}encoded", value.encoded ? "" : "not ");
-    if (moves && value.encoded != op.encoded)
-      return wrong(rank, "sends data that is {}encoded as if it were not",
-                   value.encoded ? "" : "not ");
-    if (op.kind == OpKind::kEncode) value.encoded = true;
-    if (decodes) value.encoded = false;
-    const bool full = std::find(value.contributors.begin(), value.contributors.end(), false) ==
-                      value.contributors.end();
-    const bool completes =
-        reducing() && op.kind == OpKind::kCombine && op.sources.size() > 1 && full;
-    if (completes != op.completes)
-      return wrong(rank, "is {}marked as completing the sum", op.completes ? "" : "not ");
-    return value;
-  }
-
-  Status add(Rank rank, Value& sum, const Value& other) const {
-    if (!reducing()) return wrong(rank, "adds in a collective that does not reduce");
-    if (sum.encoded || other.encoded) return wrong(rank, "adds encoded data");
-    if (sum.origin != other.origin)
-      return wrong(rank, "adds chunk {} to chunk {}", other.origin, sum.origin);
-    for (std::size_t i = 0; i < sum.contributors.size(); ++i) {
-      if (sum.contributors[i] && other.contributors[i])
-        return wrong(rank, "adds the contribution of rank {} twice", i);
-      sum.contributors[i] = sum.contributors[i] || other.contributors[i];
+  Status deliver(Rank rank, const Op& op, std::uint64_t slice, const std::vector<Value>& message) {
+    if (message.size() != op.like.size())
+      return wrong(rank, "a message of {} pieces arrives where {} are expected", message.size(),
+                   op.like.size());
+    for (std::size_t i = 0; i < message.size(); ++i) {
+      TUTTI_TRY(check_length(rank, message[i], op.like[i]));
+      if (message[i].encoded != op.encoded)
+        return wrong(rank, "receives data that is {}encoded", op.encoded ? "not " : "");
+      Cell& cell = own_cell(rank, op.destinations[0], op.destinations[0].pieces[i], slice);
+      cell.value = message[i];
+      cell.receiver = kNoOp;
     }
     return ok_status();
   }
 
-  Result<Value> load(Rank rank, const Operand& source, std::uint32_t piece, std::uint64_t slice) {
+  Status post_send(Rank rank, const Op& op, std::uint64_t slice) {
+    std::vector<Value> message;
+    for (std::size_t i = 0; i < op.like.size(); ++i) {
+      const std::uint32_t piece = op.sources[0].pieces[i];
+      TUTTI_ASSIGN(Value value, load(rank, op.sources[0], piece, slice));
+      TUTTI_TRY(check_length(rank, value, op.like[i]));
+      if (value.encoded != op.encoded)
+        return wrong(rank, "sends data that is {}encoded", value.encoded ? "" : "not ");
+      TUTTI_TRY(check_scaled(rank, value));
+      value.raw = false;
+      ++own_cell(rank, op.sources[0], piece, slice).sends;
+      message.push_back(value);
+    }
     RankState& state = states_[rank];
-    const Place from = place(rank, source, piece, slice);
-    const auto found = memory_.find(from);
-    if (found == memory_.end()) return wrong(rank, "reads memory that was never written");
-    if (found->second.call != state.call || found->second.slice != slice)
-      return wrong(rank, "reads slice {} of call {} where slice {} of call {} belongs",
-                   found->second.slice, found->second.call, slice, state.call);
-    for (const auto& [id, pending] : state.pending)
-      if (pending.writes && touches(pending, from))
-        return wrong(rank, "reads what op {} is still receiving", std::get<0>(id));
-    if (source.memory == Memory::kSlot) {
-      Shared& shared = shared_[from];
-      if (source.owner != rank && state.clock[source.owner] < shared.written)
-        return wrong(rank, "reads a slot of rank {} without waiting for it", source.owner);
-      shared.read.resize(states_.size(), 0);
-      shared.read[rank] = state.clock[rank];
-    }
-    return found->second;
-  }
-
-  Status store(Rank rank, const Operand& destination, std::uint32_t piece, std::uint64_t slice,
-               const Value& value) {
-    RankState& state = states_[rank];
-    const Place to = place(rank, destination, piece, slice);
-    for (const auto& [id, pending] : state.pending)
-      if (touches(pending, to))
-        return wrong(rank, "overwrites what op {} is still transferring", std::get<0>(id));
-    if (destination.memory == Memory::kSlot) {
-      Shared& shared = shared_[to];
-      for (std::size_t reader = 0; reader < shared.read.size(); ++reader)
-        if (static_cast<Rank>(reader) != rank && state.clock[reader] < shared.read[reader])
-          return wrong(rank, "overwrites a slot that rank {} may still be reading", reader);
-      shared.written = state.clock[rank];
-      shared.read.assign(states_.size(), 0);
-    }
-    memory_[to] = value;
-    return ok_status();
-  }
-  static bool touches(const Pending& pending, const Place& place) {
-    return std::find(pending.places.begin(), pending.places.end(), place) != pending.places.end();
-  }
-
-  Status post_send(Rank rank, const Op& op, std::uint64_t slice, std::vector<Value> values) {
-    RankState& state = states_[rank];
-    Pending pending;
-    for (const std::uint32_t piece : op.sources[0].pieces)
-      pending.places.push_back(place(rank, op.sources[0], piece, slice));
-    const std::uint64_t number = state.sent[{op.peer, op.lane}]++;
-    messages_[{rank, op.peer, op.lane, number}] = {std::move(values), state.clock};
-    state.pending[{state.op, slice}] = std::move(pending);
+    Stream& stream = streams_[state.stream[state.op]];
+    state.posted[state.op][slice % kTransfersInFlight] = {slice + 1, stream.messages.size()};
+    stream.messages.push_back(std::move(message));
     return ok_status();
   }
 
   Status post_recv(Rank rank, const Op& op, std::uint64_t slice) {
     RankState& state = states_[rank];
-    Pending posted;
-    posted.writes = true;
     for (const std::uint32_t piece : op.destinations[0].pieces) {
-      const Place to = place(rank, op.destinations[0], piece, slice);
-      for (const auto& [id, pending] : state.pending)
-        if (touches(pending, to))
-          return wrong(rank, "receives into what op {} is still transferring", std::get<0>(id));
-      posted.places.push_back(to);
+      Cell& cell = own_cell(rank, op.destinations[0], piece, slice);
+      TUTTI_TRY(check_untouched(rank, cell));
+      cell.receiver = state.op;
     }
-    posted.message = {op.peer, rank, op.lane, state.received[{op.peer, op.lane}]++};
-    state.pending[{state.op, slice}] = std::move(posted);
+    Stream& stream = streams_[state.stream[state.op]];
+    state.posted[state.op][slice % kTransfersInFlight] = {slice + 1, stream.receives++};
+    return ok_status();
+  }
+
+  /// No transfer may still read or write what is to be written.
+  Status check_untouched(Rank rank, const Cell& cell) const {
+    if (cell.receiver != kNoOp)
+      return wrong(rank, "overwrites what op {} is still receiving", cell.receiver);
+    if (cell.sends > 0) return wrong(rank, "overwrites what is still being sent");
+    return ok_status();
+  }
+
+  // --- executing ---
+
+  /// Piece by piece, as executors do it: a piece may read what an earlier one wrote.
+  Status execute(Rank rank, const Op& op, std::uint64_t slice) {
+    if (op.kind == OpKind::kRecv) return post_recv(rank, op, slice);
+    if (op.kind == OpKind::kSend) return post_send(rank, op, slice);
+    for (std::uint32_t i = 0; i < op.like.size(); ++i) {
+      TUTTI_ASSIGN(const Value result, evaluate(rank, op, i, slice));
+      for (const Operand& destination : op.destinations)
+        TUTTI_TRY(store(rank, destination, destination.pieces[i], slice, result));
+    }
+    return ok_status();
+  }
+
+  Result<Value> evaluate(Rank rank, const Op& op, std::uint32_t index, std::uint64_t slice) {
+    TUTTI_ASSIGN(Value value, load(rank, op.sources[0], op.sources[0].pieces[index], slice));
+    TUTTI_TRY(check_length(rank, value, op.like[index]));
+    for (std::size_t s = 1; s < op.sources.size(); ++s) {
+      TUTTI_ASSIGN(const Value other,
+                   load(rank, op.sources[s], op.sources[s].pieces[index], slice));
+      TUTTI_TRY(add(rank, value, other));
+    }
+    if (op.kind != OpKind::kCombine) TUTTI_TRY(convert(rank, op, index, slice, value));
+    if (op.kind == OpKind::kCombine && value.encoded)
+      return wrong(rank, "reads data that is encoded");
+    value.raw = false;
+    const bool completes = reducing() && op.kind == OpKind::kCombine && op.sources.size() > 1 &&
+                           sets_.is_all(value.contributors);
+    if (completes != op.completes)
+      return wrong(rank, "is {}marked as completing the sum", op.completes ? "" : "not ");
+    return value;
+  }
+
+  Status convert(Rank rank, const Op& op, std::uint32_t index, std::uint64_t slice, Value& value) {
+    const bool decodes = op.kind == OpKind::kDecode;
+    if (value.encoded != decodes)
+      return wrong(rank, "reads data that is {}encoded", value.encoded ? "" : "not ");
+    TUTTI_TRY(check_scaled(rank, value));
+    const Operand& from = op.sources[0];
+    for (const Operand& to : op.destinations)
+      if ((from.memory != Memory::kSlot || from.owner == rank) &&
+          cell_index(rank, from, from.pieces[index], slice) ==
+              cell_index(rank, to, to.pieces[index], slice))
+        return wrong(rank, "converts onto itself");
+    value.encoded = !decodes;
+    return ok_status();
+  }
+
+  /// Only combinations scale; where the operator does, nothing else may read raw input.
+  Status check_scaled(Rank rank, const Value& value) const {
+    if (value.raw && options_.scales_input && reducing())
+      return wrong(rank, "takes input that has to be scaled first");
+    return ok_status();
+  }
+
+  Status check_length(Rank rank, const Value& value, std::uint32_t like) const {
+    const auto chunk = static_cast<std::uint32_t>(value.origin);
+    if (chunk % lowered_.chunks_per_block != like % lowered_.chunks_per_block)
+      return wrong(rank, "takes chunk {} to be as long as chunk {}", chunk, like);
+    return ok_status();
+  }
+
+  Status add(Rank rank, Value& sum, const Value& other) {
+    if (!reducing()) return wrong(rank, "adds in a collective that does not reduce");
+    if (sum.encoded || other.encoded) return wrong(rank, "adds encoded data");
+    if (sum.origin != other.origin)
+      return wrong(rank, "adds chunk {} to chunk {}", other.origin, sum.origin);
+    if (!sets_.disjoint(sum.contributors, other.contributors))
+      return wrong(rank, "adds the contribution of a rank twice");
+    const auto joined = sets_.join(sum.contributors, other.contributors);
+    if (!joined) return wrong(rank, "has more distinct partial sums than a replay can hold");
+    sum.contributors = *joined;
+    return ok_status();
+  }
+
+  Result<Value> load(Rank rank, const Operand& source, std::uint32_t piece, std::uint64_t slice) {
+    const RankState& state = states_[rank];
+    if (source.memory == Memory::kPublished) {  // a copy made on entering that nobody changes
+      Value value = input(source.owner, piece, slice);
+      value.call = state.call;
+      value.raw = false;
+      return value;
+    }
+    const bool slot = source.memory == Memory::kSlot;
+    const std::size_t index = cell_index(rank, source, piece, slice);
+    const Cell& cell = states_[slot ? source.owner : rank].cells[index];
+    if (slot) {
+      Sharing& shared = sharing(source, index);
+      if (source.owner != rank && state.clock[source.owner] < shared.written)
+        return wrong(rank, "reads a slot of rank {} without waiting for it", source.owner);
+      if (source.owner != rank) remember_reader(shared, rank, state.clock[rank]);
+    }
+    if (cell.receiver != kNoOp)
+      return wrong(rank, "reads what op {} is still receiving", cell.receiver);
+    if (!cell.value.defined) return wrong(rank, "reads memory that was never written");
+    if (cell.value.call != state.call || cell.value.slice != slice)
+      return wrong(rank, "reads slice {} of call {} where slice {} of call {} belongs",
+                   cell.value.slice, cell.value.call, slice, state.call);
+    if (cell.value.raw != (source.memory == Memory::kInput))
+      return wrong(rank, "takes {} for {}", cell.value.raw ? "raw input" : "a result",
+                   cell.value.raw ? "a result" : "raw input");
+    return cell.value;
+  }
+  static void remember_reader(Sharing& shared, Rank reader, std::uint32_t clock) {
+    for (auto& [rank, last] : shared.read)
+      if (rank == reader) {
+        last = clock;
+        return;
+      }
+    shared.read.emplace_back(reader, clock);
+  }
+
+  Status store(Rank rank, const Operand& destination, std::uint32_t piece, std::uint64_t slice,
+               const Value& value) {
+    RankState& state = states_[rank];
+    const std::size_t index = cell_index(rank, destination, piece, slice);
+    TUTTI_TRY(check_untouched(rank, state.cells[index]));
+    if (destination.memory == Memory::kSlot) {
+      Sharing& shared = sharing(destination, index);
+      for (const auto& [reader, clock] : shared.read)
+        if (state.clock[reader] < clock)
+          return wrong(rank, "overwrites a slot that rank {} may still be reading", reader);
+      shared.written = state.clock[rank];
+      shared.read.clear();
+    }
+    state.cells[index].value = value;
     return ok_status();
   }
 
   // --- the promise ---
 
-  Status check_output(Rank rank) {
-    const std::int32_t blocks = ir::block_counts(lowered_.request, rank).output;
-    const std::uint32_t chunks = static_cast<std::uint32_t>(blocks) * lowered_.chunks_per_block;
+  Status check_output(Rank rank) const {
     for (std::uint64_t slice = 0; slice < slices_; ++slice)
-      for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) {
-        const auto found = memory_.find(own(rank, Memory::kOutput, chunk, slice));
-        if (found == memory_.end() || found->second.call != states_[rank].call ||
-            found->second.slice != slice)
+      for (std::uint32_t chunk = 0; chunk < output_chunks(rank); ++chunk) {
+        const Value& value =
+            states_[rank].cells[user_cell(rank, Memory::kOutput, chunk, slice)].value;
+        if (!value.defined || value.call != states_[rank].call || value.slice != slice)
           return wrong(rank, "output chunk {} is not written", chunk);
-        const auto [origin, contributors] = expected(rank, chunk);
-        if (found->second.origin != origin || found->second.contributors != contributors ||
-            found->second.encoded)
+        const bool whole = !reducing() || sets_.is_all(value.contributors);
+        if (value.origin != expected(rank, chunk) || !whole || value.encoded)
           return wrong(rank, "output chunk {} does not hold what {} promises", chunk,
                        name_of(lowered_.request.collective));
+        TUTTI_TRY(check_scaled(rank, value));
       }
     return ok_status();
   }
 
-  [[nodiscard]] std::pair<std::uint64_t, RankSet> expected(Rank rank, std::uint32_t chunk) const {
+  [[nodiscard]] std::uint64_t expected(Rank rank, std::uint32_t chunk) const {
     const std::uint32_t per_block = lowered_.chunks_per_block;
     const auto block = static_cast<Rank>(chunk / per_block);
     const std::uint32_t within = chunk % per_block;
     const std::uint32_t mine = static_cast<std::uint32_t>(rank) * per_block + within;
-    RankSet from(states_.size(), reducing());
-    const auto only = [&](Rank source) { from[source] = true; };
     switch (lowered_.request.collective) {
       case Collective::kAllReduce:
       case Collective::kReduce:
-        return {origin(0, chunk), from};
+        return origin(0, chunk);
       case Collective::kReduceScatter:
-        return {origin(0, mine), from};
+        return origin(0, mine);
       case Collective::kBroadcast:
-        only(lowered_.request.root);
-        return {origin(lowered_.request.root, chunk), from};
+        return origin(lowered_.request.root, chunk);
       case Collective::kScatter:
-        only(lowered_.request.root);
-        return {origin(lowered_.request.root, mine), from};
+        return origin(lowered_.request.root, mine);
       case Collective::kAllGather:
       case Collective::kGather:
-        only(block);
-        return {origin(block, within), from};
+        return origin(block, within);
       case Collective::kAllToAll:
-        only(block);
-        return {origin(block, mine), from};
+        return origin(block, mine);
       case Collective::kSend:
       case Collective::kRecv:
         break;
     }
-    return {0, from};
+    return 0;
   }
 
   const Lowered& lowered_;
   const Placement& placement_;
   const CheckOptions options_;
   const std::uint64_t slices_;
+  ir::RankSets sets_;
   std::vector<RankState> states_;
-  std::map<Place, Value> memory_;
-  std::map<Place, Shared> shared_;
-  std::map<std::tuple<Rank, Rank, Lane, std::uint64_t>, Message> messages_;
+  std::vector<Stream> streams_;
 };
+
+/// Enough slices for every instance of slots and scratch to be used again.
+std::uint32_t enough_slices(const Lowered& lowered, const CheckOptions& options) {
+  std::uint32_t depth = lowered.max_slot_pieces > 0 ? lowered.slot_depth : 1;
+  for (const Program& program : lowered.programs)
+    if (program.scratch_pieces > 0) depth = std::max(depth, program.scratch_depth);
+  return std::max(options.slices, depth + 1);
+}
 
 }  // namespace
 
 Status check(const Lowered& lowered, const Placement& placement, const CheckOptions& options) {
-  return Checker(lowered, placement, options).run();
+  TUTTI_TRY(check_form(lowered, placement));
+  TUTTI_TRY(Replay(lowered, placement, options, 1).run());
+  if (lowered.protocol == Protocol::kPublished) return ok_status();  // never sliced
+  TUTTI_TRY(Replay(lowered, placement, options, 2).run());
+  return Replay(lowered, placement, options, enough_slices(lowered, options)).run();
 }
 
 }  // namespace tutti::lower

@@ -386,7 +386,9 @@ Result<Lowered> lower(const ir::Schedule& schedule, const ir::Proof& proof,
   for (Rank rank = 0; rank < schedule.request.ranks; ++rank)
     drafts.push_back(draft_rank(schedule, proof, placement, options, sent, rank));
   Lowered lowered = Linker(schedule, placement, options, std::move(drafts)).run();
-  TUTTI_TRY(check(lowered, placement));
+  CheckOptions checks;
+  checks.scales_input = options.scales_input;
+  TUTTI_TRY(check(lowered, placement, checks));
   return lowered;
 }
 

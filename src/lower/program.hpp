@@ -35,6 +35,8 @@ namespace tutti::lower {
 /// Most operands of one pass; the reduction kernels accept at least as many.
 inline constexpr std::size_t kMaxSources = 64;
 inline constexpr std::size_t kMaxDestinations = 4;
+/// Slices of one op that transfer at once: slice k is posted after slice k - 4 is complete.
+inline constexpr std::uint64_t kTransfersInFlight = 4;
 
 /// Which ranks can load from each other's memory: those with equal host numbers.
 struct Placement {
@@ -68,6 +70,8 @@ struct Operand {
   friend bool operator==(const Operand&, const Operand&) = default;
 };
 
+/// Before slice k: rank `rank` has passed its op `op`, which is published, for slice
+/// k + slice_delta. The delta is never positive, or progress would depend on the number of slices.
 struct Wait {
   Rank rank = kNoRank;
   std::uint32_t op = 0;
@@ -95,7 +99,7 @@ struct Op {
   bool completes = false;     ///< the result is the whole sum: kAvg divides here
   bool encoded = false;       ///< kSend, kRecv: the data is encoded
   bool published = false;     ///< someone waits for this op: store progress after it
-  std::uint32_t ordinal = 0;  ///< published: its number among the published ops
+  std::uint32_t ordinal = 0;  ///< published: its number among the published ops, in order
   Lane lane = 0;
   Rank peer = kNoRank;
   std::uint32_t stage = 0;
