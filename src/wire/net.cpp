@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstring>
 #include <thread>
+#include <tuple>
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -244,12 +245,16 @@ Result<std::vector<NetInterface>> select_interfaces(std::span<const NetInterface
                       "machine has {}",
                       choice.ifname, choice.family, seen.empty() ? "none" : seen);
   }
-  const auto rank = [&](const NetInterface& interface) {
-    const int by_name = choice.ifname.empty() || pattern.exclude ? preference(interface) : 0;
-    return std::pair(by_name, interface.address.family);
-  };
-  std::ranges::stable_sort(chosen, {}, rank);
-  return chosen;
+  // A stable order, without std::stable_sort: clang finds its buffer deprecated in libstdc++ 12.
+  std::vector<std::tuple<int, std::uint8_t, std::size_t>> order;
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    const bool by_name = choice.ifname.empty() || pattern.exclude;
+    order.emplace_back(by_name ? preference(chosen[i]) : 0, chosen[i].address.family, i);
+  }
+  std::ranges::sort(order);
+  std::vector<NetInterface> sorted;
+  for (const auto& [preferred, its_family, at] : order) sorted.push_back(chosen[at]);
+  return sorted;
 }
 
 Result<SocketAddress> choose_address(const InterfaceChoice& choice) {
