@@ -4,7 +4,7 @@
 
 #include <sodium.h>
 
-#include "src/wire/bytes.hpp"
+#include "src/base/bytes.hpp"
 
 namespace tutti {
 namespace {

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 
 #include "src/base/result.hpp"
-#include "src/wire/bytes.hpp"
+#include "src/base/bytes.hpp"
 
 namespace tutti {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "src/base/fd.hpp"
 #include "src/base/result.hpp"
-#include "src/wire/bytes.hpp"
+#include "src/base/bytes.hpp"
 
 namespace tutti {
 namespace {

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "src/base/result.hpp"
-#include "src/wire/bytes.hpp"
+#include "src/base/bytes.hpp"
 
 namespace tutti {
 namespace {
