@@ -11,8 +11,7 @@ using lower::Protocol;
 
 namespace {
 
-/// Streaming stores into slots save the remote invalidations that ordinary stores cost when the
-/// reader still holds the line; below a few lines the store fence costs more than it saves.
+/// Below a few lines the fence after streaming stores costs more than they save.
 constexpr std::size_t kStreamFrom = 1024;
 
 std::uint64_t mix(std::uint64_t value) {
@@ -160,6 +159,12 @@ Result<bool> CollectiveRun::has_entered(Rank peer) {
     team_.blocked_on(peer, {&entry.sequence, seen, &block->progress.sleepers});
     return false;
   }
+  if (seen > team_.sequence)
+    return peer_error(
+        Code::kInvalidUsage, peer,
+        "{} is in call {} and did not wait for {} in call {}: all ranks must make the "
+        "same calls in the same order",
+        team_.member(peer).label, seen, team_.member(team_.rank()).label, team_.sequence);
   if (entry.call_hash != call_hash_) return mismatch(peer, read_call(entry.call));
   team_.entered[peer] = team_.sequence;
   return true;
@@ -226,11 +231,11 @@ Result<bool> CollectiveRun::ready(std::uint32_t op_id, std::uint64_t slice) {
   for (const BoundWait& wait : plan_->waits(op_id)) {
     const std::int64_t wanted = static_cast<std::int64_t>(slice) + wait.delta;
     if (wanted < 0) continue;
-    const std::uint64_t position =
-        team_.base[wait.rank] + static_cast<std::uint64_t>(wanted) * wait.stride + wait.offset;
-    if (team_.seen_progress[wait.rank] >= position) continue;
+    // First, since the progress of a peer that makes another call means nothing here.
     TUTTI_ASSIGN(const bool same_call, has_entered(wait.rank));
     if (!same_call) return false;
+    const std::uint64_t position =
+        team_.base[wait.rank] + static_cast<std::uint64_t>(wanted) * wait.stride + wait.offset;
     TUTTI_ASSIGN(const bool there, reached(wait.rank, position));
     if (!there) return false;
   }
@@ -364,7 +369,9 @@ Status CollectiveRun::combine(const lower::Op& op, std::uint64_t slice) {
       TUTTI_ASSIGN(sources[s], locate(op.sources[s], i, range, slice));
     }
     for (std::size_t d = 0; d < op.destinations.size(); ++d) {
-      const bool streams = op.destinations[d].memory == Memory::kSlot && bytes >= kStreamFrom;
+      const bool streams = bytes >= kStreamFrom && (op.destinations[d].memory == Memory::kSlot
+                                                        ? team_.options().stores.slots
+                                                        : plan_->streams_output());
       TUTTI_ASSIGN(std::byte* const data, locate(op.destinations[d], i, range, slice));
       destinations[d] = {data, streams ? Stores::kNonTemporal : Stores::kCached};
     }

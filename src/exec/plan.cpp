@@ -35,6 +35,9 @@ Plan::Plan(std::shared_ptr<const lower::Lowered> lowered, const Team& team, std:
   const std::uint32_t chunks = static_cast<std::uint32_t>(blocks) * lowered_->chunks_per_block;
   for (std::uint32_t chunk = 0; chunk < chunks; ++chunk)
     chunks_.push_back(chunking.elements(chunk));
+  const std::int32_t output = ir::block_counts(lowered_->request, team.rank()).output;
+  streams_output_ =
+      static_cast<std::size_t>(output) * block_bytes_ >= team.options().stores.output_from;
 }
 
 Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> lowered,

@@ -61,6 +61,8 @@ class Plan {
     return static_cast<std::size_t>(ir::block_counts(lowered_->request, rank).input) * block_bytes_;
   }
   [[nodiscard]] const Codec* codec() const { return codec_; }
+  /// Whether the output is so large that it leaves the caches before it is read.
+  [[nodiscard]] bool streams_output() const { return streams_output_; }
   /// The ranks that read this rank's entry of a call: bit r for rank r, all bits where there are
   /// more ranks than bits.
   [[nodiscard]] std::uint64_t entry_readers() const { return entry_readers_; }
@@ -88,6 +90,7 @@ class Plan {
   std::size_t block_bytes_;
   std::size_t slice_elements_ = 0;
   std::uint64_t slices_ = 1;
+  bool streams_output_ = false;
   std::size_t stride_ = 0;
   std::vector<std::vector<BoundWait>> waits_;
   std::uint64_t entry_readers_ = ~std::uint64_t{0};

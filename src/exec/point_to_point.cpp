@@ -169,7 +169,8 @@ Result<bool> PointToPointRun::send_mapped(Job& job) {
     header->call = job.what.call;
     const std::size_t bytes = std::min(kMailSlotBytes, job.what.bytes - job.moved);
     const Destination to{slot + sizeof(SlotHeader),
-                         bytes >= kStreamFrom ? Stores::kNonTemporal : Stores::kCached};
+                         bytes >= kStreamFrom && team_.options().stores.slots ? Stores::kNonTemporal
+                                                                              : Stores::kCached};
     if (bytes > 0) copy_bytes(job.what.data + job.moved, {&to, 1}, bytes);
     std::atomic<std::uint64_t>& published = outbox(mail_, peer).published;
     published.store(++published_[peer], std::memory_order_release);

@@ -4,9 +4,22 @@
 #include <cstdlib>
 #include <new>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <poll.h>
 
 namespace tutti::exec {
+
+StreamingStores StreamingStores::for_this_machine() {
+  StreamingStores stores;
+#if defined(__x86_64__)
+  unsigned int highest = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned int kAuth = 0x68747541;  // "AuthenticAMD"
+  if (__get_cpuid(0, &highest, &b, &c, &d) != 0) stores.slots = b == kAuth;
+#endif
+  return stores;
+}
 
 Team::Team(Rank rank, std::int32_t size, std::shared_ptr<SharedHeap> heap,
            const TeamOptions& options)
@@ -109,16 +122,19 @@ std::byte* Team::scratch(std::size_t bytes) {
 }
 
 void Team::depart() {
-  for (Rank peer = 0; peer < size(); ++peer)
-    if (peer != rank_ && members_[peer].block != nullptr)
+  remote_.clear();
+  for (Rank peer = 0; peer < size(); ++peer) {
+    if (peer == rank_) continue;
+    if (members_[peer].block != nullptr) {
       members_[peer].block->progress.departures.fetch_add(1, std::memory_order_acq_rel);
+      ++observers_;
+    }
+    members_[peer] = {};
+  }
 }
 
 bool Team::unobserved() const {
-  std::uint64_t mapped = 0;
-  for (Rank peer = 0; peer < size(); ++peer)
-    mapped += peer != rank_ && members_[peer].block != nullptr;
-  return members_[rank_].block->progress.departures.load(std::memory_order_acquire) >= mapped;
+  return members_[rank_].block->progress.departures.load(std::memory_order_acquire) >= observers_;
 }
 
 void Team::idle(std::uint32_t polls) {

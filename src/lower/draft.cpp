@@ -264,6 +264,10 @@ class RankDrafter {
       return *writer;
     }
     const std::vector<std::vector<PieceRef>> sources{resolve(src)};
+    if (const auto copier = op_that_copies(sources[0])) {
+      draft_.ops[*copier].op.destinations.push_back(std::move(slot));
+      return *copier;
+    }
     std::uint32_t last = 0;
     for_each_run(sources, src.count, [&](std::uint32_t first, std::uint32_t count) {
       DraftOp op;
@@ -276,6 +280,24 @@ class RankDrafter {
       last = append(std::move(op));
     });
     return last;  // ops run in order: once the last is passed, all are
+  }
+
+  /// An op that copies exactly this raw input somewhere and can write it to one more place, so that
+  /// the input is read once.
+  std::optional<std::uint32_t> op_that_copies(const std::vector<PieceRef>& input) const {
+    for (std::uint32_t id = 0; id < draft_.ops.size(); ++id) {
+      const DraftOp& op = draft_.ops[id];
+      const bool copies = !op.dead && op.op.kind == OpKind::kCombine && op.op.sources.size() == 1 &&
+                          op.op.sources[0].memory == Memory::kInput &&
+                          op.op.destinations.size() < kMaxDestinations &&
+                          op.op.sources[0].pieces.size() == input.size();
+      if (!copies) continue;
+      bool same = true;
+      for (std::size_t i = 0; i < input.size(); ++i)
+        same &= input[i].memory == Memory::kInput && input[i].piece == op.op.sources[0].pieces[i];
+      if (same) return id;
+    }
+    return std::nullopt;
   }
 
   std::optional<std::uint32_t> writer_of_exactly(const ChunkSet& set) {
@@ -382,7 +404,21 @@ class RankDrafter {
     };
     if (step.dst.space == Space::kScratch && std::all_of(refs.begin(), refs.end(), steady))
       return alias(step.dst, refs);
+    if (const auto copier = op_that_copies(refs); copier && is_fresh_output(step.dst)) {
+      std::vector<Operand>& destinations = draft_.ops[*copier].op.destinations;
+      destinations.insert(destinations.begin(), target(step.dst));
+      return written(step.dst, copier);
+    }
     combine({refs}, step.dst);
+  }
+
+  /// Output that nothing has touched and that shares no memory with the input: writing it may move to
+  /// an earlier op.
+  bool is_fresh_output(const ChunkSet& set) {
+    if (set.space != Space::kOutput || schedule_.request.in_place) return false;
+    for (std::uint32_t i = 0; i < set.count; ++i)
+      if (cell(set.space, set.at(i)).version > 0) return false;
+    return true;
   }
 
   void reduce(const Step& step) {
