@@ -3,6 +3,9 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 readonly root
 
+# A compiler cache, where there is one, serves every clone: paths inside this tree do not count.
+export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
+
 # What the programs need, and what the tests need beyond it.
 readonly build_packages=(ca-certificates cmake g++ ninja-build pkg-config
   libcli11-dev libfmt-dev libhwy-dev libsodium-dev nlohmann-json3-dev)
