@@ -9,7 +9,7 @@
 namespace tutti {
 
 /// Raised by any thread (service thread, user's abort, a failing operation); read by every wait.
-/// The first error wins and stays. raised() is one relaxed load.
+/// The first error wins and stays. raised() is one load, cheap enough for every poll.
 class AbortWord {
  public:
   /// Returns true when this call set it.

@@ -34,7 +34,8 @@ const std::uint32_t* low_half(const std::atomic<std::uint64_t>& word) {
 void sleep_on(const WaitWord& word, Nanos longest) {
   word.sleepers->fetch_add(1, std::memory_order_seq_cst);
   if (word.word->load(std::memory_order_seq_cst) == word.seen) {
-    timespec limit{0, static_cast<long>(longest.count())};
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(longest);
+    const timespec limit{seconds.count(), (longest - seconds).count()};
     syscall(SYS_futex, low_half(*word.word), FUTEX_WAIT, static_cast<std::uint32_t>(word.seen),
             &limit, nullptr, 0);
   }
@@ -52,7 +53,7 @@ int quota_cpus() {
   double period = 0;
   if (!(limit >> quota >> period) || quota == "max" || period <= 0) return INT_MAX;
   const double cpus = std::strtod(quota.c_str(), nullptr) / period;
-  return std::max(1, static_cast<int>(cpus));
+  return static_cast<int>(std::clamp(cpus, 1.0, double{INT_MAX}));
 }
 
 }  // namespace
