@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <string>
+#include <vector>
 
 #include "src/base/result.hpp"
 
@@ -15,8 +17,32 @@ std::string normalised(std::string_view name) {
     result += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   }
   if (result == "tree") return "doublebinarytree";
-  if (result == "allreduce" || result == "allgather" || result == "reducescatter") return result;
   return result;
+}
+
+/// The parts between separators that are not empty.
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(separator), text.size());
+    if (end > 0) parts.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return parts;
+}
+
+Result<std::string> known_collective(std::string_view name) {
+  std::string wanted = normalised(name);
+  std::string known;
+  for (int c = 0; c < kCollectives; ++c) {
+    const std::string_view each = name_of(static_cast<Collective>(c));
+    if (normalised(each) == wanted) return wanted;
+    known += fmt::format(" {}", each);
+  }
+  return make_error(Code::kInvalidArgument,
+                    "TUTTI_ALGO (or NCCL_ALGO) names the collective '{}', which does not exist; "
+                    "there are:{}",
+                    name, known);
 }
 
 /// Preferred names, best first, on one host, where every rank reads every other's memory.
@@ -80,29 +106,36 @@ std::vector<std::string_view> between_hosts(Collective collective, std::size_t b
 Result<Tuner> Tuner::create(const std::vector<ir::Algorithm>& algorithms, TunerPolicy policy) {
   Tuner tuner(algorithms);
   tuner.deterministic_ = policy.deterministic;
-  std::string_view rest = policy.forced;
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find_first_of(";,"), rest.size());
-    std::string_view item = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    if (item.empty() || item.front() == '^') continue;
+  for (const std::string_view group : split(policy.forced, ';')) {
+    const std::size_t colon = group.find(':');
     std::string collective;
-    if (const std::size_t colon = item.find(':'); colon != std::string_view::npos) {
-      collective = normalised(item.substr(0, colon));
-      item.remove_prefix(colon + 1);
+    if (colon != std::string_view::npos) {
+      TUTTI_ASSIGN(collective, known_collective(group.substr(0, colon)));
     }
-    const ir::Algorithm* algorithm = tuner.find(item);
-    if (algorithm == nullptr) {
-      std::string known;
-      for (const ir::Algorithm& each : algorithms) known += fmt::format(" {}", each.name);
-      return make_error(Code::kInvalidArgument,
-                        "TUTTI_ALGO (or NCCL_ALGO) names the algorithm '{}', which does not exist; "
-                        "there are:{}",
-                        item, known);
+    std::string_view names = colon == std::string_view::npos ? group : group.substr(colon + 1);
+    const bool excludes = names.starts_with('^');
+    if (excludes) names.remove_prefix(1);
+    for (const std::string_view name : split(names, ',')) {
+      if (excludes) {  // what does not exist (NVLS ...) is not used anyway
+        if (const auto* const algorithm = tuner.find(name))
+          tuner.excluded_.push_back({collective, algorithm});
+        continue;
+      }
+      TUTTI_ASSIGN(const ir::Algorithm* const algorithm, tuner.known_algorithm(name));
+      tuner.forced_.push_back({collective, algorithm});
     }
-    tuner.forced_.emplace_back(collective, algorithm);
   }
   return tuner;
+}
+
+Result<const ir::Algorithm*> Tuner::known_algorithm(std::string_view name) const {
+  if (const ir::Algorithm* const algorithm = find(name)) return algorithm;
+  std::string known;
+  for (const ir::Algorithm& each : *algorithms_) known += fmt::format(" {}", each.name);
+  return make_error(Code::kInvalidArgument,
+                    "TUTTI_ALGO (or NCCL_ALGO) names the algorithm '{}', which does not exist; "
+                    "there are:{}",
+                    name, known);
 }
 
 const ir::Algorithm* Tuner::find(std::string_view name) const {
@@ -113,10 +146,20 @@ const ir::Algorithm* Tuner::find(std::string_view name) const {
 }
 
 const ir::Algorithm* Tuner::forced_for(const ir::Request& request) const {
-  const std::string collective = normalised(name_of(request.collective));
-  for (const auto& [where, algorithm] : forced_)
-    if ((where.empty() || where == collective) && algorithm->supports(request)) return algorithm;
+  for (const Asked& asked : forced_)
+    if (asked.applies_to(request.collective) && asked.algorithm->supports(request))
+      return asked.algorithm;
   return nullptr;
+}
+
+bool Tuner::is_excluded(const ir::Algorithm* algorithm, Collective collective) const {
+  return std::ranges::any_of(excluded_, [&](const Asked& asked) {
+    return asked.algorithm == algorithm && asked.applies_to(collective);
+  });
+}
+
+bool Tuner::Asked::applies_to(Collective wanted) const {
+  return collective.empty() || collective == normalised(name_of(wanted));
 }
 
 Result<Choice> Tuner::choose(const Situation& situation, const lower::Placement& placement) const {
@@ -140,7 +183,9 @@ Result<Choice> Tuner::choose(const Situation& situation, const lower::Placement&
                            : between_hosts(request.collective, bytes);
     for (const std::string_view name : names) {
       const ir::Algorithm* candidate = find(name);
-      if (candidate == nullptr || !candidate->supports(request)) continue;
+      if (candidate == nullptr || !candidate->supports(request) ||
+          is_excluded(candidate, request.collective))
+        continue;
       choice.algorithm = candidate;
       break;
     }

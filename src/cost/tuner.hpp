@@ -32,7 +32,8 @@ struct Situation {
 /// Agreed between ranks at communicator creation. Value.
 struct TunerPolicy {
   /// TUTTI_ALGO / NCCL_ALGO: "" or an algorithm's name (NCCL's Ring and Tree are understood), or
-  /// "collective:name;collective:name". Applied where the algorithm supports the collective.
+  /// "collective:name;collective:name,name". The first that supports a collective applies.
+  /// A list after ^ says what not to use.
   std::string forced;
   bool deterministic = false;
 };
@@ -45,14 +46,21 @@ class Tuner {
   Result<Choice> choose(const Situation& situation, const lower::Placement& placement) const;
 
  private:
+  struct Asked {
+    std::string collective;  ///< normalised; "" for all
+    const ir::Algorithm* algorithm = nullptr;
+    [[nodiscard]] bool applies_to(Collective wanted) const;
+  };
+
   explicit Tuner(const std::vector<ir::Algorithm>& algorithms) : algorithms_(&algorithms) {}
+  Result<const ir::Algorithm*> known_algorithm(std::string_view name) const;
   [[nodiscard]] const ir::Algorithm* find(std::string_view name) const;
   [[nodiscard]] const ir::Algorithm* forced_for(const ir::Request& request) const;
+  [[nodiscard]] bool is_excluded(const ir::Algorithm* algorithm, Collective collective) const;
 
   const std::vector<ir::Algorithm>* algorithms_;
   bool deterministic_ = false;
-  std::vector<std::pair<std::string, const ir::Algorithm*>>
-      forced_;  ///< collective or "", algorithm
+  std::vector<Asked> forced_, excluded_;
 };
 
 }  // namespace tutti
