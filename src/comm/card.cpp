@@ -7,6 +7,7 @@ namespace tutti {
 namespace {
 constexpr std::size_t kLongestText = 4096;
 constexpr std::uint32_t kMostAddresses = 16;
+constexpr std::uint64_t kLeastStaging = 64 << 10, kMostStaging = 1 << 30;  // the setting's range
 }  // namespace
 
 Blob encode(const Card& card) {
@@ -48,6 +49,11 @@ Result<Card> decode_card(std::span<const std::byte> bytes, Rank rank) {
     address.address.assign(raw.begin(), raw.end());
     card.addresses.push_back(std::move(address));
   }
+  const std::uint64_t staging = card.agreement.staging_bytes;
+  if (reader.ok() && (staging < kLeastStaging || staging > kMostStaging))
+    return peer_error(Code::kPeerFailed, rank,
+                      "rank {} announces STAGING_BYTES={}, which is not within {}..{}", rank,
+                      staging, kLeastStaging, kMostStaging);
   if (!reader.complete())
     return peer_error(Code::kPeerFailed, rank, "rank {} sent a malformed card of {} bytes", rank,
                       bytes.size());

@@ -1,0 +1,76 @@
+#include "src/comm/card.hpp"
+
+#include <gtest/gtest.h>
+
+namespace tutti {
+namespace {
+
+Card sample() {
+  Card card;
+  card.version = kCardVersion;
+  card.process_token = 0x0123456789abcdef;
+  card.block_offset = 4096;
+  card.pid = 77;
+  card.host = "node7";
+  card.agreement = {"ring", 1 << 20, true};
+  card.addresses = {{"shm", Blob(3, std::byte{1})}, {"tcp", {}}};
+  return card;
+}
+
+std::string error_of(const Blob& bytes) {
+  const auto card = decode_card(bytes, 5);
+  if (card) return "";
+  EXPECT_EQ(card.error().peer, 5);
+  return card.error().what;
+}
+
+TEST(Card, ComesBackAsItWasSent) {
+  const auto card = decode_card(encode(sample()), 5);
+  ASSERT_TRUE(card) << card.error().what;
+  EXPECT_EQ(card->process_token, 0x0123456789abcdefu);
+  EXPECT_EQ(card->block_offset, 4096u);
+  EXPECT_EQ(card->pid, 77u);
+  EXPECT_EQ(card->host, "node7");
+  EXPECT_EQ(card->agreement, sample().agreement);
+  ASSERT_EQ(card->addresses.size(), 2u);
+  EXPECT_EQ(card->addresses[0].transport, "shm");
+  EXPECT_EQ(card->addresses[0].address, Blob(3, std::byte{1}));
+  EXPECT_EQ(encode(*card), encode(sample()));
+}
+
+TEST(Card, CutAnywhereIsRefused) {
+  const Blob whole = encode(sample());
+  for (std::size_t bytes = 0; bytes < whole.size(); ++bytes)
+    EXPECT_NE(error_of(Blob(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(bytes))), "")
+        << bytes;
+}
+
+TEST(Card, WithBytesLeftOverIsRefused) {
+  Blob bytes = encode(sample());
+  bytes.push_back({});
+  EXPECT_NE(error_of(bytes).find("malformed"), std::string::npos);
+}
+
+TEST(Card, OfAnotherVersionNamesBothVersions) {
+  Card card = sample();
+  card.version = kCardVersion + 1;
+  EXPECT_NE(error_of(encode(card)).find("card version 2, here 1"), std::string::npos);
+}
+
+TEST(Card, WithMoreAddressesThanThereAreTransportsIsRefused) {
+  Card card = sample();
+  card.addresses.resize(1000);
+  EXPECT_NE(error_of(encode(card)).find("1000 addresses"), std::string::npos);
+}
+
+TEST(Card, WithStagingThatNoSettingAllowsIsRefused) {
+  // Twice 2^63 is 0: a region of no bytes that plans would take for an endless one.
+  for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 63}) {
+    Card card = sample();
+    card.agreement.staging_bytes = bytes;
+    EXPECT_NE(error_of(encode(card)).find("STAGING_BYTES"), std::string::npos) << bytes;
+  }
+}
+
+}  // namespace
+}  // namespace tutti
