@@ -92,7 +92,7 @@ class Communicator {
 };
 
 /// Polls several communicators, each with started calls, until all are idle: what ncclGroupEnd
-/// does.
+/// does. After an error, which ends all that are not idle yet, none touches a caller's buffer.
 Status run_group(std::span<Communicator* const> communicators);
 
 }  // namespace tutti
