@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "src/ir/request.hpp"
 #include "src/lower/draft.hpp"
 #include "src/lower/lower.hpp"
+#include "src/lower/pace.hpp"
 #include "src/lower/well_formed.hpp"
 
 namespace tutti::lower {
@@ -594,22 +596,24 @@ class Replay {
   std::vector<Stream> streams_;
 };
 
-/// Enough slices for every instance of slots and scratch to be used again.
-std::uint32_t enough_slices(const Lowered& lowered, const CheckOptions& options) {
-  std::uint32_t depth = lowered.max_slot_pieces > 0 ? lowered.slot_depth : 1;
+/// The numbers of slices that speak for all (check.hpp).
+std::set<std::uint32_t> telling_slices(const Lowered& lowered) {
+  std::set<std::uint32_t> slices{1};
+  if (lowered.protocol == Protocol::kPublished) return slices;  // never sliced
+  if (lowered.max_slot_pieces > 0) slices.insert(lowered.slot_depth + 1);
   for (const Program& program : lowered.programs)
-    if (program.scratch_pieces > 0) depth = std::max(depth, program.scratch_depth);
-  return std::max(options.slices, depth + 1);
+    if (program.scratch_pieces > 0) slices.insert(program.scratch_depth + 1);
+  return slices;
 }
 
 }  // namespace
 
 Status check(const Lowered& lowered, const Placement& placement, const CheckOptions& options) {
   TUTTI_TRY(check_form(lowered, placement));
-  TUTTI_TRY(Replay(lowered, placement, options, 1).run());
-  if (lowered.protocol == Protocol::kPublished) return ok_status();  // never sliced
-  TUTTI_TRY(Replay(lowered, placement, options, 2).run());
-  return Replay(lowered, placement, options, enough_slices(lowered, options)).run();
+  TUTTI_TRY(check_pace(lowered));
+  for (const std::uint32_t slices : telling_slices(lowered))
+    TUTTI_TRY(Replay(lowered, placement, options, slices).run());
+  return ok_status();
 }
 
 }  // namespace tutti::lower

@@ -1,12 +1,12 @@
 // Proves a step program correct by replay across ranks: the same guarantees as ir::verify, after
 // fusion, staging and pipelining, where the protocol's own mistakes would live.
 //
-// The form is checked first (well_formed.hpp). The replay then runs three consecutive calls
-// (staging alternates between two regions) of one slice, of two, and of enough to use every
-// instance of slots and scratch again, symbolically: each piece of memory of each slice holds a
-// chunk number and a set of contributing ranks. It proves
-//   - progress: no wait is for a position that the waited rank cannot reach (deadlock), even if a
-//     send completes only when its receive is posted;
+// Three proofs, together good for any number of slices:
+//   form      (well_formed.hpp) every index has something behind it;
+//   pace      (pace.hpp) no deadlock, and messages pair alike however many slices there are;
+//   replay    symbolic, of three consecutive calls (staging alternates between two regions): each
+//             piece of memory of each slice holds a chunk number and a set of contributing ranks.
+// The replay proves
 //   - no race across ranks: every read of a slot happens after the write it wants and before the
 //     next write of that place, by vector clocks that follow waits and program order, for any
 //     timing. Messages order nothing: those of no elements are never sent;
@@ -15,6 +15,9 @@
 //   - lengths, codings and scaling: no piece is taken for longer than it is, encoded or scaled when
 //     it is not;
 //   - the postcondition of the collective, element range by element range.
+// Two ops meet in a place in the same slice, or in slices that are a depth apart. What orders them
+// stays when there are more slices before and after, so replays of 1 and of depth + 1 slices, for
+// each depth that occurs, speak for every number of slices.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +28,6 @@
 namespace tutti::lower {
 
 struct CheckOptions {
-  std::uint32_t slices = 3;  ///< at least
   std::uint32_t calls = 3;
   bool scales_input = false;  ///< as in LowerOptions
 };

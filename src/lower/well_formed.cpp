@@ -88,10 +88,16 @@ class Form {
   }
 
   Status check_memory() const {
-    for (const Slot& slot : program_.slots)
-      if (std::uint64_t{slot.first_piece} + slot.pieces > program_.slot_pieces)
-        return malformed("rank {} has a slot of {} pieces from {} on in staging of {}", rank_,
-                         slot.pieces, slot.first_piece, program_.slot_pieces);
+    std::uint64_t pieces_before = 0;
+    for (const Slot& slot : program_.slots) {
+      if (slot.first_piece != pieces_before)
+        return malformed("rank {} has a slot at piece {} after {} pieces of slots", rank_,
+                         slot.first_piece, pieces_before);
+      pieces_before += slot.pieces;
+    }
+    if (pieces_before != program_.slot_pieces)
+      return malformed("rank {} has slots of {} pieces in staging of {}", rank_, pieces_before,
+                       program_.slot_pieces);
     if (program_.scratch_depth == 0 || program_.scratch_depth > kMostInstances)
       return malformed("rank {} has scratch depth {}", rank_, program_.scratch_depth);
     const std::uint64_t scratch = std::uint64_t{program_.scratch_pieces} * program_.scratch_depth;
