@@ -32,11 +32,10 @@ class Assembler {
         size_(bootstrap.size()) {}
 
   Result<Assembly> run() {
-    TUTTI_TRY(agree_on_options());
-    TUTTI_TRY(exchange_cards());
-    for (Rank peer = 0; peer < size_; ++peer)
-      if (peer != rank_) TUTTI_TRY(add(peer));
-    TUTTI_TRY(agree_on_placement());
+    if (Status built = build(); !built) {
+      if (team_) runtime_.graveyard.keep(std::move(team_));
+      return std::move(built).error();
+    }
     Assembly assembly;
     assembly.team = std::move(team_);
     assembly.agreement = agreement_;
@@ -47,6 +46,14 @@ class Assembler {
   }
 
  private:
+  Status build() {
+    TUTTI_TRY(agree_on_options());
+    TUTTI_TRY(exchange_cards());
+    for (Rank peer = 0; peer < size_; ++peer)
+      if (peer != rank_) TUTTI_TRY(add(peer));
+    return agree_on_placement();
+  }
+
   /// Rank 0's settings count; a rank that was told otherwise says so.
   Status agree_on_options() {
     Agreement mine;
@@ -151,7 +158,8 @@ class Assembler {
     Blob mine;
     for (Rank peer = 0; peer < size_; ++peer)
       mine.push_back(static_cast<std::byte>(team_->member(peer).block != nullptr));
-    TUTTI_ASSIGN(const std::vector<Blob> rows, bootstrap_.all_gather(std::move(mine), deadline_));
+    TUTTI_ASSIGN(const std::vector<Blob> rows, bootstrap_.all_gather(mine, deadline_));
+    TUTTI_CHECK(rows[rank_] == mine, "rank {} finds its row of the placement changed", rank_);
     lower::Placement placement;
     placement.host.assign(size_, -1);
     std::int32_t hosts = 0;

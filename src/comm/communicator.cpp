@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <new>
+#include <optional>
 #include <utility>
 
 #include "src/base/log.hpp"
@@ -17,6 +19,9 @@ namespace {
 
 constexpr auto kSayWhoWaits = std::chrono::seconds(10);
 constexpr std::uint32_t kPollsBetweenClocks = 1024;
+// Two ranks learn of a stopped one at most two heartbeats apart, and of a dead one at once.
+constexpr auto kReasonComes = std::chrono::seconds(2);
+constexpr std::uint32_t kShrinkColor = 0xffffffff;  // colors of split groups are not negative
 
 /// Bytes from one rank's block to the next.
 std::size_t block_bytes(const Call& call) { return call.count * size_of(call.type); }
@@ -121,6 +126,7 @@ class RankCommunicator final : public Communicator {
         if (Status begun = begin(queue_.front()); !begun) return fail(std::move(begun).error());
       }
       auto state = active_ == Active::kCollective ? collective_.poll() : point_to_point_.poll();
+      if (!state && reason_may_come(state.error())) return Progress::kPending;
       if (!state) return fail(std::move(state).error());
       if (*state == exec::Poll::kPending) {
         if (Status in_time = check_clock(); !in_time) return fail(std::move(in_time).error());
@@ -144,8 +150,9 @@ class RankCommunicator final : public Communicator {
     if (Status begun = begin_collective(call); !begun) return fail(std::move(begun).error());
     for (std::uint32_t polls = 0;; ++polls) {
       auto state = collective_.poll();
-      if (!state) return fail(std::move(state).error());
-      if (*state == exec::Poll::kDone) break;
+      const bool waits = !state && reason_may_come(state.error());
+      if (!state && !waits) return fail(std::move(state).error());
+      if (state && *state == exec::Poll::kDone) break;
       if (Status in_time = check_clock(); !in_time) return fail(std::move(in_time).error());
       team_->idle(polls);
     }
@@ -164,6 +171,7 @@ class RankCommunicator final : public Communicator {
   Result<std::unique_ptr<Communicator>> split(int color, int key,
                                               const CommunicatorOptions& options,
                                               Deadline deadline) override {
+    const std::uint64_t tag = ++splits_ << 32 | static_cast<std::uint32_t>(color);
     TUTTI_TRY(usable());
     struct Member {
       int color = -1, key = 0;
@@ -181,7 +189,6 @@ class RankCommunicator final : public Communicator {
       std::memcpy(&theirs, blobs[peer].data(), sizeof theirs);
       if (theirs.color == color) members.emplace_back(theirs.key, peer);
     }
-    const std::uint64_t tag = ++subgroups_ << 32 | static_cast<std::uint32_t>(color);
     if (color < 0) return std::unique_ptr<Communicator>();
     std::sort(members.begin(), members.end());
     std::vector<Rank> ranks;
@@ -192,6 +199,7 @@ class RankCommunicator final : public Communicator {
   Result<std::unique_ptr<Communicator>> shrink(std::span<const Rank> exclude,
                                                const CommunicatorOptions& options,
                                                Deadline deadline) override {
+    const std::uint64_t tag = ++shrinks_ << 32 | kShrinkColor;
     std::vector<bool> excluded(size(), false);
     for (const Rank peer : exclude) {
       if (peer < 0 || peer >= size())
@@ -206,7 +214,7 @@ class RankCommunicator final : public Communicator {
     std::vector<Rank> ranks;
     for (Rank peer = 0; peer < size(); ++peer)
       if (!excluded[peer]) ranks.push_back(peer);
-    return subgroup(ranks, ++subgroups_ << 32 | 0xffffffffu, options, deadline);
+    return subgroup(ranks, tag, options, deadline);
   }
 
   Status finalize(Deadline deadline) override {
@@ -292,7 +300,6 @@ class RankCommunicator final : public Communicator {
 
   Status begin(const Queued& queued) {
     if (queued.transfers.empty()) return begin_collective(queued.call);
-    active_call_ = {};
     clock_started_ = false;
     polls_ = 0;
     active_ = Active::kPointToPoint;
@@ -311,23 +318,35 @@ class RankCommunicator final : public Communicator {
     args.input = static_cast<const std::byte*>(call.send);
     args.output = static_cast<std::byte*>(call.recv);
     args.reduction.type = call.type;
-    args.reduction.op = call.op;
+    args.reduction.op = active_call_.op;  // not the caller's, which only reductions look at
     std::memcpy(args.reduction.scalar, call.scalar, sizeof call.scalar);
     args.call = active_call_;
-    if (bound->copies_input) args.input = copy_of_input(call);
+    if (bound->copies_input) {
+      TUTTI_ASSIGN(args.input, copy_of_input(call));
+    }
     active_ = Active::kCollective;
     collective_.start(*bound->plan, args);
     return ok_status();
   }
 
-  const std::byte* copy_of_input(const Call& call) {
+  Result<const std::byte*> copy_of_input(const Call& call) {
     const ir::Request request{call.collective, size(), rooted(call.collective) ? call.root : 0,
                               false};
-    const auto* input = static_cast<const std::byte*>(call.send);
     const std::size_t bytes =
         static_cast<std::size_t>(ir::block_counts(request, rank()).input) * block_bytes(call);
-    input_copy_.assign(input, input + bytes);
-    return input_copy_.data();
+    if (bytes > input_copy_bytes_) {
+      input_copy_bytes_ = 0;
+      input_copy_.reset(new (std::nothrow) std::byte[bytes]);
+      if (!input_copy_)
+        return make_error(
+            Code::kUnavailable,
+            "no memory for a copy of {} bytes of input, which this algorithm needs in "
+            "place: call with separate buffers",
+            bytes);
+      input_copy_bytes_ = bytes;
+    }
+    if (bytes > 0) std::memcpy(input_copy_.get(), call.send, bytes);
+    return static_cast<const std::byte*>(input_copy_.get());
   }
 
   /// Called on fruitless polls; looks at the clock now and then.
@@ -346,8 +365,8 @@ class RankCommunicator final : public Communicator {
     if (timeout_ > 0 && waited.count() > timeout_)
       return peer_error(
           Code::kTimeout, peer,
-          "no progress: waiting for {} since {:.1f} s, longer than TUTTI_TIMEOUT={} s", whom,
-          waited.count(), timeout_);
+          "not complete after {:.1f} s, longer than TUTTI_TIMEOUT={} s: it waits for {}",
+          waited.count(), timeout_, whom);
     if (!warned_ && waited > kSayWhoWaits) {
       warned_ = true;
       log_warn(who_, "{} (call {}) waits for {} since {:.0f} s", describe(active_call_),
@@ -356,9 +375,18 @@ class RankCommunicator final : public Communicator {
     return ok_status();
   }
 
+  /// A peer that cancelled its half of a transfer gave up for a reason, and that travels on another
+  /// connection: true until it is known here too, or should have been.
+  bool reason_may_come(const Error& error) {
+    if (error.code != Code::kAborted || team_->abort_word().raised()) return false;
+    if (!cancelled_) cancelled_ = Clock::now();
+    return Clock::now() - *cancelled_ < kReasonComes;
+  }
+
   /// Ends this communicator: `error` gets its context, stays, and reaches the peers.
   Error fail(Error error) {
     const bool known = team_->abort_word().raised();
+    if (!known && error.code == Code::kAborted) error.code = Code::kPeerFailed;  // not by this rank
     collective_.cancel();
     point_to_point_.cancel();
     queue_.clear();
@@ -397,14 +425,17 @@ class RankCommunicator final : public Communicator {
   std::deque<Queued> queue_;
   Active active_ = Active::kNone;
   CallSignature active_call_;
-  std::vector<std::byte> input_copy_;
+  std::unique_ptr<std::byte[]> input_copy_;
+  std::size_t input_copy_bytes_ = 0;
   bool finalized_ = false;
-  std::uint64_t subgroups_ = 0;
+  // Counted apart: a split may fail on some ranks alone, and the shrink after it must still agree.
+  std::uint64_t splits_ = 0, shrinks_ = 0;
 
   double timeout_ = 0;
   std::uint32_t polls_ = 0;
   bool clock_started_ = false, warned_ = false;
   TimePoint started_;
+  std::optional<TimePoint> cancelled_;  ///< when a peer was seen to give up
 };
 
 }  // namespace
@@ -414,20 +445,42 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Runti
                                                            const CommunicatorOptions& options,
                                                            Deadline deadline) {
   runtime->graveyard.reap();
-  TUTTI_ASSIGN(Assembly assembly, assemble(*runtime, *bootstrap, deadline));
-  TUTTI_ASSIGN(Tuner tuner, Tuner::create(runtime->algorithms, {assembly.agreement.algorithm,
-                                                                assembly.agreement.deterministic}));
+  auto assembly = assemble(*runtime, *bootstrap, deadline);
+  if (!assembly) {  // others may have assembled theirs and would wait for this rank
+    bootstrap->announce(assembly.error());
+    return std::move(assembly).error();
+  }
+  const Agreement& agreement = assembly->agreement;
+  TUTTI_ASSIGN(Tuner tuner,
+               Tuner::create(runtime->algorithms, {agreement.algorithm, agreement.deterministic}));
   return std::unique_ptr<Communicator>(std::make_unique<RankCommunicator>(
-      std::move(runtime), std::move(bootstrap), std::move(assembly), std::move(tuner), options));
+      std::move(runtime), std::move(bootstrap), *std::move(assembly), std::move(tuner), options));
 }
+
+namespace {
+
+/// What a group leaves behind must not touch the caller's buffers any more.
+void end_all(std::span<Communicator* const> communicators, const Error& why) {
+  for (Communicator* communicator : communicators) {
+    communicator->abort(
+        make_error(Code::kAborted, "another communicator of the group failed: {}", why.what));
+    (void)communicator->poll();
+  }
+}
+
+}  // namespace
 
 Status run_group(std::span<Communicator* const> communicators) {
   std::vector<Communicator*> busy(communicators.begin(), communicators.end());
   for (std::uint32_t polls = 0; !busy.empty(); ++polls) {
     bool finished = false;
     for (std::size_t i = 0; i < busy.size();) {
-      TUTTI_ASSIGN(const Communicator::Progress progress, busy[i]->poll());
-      if (progress == Communicator::Progress::kIdle) {
+      const auto progress = busy[i]->poll();
+      if (!progress) {
+        end_all(busy, progress.error());
+        return progress.error();
+      }
+      if (*progress == Communicator::Progress::kIdle) {
         busy.erase(busy.begin() + static_cast<std::ptrdiff_t>(i));
         finished = true;
       } else {

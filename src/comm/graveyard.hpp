@@ -22,6 +22,12 @@ class Graveyard {
     buried_.push_back(std::move(team));
     reap_locked();
   }
+  /// For a team whose peers may have learned of its memory but never will depart, since not all of
+  /// them could be met: it stays until the process ends.
+  void keep(std::unique_ptr<exec::Team> team) {
+    std::scoped_lock lock(mutex_);
+    kept_.push_back(std::move(team));
+  }
   void reap() {
     std::scoped_lock lock(mutex_);
     reap_locked();
@@ -32,7 +38,7 @@ class Graveyard {
     std::erase_if(buried_, [](const auto& team) { return team->unobserved(); });
   }
   std::mutex mutex_;
-  std::vector<std::unique_ptr<exec::Team>> buried_;
+  std::vector<std::unique_ptr<exec::Team>> buried_, kept_;
 };
 
 }  // namespace tutti
