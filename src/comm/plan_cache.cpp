@@ -51,7 +51,10 @@ Result<BoundPlan> PlanCache::make(const Call& call, bool in_place) {
     const bool nothing_would_scale = scales_input && team_.size() == 1;
     if (choice.algorithm->supports(request) && !nothing_would_scale) {
       TUTTI_ASSIGN(auto in_place_program, lowered(*choice.algorithm, request, scales_input, input));
-      if (program->protocol == lower::Protocol::kPublished ||
+      const auto publishes = [](const lower::Lowered& one) {
+        return one.protocol == lower::Protocol::kPublished;
+      };
+      if ((publishes(*program) && publishes(*in_place_program)) ||
           lower::interoperable(*program, *in_place_program)) {
         program = std::move(in_place_program);
         bound.copies_input = false;

@@ -303,9 +303,10 @@ class Linker {
 
 /// All that other ranks can see of a program: what it publishes when, what it sends and receives.
 struct OutsideView {
+  /// Peers wait for a published op to have filled slots, or to have read theirs.
   struct Publication {
     std::uint32_t stage = 0;
-    std::vector<Operand> slots;
+    std::vector<Operand> fills, reads;
     friend bool operator==(const Publication&, const Publication&) = default;
   };
   struct Transfer {
@@ -330,7 +331,9 @@ OutsideView outside_view(const Program& program) {
       OutsideView::Publication publication;
       publication.stage = op.stage;
       for (const Operand& destination : op.destinations)
-        if (destination.memory == Memory::kSlot) publication.slots.push_back(destination);
+        if (destination.memory == Memory::kSlot) publication.fills.push_back(destination);
+      for (const Operand& source : op.sources)
+        if (source.memory == Memory::kSlot) publication.reads.push_back(source);
       view.publications.push_back(std::move(publication));
     }
     if (op.peer != kNoRank)
