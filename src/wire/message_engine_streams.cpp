@@ -6,7 +6,7 @@ namespace tutti {
 
 Error mismatch_error(const Frame& sent, const Frame& expected, Rank blamed) {
   return peer_error(
-      Code::kPeerFailed, blamed,
+      Code::kInvalidUsage, blamed,
       "rank {} sent {} as operation {} ({} bytes) where rank {} expects {} as operation {} ({} "
       "bytes), on lane {}: make every rank call the same collectives in the same order",
       sent.stream.source, describe(sent.tag.call), sent.tag.sequence, sent.bytes,

@@ -326,7 +326,7 @@ TEST_P(Conformance, AMessageThatDiffersFailsBothSidesAndShowsBothCalls) {
       }
       for (const Transfer* failed : {&in, &later}) {
         EXPECT_EQ(failed->state, State::kFailed);
-        EXPECT_EQ(failed->error.code, Code::kPeerFailed);
+        EXPECT_EQ(failed->error.code, Code::kInvalidUsage);
         EXPECT_THAT(failed->error.what, HasSubstr(describe(difference.sent.call)));
         EXPECT_THAT(failed->error.what, HasSubstr(describe(difference.expected.call)));
         EXPECT_THAT(failed->error.what, HasSubstr("rank 0 sent"));
