@@ -1,0 +1,236 @@
+// A rank that does as it is told: reads commands from standard input, a line each, and answers each
+// with a line `COMMAND RESULT MILLISECONDS TEXT`. RESULT is the ncclResult_t of the call, or -1
+// where data came out wrong; TEXT is what ncclGetLastError says after a failure.
+//
+//   id                        TEXT is a fresh unique id in hexadecimal digits
+//   init ID RANKS RANK        makes the communicator
+//   reduce COUNT              one checked all-reduce of COUNT ints
+//   broadcast COUNT           one broadcast from rank 0
+//   loop COUNT                all-reduces until one fails; says `looping` when the first is over
+//   shrink RANK,RANK...       replaces the communicator by one without these
+//   destroy, abort            ends the communicator
+//   failed                    TEXT is the rank that tuttiCommFailedRank blames
+//   census                    TEXT is `DESCRIPTORS THREADS what the descriptors are`
+//   limit files|memory MORE   allows that many descriptors or bytes beyond those in use
+//   exit                      ends the process without ending the communicator
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <sys/resource.h>
+
+#include "nccl.h"
+#include "tutti/tutti.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kWrongData = -1;
+
+struct Outcome {
+  int result = ncclSuccess;
+  std::string text;
+};
+
+int input(int rank, std::size_t i) { return 1000 * (rank + 1) + static_cast<int>(i % 97); }
+
+int expected_sum(int ranks, std::size_t i) {
+  return 1000 * ranks * (ranks + 1) / 2 + ranks * static_cast<int>(i % 97);
+}
+
+std::string to_hex(const ncclUniqueId& id) {
+  std::string text;
+  for (const char c : id.internal) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    text += kDigits[static_cast<unsigned char>(c) >> 4];
+    text += kDigits[static_cast<unsigned char>(c) & 15];
+  }
+  return text;
+}
+
+ncclUniqueId from_hex(const std::string& text) {
+  ncclUniqueId id{};
+  for (std::size_t i = 0; i < sizeof id.internal && 2 * i + 2 <= text.size(); ++i)
+    id.internal[i] = static_cast<char>(std::stoi(text.substr(2 * i, 2), nullptr, 16));
+  return id;
+}
+
+// How much of a resource is in use: the highest descriptor and one, or the bytes of address space.
+rlim_t files_in_use() {
+  rlim_t next = 0;
+  for (const auto& entry : fs::directory_iterator("/proc/self/fd"))
+    next = std::max<rlim_t>(next, std::stoul(entry.path().filename()) + 1);
+  return next - 1;  // the listing itself took one
+}
+
+rlim_t memory_in_use() {
+  rlim_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * 4096;
+}
+
+class FaultRank {
+ public:
+  Outcome obey(const std::string& command, std::istringstream& arguments) {
+    if (command == "id") return id();
+    if (command == "init") return init(arguments);
+    if (command == "reduce") return reduce(arguments);
+    if (command == "broadcast") return broadcast(arguments);
+    if (command == "loop") return loop(arguments);
+    if (command == "shrink") return shrink(arguments);
+    if (command == "destroy") return report(ncclCommDestroy(std::exchange(comm_, nullptr)));
+    if (command == "abort") return report(ncclCommAbort(std::exchange(comm_, nullptr)));
+    if (command == "failed") return failed();
+    if (command == "census") return census();
+    if (command == "limit") return limit(arguments);
+    return {kWrongData, "there is no such command"};
+  }
+
+ private:
+  [[nodiscard]] Outcome report(ncclResult_t result) const {
+    if (result == ncclSuccess) return {};
+    std::string text = ncclGetLastError(comm_);
+    std::ranges::replace(text, '\n', ' ');
+    return {result, text};
+  }
+
+  [[nodiscard]] Outcome id() const {
+    ncclUniqueId id;
+    const ncclResult_t result = ncclGetUniqueId(&id);
+    return result == ncclSuccess ? Outcome{result, to_hex(id)} : report(result);
+  }
+
+  Outcome init(std::istringstream& arguments) {
+    std::string id;
+    int ranks = 0, rank = 0;
+    arguments >> id >> ranks >> rank;
+    return joined(ncclCommInitRank(&comm_, ranks, from_hex(id), rank));
+  }
+
+  Outcome shrink(std::istringstream& arguments) {
+    std::vector<int> excluded;
+    for (std::string rank; std::getline(arguments >> std::ws, rank, ',');)
+      excluded.push_back(std::stoi(rank));
+    ncclComm_t survivors = nullptr;
+    const ncclResult_t result =
+        ncclCommShrink(comm_, excluded.data(), static_cast<int>(excluded.size()), &survivors,
+                       nullptr, NCCL_SHRINK_ABORT);
+    if (result != ncclSuccess) return report(result);
+    ncclCommAbort(std::exchange(comm_, survivors));
+    return joined(result);
+  }
+
+  Outcome joined(ncclResult_t result) {
+    if (result == ncclSuccess) {
+      ncclCommCount(comm_, &ranks_);
+      ncclCommUserRank(comm_, &rank_);
+    }
+    return report(result);
+  }
+
+  void prepare(std::size_t count) {
+    in_.resize(count);
+    for (std::size_t i = 0; i < count; ++i) in_[i] = input(rank_, i);
+    for (auto& out : out_) out.assign(count, 0);
+  }
+
+  [[nodiscard]] Outcome check(const std::vector<int>& out) const {
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      if (out[i] == expected_sum(ranks_, i)) continue;
+      return {kWrongData, "element " + std::to_string(i) + " is " + std::to_string(out[i]) +
+                              ", not " + std::to_string(expected_sum(ranks_, i))};
+    }
+    return {};
+  }
+
+  ncclResult_t all_reduce(std::vector<int>& out) {
+    return ncclAllReduce(in_.data(), out.data(), in_.size(), ncclInt, ncclSum, comm_, nullptr);
+  }
+
+  Outcome reduce(std::istringstream& arguments) {
+    std::size_t count = 0;
+    arguments >> count;
+    prepare(count);
+    const ncclResult_t result = all_reduce(out_[0]);
+    return result == ncclSuccess ? check(out_[0]) : report(result);
+  }
+
+  Outcome broadcast(std::istringstream& arguments) {
+    std::size_t count = 0;
+    arguments >> count;
+    prepare(count);
+    return report(ncclBroadcast(in_.data(), out_[0].data(), count, ncclInt, 0, comm_, nullptr));
+  }
+
+  // Checks the first result and the last, so that the rank is nearly always inside an operation.
+  Outcome loop(std::istringstream& arguments) {
+    if (Outcome first = reduce(arguments); first.result != ncclSuccess) return first;
+    std::cout << "looping" << std::endl;
+    for (std::size_t round = 1;; ++round) {
+      const ncclResult_t result = all_reduce(out_[round % 2]);
+      if (result == ncclSuccess) continue;
+      Outcome last = check(out_[(round - 1) % 2]);
+      return last.result == ncclSuccess ? report(result) : last;
+    }
+  }
+
+  [[nodiscard]] Outcome failed() const {
+    int rank = -1;
+    const ncclResult_t result = tuttiCommFailedRank(comm_, &rank);
+    return {result, std::to_string(rank)};
+  }
+
+  static Outcome census() {
+    int descriptors = 0;
+    std::string what;
+    for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
+      std::error_code gone;  // the listing's own descriptor is
+      what += " " + fs::read_symlink(entry.path(), gone).string();
+      ++descriptors;
+    }
+    const fs::directory_iterator tasks("/proc/self/task");
+    const auto threads = std::distance(fs::begin(tasks), fs::end(tasks));
+    return {ncclSuccess, std::to_string(descriptors) + " " + std::to_string(threads) + what};
+  }
+
+  static Outcome limit(std::istringstream& arguments) {
+    std::string what;
+    rlim_t more = 0;
+    arguments >> what >> more;
+    const rlim_t most = more + (what == "files" ? files_in_use() : memory_in_use());
+    const rlimit limits{most, most};
+    const bool set = setrlimit(what == "files" ? RLIMIT_NOFILE : RLIMIT_AS, &limits) == 0;
+    return {set ? ncclSuccess : kWrongData, std::to_string(most)};
+  }
+
+  ncclComm_t comm_ = nullptr;
+  int ranks_ = 0, rank_ = 0;
+  std::vector<int> in_, out_[2];
+};
+
+}  // namespace
+
+int main() {
+  FaultRank rank;
+  for (std::string line; std::getline(std::cin, line);) {
+    std::istringstream arguments(line);
+    std::string command;
+    arguments >> command;
+    if (command == "exit") return 0;
+    const auto begin = std::chrono::steady_clock::now();
+    const Outcome outcome = rank.obey(command, arguments);
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+    std::cout << command << ' ' << outcome.result << ' ' << took.count() << ' ' << outcome.text
+              << std::endl;
+  }
+  return 1;  // the test has gone
+}

@@ -1,0 +1,65 @@
+// What must hold after every fault.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/faults/job.hpp"
+
+namespace tutti::testing {
+
+/// A window of time after a fault.
+struct Window {
+  Seconds from{0}, to{2 * kSlack};
+};
+
+/// Ints of an all-reduce that takes so long that a rank which loops over it is nearly always
+/// inside.
+inline constexpr int kLarge = 4 << 20;
+
+/// Ranks over shm and, with TUTTI_SHM=0, over tcp.
+class FaultsOver : public ::testing::TestWithParam<const char*> {
+ protected:
+  /// n ranks that have formed one communicator, after one of the kind was made, used and ended: so
+  /// what the process opens once is not taken for a leak.
+  void form(int ranks, Variables variables = {});
+  /// All ranks are inside large all-reduces when this returns.
+  void enter_operations(const Ranks& ranks);
+  void kill(int rank);
+
+  /// Each of `survivors` ends what it does with ncclRemoteError, in time, and names one of
+  /// `culprits`; what they call afterwards fails too.
+  void expect_remote_error(const Ranks& survivors, const Ranks& culprits, TimePoint fault,
+                           const Window& window = {}, const std::string& command = "loop");
+  /// Later calls on the communicator fail and blame one of `culprits`.
+  void expect_ended(const Ranks& survivors, const Ranks& culprits);
+  /// The survivors shrink, compute right results, and end the new communicator.
+  void expect_shrunk_works(const Ranks& survivors, const Ranks& excluded);
+  /// Descriptors and threads are as before the communicator was made.
+  void expect_no_leak(const Ranks& survivors);
+  /// All of the above, then ends the ranks and looks at what remains of them.
+  void expect_survival(const Ranks& culprits, TimePoint fault, const Window& window = {});
+  /// Ends the ranks that live; no process, socket or file of them remains.
+  void expect_nothing_left();
+
+  void SetUp() override;
+  void remember_sockets();
+  void settle(const Ranks& ranks);
+  [[nodiscard]] Variables variables_for(Variables variables) const;
+
+  std::unique_ptr<Job> job_;
+
+ private:
+  std::vector<std::pair<int, int>> before_;  ///< descriptors and threads of each rank
+  std::set<std::string> sockets_;
+  std::set<std::string> files_before_;
+};
+
+inline std::string transport_name(const ::testing::TestParamInfo<const char*>& info) {
+  return std::string(info.param) == "1" ? "Shm" : "Tcp";
+}
+
+/// "rank 1|rank 2" as a matcher.
+::testing::Matcher<std::string> names_one_of(const Ranks& culprits);
+
+}  // namespace tutti::testing

@@ -1,0 +1,106 @@
+// Ranks that die, stop or disagree, and what the others make of it: the essential faults.
+#include "tests/faults/faults.hpp"
+
+#include <csignal>
+
+namespace tutti::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr Seconds kLiveness(1);
+
+class Faults : public FaultsOver {};
+
+TEST_P(Faults, AKilledRankEndsLargeAllReducesOfAllOthers) {
+  form(4);
+  enter_operations(job_->all());
+  const TimePoint fault = Clock::now();
+  kill(2);
+  expect_survival({2}, fault);
+  expect_nothing_left();
+}
+
+TEST_P(Faults, TheRankThatMadeTheUniqueIdMayDieToo) {
+  form(4);
+  enter_operations(job_->all());
+  const TimePoint fault = Clock::now();
+  kill(0);
+  expect_survival({0}, fault);
+  expect_nothing_left();
+}
+
+// The limit counts from the last sign of life, which may be a quarter of it older than the stop.
+TEST_P(Faults, AStoppedRankIsFoundAtTheLivenessLimitAndNotBefore) {
+  form(4, {{"TUTTI_LIVENESS", std::to_string(kLiveness.count())}});
+  enter_operations(job_->all());
+  const TimePoint fault = Clock::now();
+  (*job_)[1].signal(SIGSTOP);
+  expect_survival({1}, fault, {0.7 * kLiveness, 1.5 * kLiveness * kSlack});
+  (*job_)[1].signal(SIGCONT);
+  const Answer late = (*job_)[1].hear("loop");
+  EXPECT_EQ(late.result, ncclRemoteError) << late;
+  EXPECT_EQ((*job_)[1].ask("abort").result, ncclSuccess);
+  expect_nothing_left();
+}
+
+TEST_P(Faults, ASlowRankThatLivesIsWaitedFor) {
+  form(3, {{"TUTTI_LIVENESS", "0.3"}});
+  const Ranks early = {0, 2};
+  job_->tell(early, "reduce 100000");
+  EXPECT_FALSE((*job_)[0].says("anything", Seconds(1)));  // three times the limit
+  EXPECT_TRUE((*job_)[1].ask("reduce 100000").ok());
+  for (const Answer& answer : job_->hear(early, "reduce")) EXPECT_TRUE(answer.ok()) << answer;
+  for (const Answer& answer : job_->ask(job_->all(), "destroy")) EXPECT_TRUE(answer.ok());
+  expect_nothing_left();
+}
+
+TEST_P(Faults, DifferentCollectivesShowBothSidesBothCalls) {
+  form(2);
+  (*job_)[0].tell("reduce 1003");
+  (*job_)[1].tell("broadcast 1003");
+  for (const Answer& answer :
+       {(*job_)[0].hear("reduce"), (*job_)[1].hear("broadcast", Seconds(2 * kSlack))}) {
+    EXPECT_EQ(answer.result, ncclInvalidUsage) << answer;
+    EXPECT_THAT(answer.text, HasSubstr("all_reduce"));
+    EXPECT_THAT(answer.text, HasSubstr("broadcast"));
+    EXPECT_THAT(answer.text, HasSubstr("rank 0"));
+    EXPECT_THAT(answer.text, HasSubstr("rank 1"));
+  }
+  EXPECT_FALSE((*job_)[0].ask("reduce 10").ok());
+  expect_nothing_left();
+}
+
+TEST_P(Faults, DifferentCountsShowBothSidesBothCalls) {
+  for (const auto& [mine, theirs] : {std::pair{"2", "3"}, std::pair{"1000000", "1000001"}}) {
+    SCOPED_TRACE(theirs);
+    form(3);
+    job_->tell({0, 2}, std::string("reduce ") + mine);
+    (*job_)[1].tell(std::string("reduce ") + theirs);
+    for (const Answer& answer : job_->hear(job_->all(), "reduce")) {
+      EXPECT_EQ(answer.result, ncclInvalidUsage) << answer;
+      EXPECT_THAT(answer.text, HasSubstr(mine));
+      EXPECT_THAT(answer.text, HasSubstr(theirs));
+    }
+    for (const Answer& answer : job_->ask(job_->all(), "reduce 10")) EXPECT_FALSE(answer.ok());
+    expect_nothing_left();
+  }
+}
+
+TEST_P(Faults, ARankThatNeverCallsIsNamedWhenOperationsHaveATimeout) {
+  form(3, {{"TUTTI_TIMEOUT", "1"}});
+  const TimePoint fault = Clock::now();
+  job_->tell({0, 1}, "reduce 100000");
+  expect_remote_error({0, 1}, {2}, fault, {Seconds(0.9), Seconds(2 * kSlack)}, "reduce");
+  expect_ended({0, 1}, {2});
+  EXPECT_FALSE((*job_)[2].ask("reduce 100000").ok());
+  EXPECT_TRUE((*job_)[2].ask("abort").ok());
+  expect_shrunk_works({0, 1}, {2});
+  expect_no_leak({0, 1});
+  expect_nothing_left();
+}
+
+INSTANTIATE_TEST_SUITE_P(Over, Faults, ::testing::Values("1", "0"), transport_name);
+
+}  // namespace
+}  // namespace tutti::testing
