@@ -50,4 +50,21 @@ inline void run_ranks(std::shared_ptr<Runtime> runtime, int n,
   for (std::thread& thread : threads) thread.join();
 }
 
+/// All ranks of a group, for one thread to drive.
+inline std::vector<std::unique_ptr<Communicator>> all_ranks(int n) {
+  auto runtime = make_test_runtime();
+  auto group = in_process_group(n);
+  std::vector<std::unique_ptr<Communicator>> communicators(n);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < n; ++rank)
+    threads.emplace_back([&, rank] {
+      auto made = Communicator::create(runtime, std::move(group[rank]), {},
+                                       Deadline::after(std::chrono::seconds(30)));
+      ASSERT_TRUE(made) << made.error().what;
+      communicators[rank] = std::move(*made);
+    });
+  for (std::thread& thread : threads) thread.join();
+  return communicators;
+}
+
 }  // namespace tutti::testing
