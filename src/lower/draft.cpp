@@ -412,8 +412,8 @@ class RankDrafter {
     combine({refs}, step.dst);
   }
 
-  /// Output that nothing has touched and that shares no memory with the input: writing it may move to
-  /// an earlier op.
+  /// Output that nothing has touched and that shares no memory with the input: writing it may move
+  /// to an earlier op.
   bool is_fresh_output(const ChunkSet& set) {
     if (set.space != Space::kOutput || schedule_.request.in_place) return false;
     for (std::uint32_t i = 0; i < set.count; ++i)

@@ -7,8 +7,8 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include "src/base/result.hpp"
 #include "src/base/bytes.hpp"
+#include "src/base/result.hpp"
 
 namespace tutti {
 namespace {

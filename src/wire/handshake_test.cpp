@@ -7,9 +7,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "src/base/bytes.hpp"
 #include "src/base/fd.hpp"
 #include "src/base/result.hpp"
-#include "src/base/bytes.hpp"
 
 namespace tutti {
 namespace {

@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/base/result.hpp"
 #include "src/base/bytes.hpp"
+#include "src/base/result.hpp"
 
 namespace tutti {
 namespace {
