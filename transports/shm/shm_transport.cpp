@@ -107,6 +107,11 @@ Result<Introduced> receive_introduction(int socket, const PeerProcess& peer, Dea
     const ssize_t got = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (got > 0) {
       Fd heap = take_descriptor(message);
+      if (!heap && (message.msg_flags & MSG_CTRUNC) != 0)
+        return system_error(Code::kUnavailable, EMFILE,
+                            fmt::format("taking the descriptor of rank {}'s shared heap; raise "
+                                        "`ulimit -n`",
+                                        peer.rank));
       TUTTI_ASSIGN(const Introduction said,
                    decode_introduction(std::span(bytes).first(static_cast<std::size_t>(got))));
       return Introduced{said, std::move(heap)};
