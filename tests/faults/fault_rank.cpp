@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <sys/resource.h>
 
 #include "nccl.h"
@@ -64,12 +65,12 @@ ncclUniqueId from_hex(const std::string& text) {
   return id;
 }
 
-// How much of a resource is in use: the highest descriptor and one, or the bytes of address space.
-rlim_t files_in_use() {
-  rlim_t next = 0;
-  for (const auto& entry : fs::directory_iterator("/proc/self/fd"))
-    next = std::max<rlim_t>(next, std::stoul(entry.path().filename()) + 1);
-  return next - 1;  // the listing itself took one
+// The limit under which `more` descriptors can still be opened: descriptors get the lowest number
+// that is free.
+rlim_t limit_of_files(rlim_t more) {
+  int number = 0;
+  while (fcntl(number, F_GETFD) != -1 || more-- > 0) ++number;
+  return number;
 }
 
 rlim_t memory_in_use() {
@@ -206,7 +207,7 @@ class FaultRank {
     std::string what;
     rlim_t more = 0;
     arguments >> what >> more;
-    const rlim_t most = more + (what == "files" ? files_in_use() : memory_in_use());
+    const rlim_t most = what == "files" ? limit_of_files(more) : memory_in_use() + more;
     const rlimit limits{most, most};
     const bool set = setrlimit(what == "files" ? RLIMIT_NOFILE : RLIMIT_AS, &limits) == 0;
     return {set ? ncclSuccess : kWrongData, std::to_string(most)};

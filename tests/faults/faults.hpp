@@ -59,7 +59,7 @@ inline std::string transport_name(const ::testing::TestParamInfo<const char*>& i
   return std::string(info.param) == "1" ? "Shm" : "Tcp";
 }
 
-/// "rank 1|rank 2" as a matcher.
+/// Says "rank 2" or "never came: 2" of one of them.
 ::testing::Matcher<std::string> names_one_of(const Ranks& culprits);
 
 }  // namespace tutti::testing
