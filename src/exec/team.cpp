@@ -139,6 +139,7 @@ bool Team::unobserved() const {
 
 void Team::idle(std::uint32_t polls) {
   const WaitPolicy& policy = options_.wait;
+  polls = std::min(polls, fruitless_++);
   if (remote_.empty() || polls < policy.spins + policy.yields)
     return wait_once(policy, polls, blocked_);
   std::vector<pollfd> descriptors;
@@ -152,6 +153,7 @@ void Team::idle(std::uint32_t polls) {
 bool Team::progress_connections() {
   bool moved = false;
   for (Connection* connection : remote_) moved |= connection->progress();
+  if (moved) fruitless_ = 0;
   return moved;
 }
 

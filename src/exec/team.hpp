@@ -87,6 +87,7 @@ class Team {
 
   /// Where the running operation last found nothing to do.
   void blocked_on(Rank peer, const WaitWord& word) {
+    if (word.word != blocked_.word || word.seen != blocked_.seen) fruitless_ = 0;
     blocked_peer_ = peer;
     blocked_ = word;
   }
@@ -97,6 +98,7 @@ class Team {
   bool progress_connections();
   /// Fruitless poll number `polls` of this wait: spins, yields, or sleeps for at most a
   /// millisecond.
+  /// A wait for something new begins with spinning again.
   void idle(std::uint32_t polls);
 
   /// Tells the mapped peers that this rank will never again read their memory, and lets go of the
@@ -128,6 +130,7 @@ class Team {
   AbortWord abort_;
   WaitWord blocked_;
   Rank blocked_peer_ = kNoRank;
+  std::uint32_t fruitless_ = 0;  ///< idle() calls since anything changed
   std::vector<std::byte*> shared_;
   std::byte* staging_ = nullptr;
   std::vector<std::byte*> peer_staging_;
