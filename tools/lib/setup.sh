@@ -55,7 +55,7 @@ build_jobs() {
   echo $((cpus < fit ? cpus : fit))
 }
 
-# build PRESET TARGET [CMAKE_OPTION...]: configures and builds build/PRESET.
+# build PRESET "TARGET..." [CMAKE_OPTION...]: configures and builds build/PRESET.
 build() {
   local preset=$1 target=$2
   shift 2
@@ -64,5 +64,6 @@ build() {
   mkdir -p "$root/build"
   (cd "$root" && cmake --preset "$preset" "$@" >"$log" 2>&1) || { cat "$log" >&2; return 1; }
   sed -n '/^-- Optional parts/,/^-- Configuring/{/^-- Configuring/!p}' "$log" >&2
-  cmake --build "$root/build/$preset" --target "$target" -j "$(build_jobs)" >&2
+  # shellcheck disable=SC2086  # several targets
+  cmake --build "$root/build/$preset" --target $target -j "$(build_jobs)" >&2
 }
