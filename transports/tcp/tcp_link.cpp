@@ -90,22 +90,27 @@ Result<bool> TcpLink::check() {
   const TimePoint now = Clock::now();
   if (now < next_look_) return false;
   next_look_ = now + liveness_ / 4;
-  if (host_is_silent())
-    return system_error(
-        Code::kPeerFailed, ETIMEDOUT,
-        fmt::format("its host has acknowledged nothing for {} s",
-                    std::chrono::duration_cast<std::chrono::seconds>(liveness_).count()));
+  if (host_is_silent(now))
+    return system_error(Code::kPeerFailed, ETIMEDOUT,
+                        fmt::format("its host has acknowledged nothing for {:.1f} s",
+                                    std::chrono::duration<double>(liveness_).count()));
   return false;
 }
 
 // Sent data, or repeated probes of a closed window, without an answer. A process that only does not
-// read has its probes answered by its kernel.
-bool TcpLink::host_is_silent() const {
+// read has its probes answered by its kernel. The same data must have waited for that long: the
+// last acknowledgement before it is old where the connection was idle.
+bool TcpLink::host_is_silent(TimePoint now) {
   tcp_info info{};
   socklen_t size = sizeof info;
   if (::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
   const bool waits_for_answer = info.tcpi_unacked > 0 || info.tcpi_probes >= 2;
-  return waits_for_answer && std::chrono::milliseconds(info.tcpi_last_ack_recv) > liveness_;
+  if (!waits_for_answer || info.tcpi_bytes_acked != acknowledged_) {
+    acknowledged_ = info.tcpi_bytes_acked;
+    waiting_since_ = now;
+  }
+  return now - waiting_since_ >= liveness_ &&
+         std::chrono::milliseconds(info.tcpi_last_ack_recv) > liveness_;
 }
 
 void TcpLink::shutdown() { ::shutdown(fd_.get(), SHUT_RDWR); }

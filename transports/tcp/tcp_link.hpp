@@ -21,12 +21,14 @@ class TcpLink final : public ByteLink {
   void shutdown() override;
 
  private:
-  [[nodiscard]] bool host_is_silent() const;
+  [[nodiscard]] bool host_is_silent(TimePoint now);
 
   const Fd fd_;
   const Nanos liveness_;
   std::uint32_t checks_ = 0;
   TimePoint next_look_;
+  std::uint64_t acknowledged_ = 0;  ///< bytes, at the last look
+  TimePoint waiting_since_;         ///< the first look at what has waited since
 };
 
 }  // namespace tutti
