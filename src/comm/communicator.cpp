@@ -386,7 +386,8 @@ class RankCommunicator final : public Communicator {
   /// Ends this communicator: `error` gets its context, stays, and reaches the peers.
   Error fail(Error error) {
     const bool known = team_->abort_word().raised();
-    if (!known && error.code == Code::kAborted) error.code = Code::kPeerFailed;  // not by this rank
+    if (error.code == Code::kAborted && known) error = team_->abort_word().error();
+    if (error.code == Code::kAborted && !known) error.code = Code::kPeerFailed;  // a peer's doing
     collective_.cancel();
     point_to_point_.cancel();
     queue_.clear();
