@@ -155,6 +155,7 @@ Result<PeerSocket> PeerListener::await(const PeerProcess& peer, Deadline deadlin
     {
       std::scoped_lock lock(mutex_);
       if (auto found = met_.extract(peer.token)) return std::move(found.mapped());
+      if (deadline.passed() && cannot_accept_) return *cannot_accept_;
     }
     if (deadline.passed()) return late(peer);
     wait_for_news(-1, 0, deadline);
@@ -172,7 +173,12 @@ void PeerListener::serve() {
 void PeerListener::let_in() {
   for (std::size_t i = 0; i < kMaxVisitors; ++i) {
     auto fd = hooks_.accept(listener_.get());
-    if (!fd || !*fd) return;
+    if (!fd) {
+      cannot_accept_ = std::move(fd).error();
+      return;
+    }
+    cannot_accept_.reset();
+    if (!*fd) return;
     if (visitors_.size() >= kMaxVisitors) visitors_.pop_front();
     auto handshake = std::make_unique<Handshake>(
         HandshakeOptions{.role = HandshakeRole::kResponder,

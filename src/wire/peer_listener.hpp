@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <vector>
@@ -86,6 +87,7 @@ class PeerListener {
   std::mutex mutex_;
   std::vector<Membership> memberships_;
   std::list<Visitor> visitors_;                                     // oldest first
+  std::optional<Error> cannot_accept_;                              // why the last accept failed
   std::map<std::uint64_t, PeerSocket> met_;                         // by token
   std::map<std::uint64_t, std::weak_ptr<Connection>> connections_;  // by token
   std::set<std::uint64_t> connecting_;

@@ -168,6 +168,8 @@ Status check_user(int socket) {
 
 Result<Fd> accept_local(int listener) {
   Fd fd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!fd && (errno == EMFILE || errno == ENFILE))
+    return system_error(Code::kUnavailable, errno, "accepting a peer over shm; raise `ulimit -n`");
   if (fd && !check_user(fd.get())) fd.reset();
   return fd;
 }
