@@ -73,6 +73,7 @@ class Circulant {
   /// The blocks that `position` sends: what its receivers receive.
   [[nodiscard]] std::vector<int> sent(Rank position) const {
     std::vector<int> blocks;
+    blocks.reserve(static_cast<std::size_t>(rounds_));
     for (int k = 0; k < rounds_; ++k) {
       blocks.push_back(received((position + skip(k)) % ranks_)[index(k)]);
     }

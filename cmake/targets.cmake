@@ -35,11 +35,12 @@ function(tutti_folder path)
   endif()
 endfunction()
 
-# tutti_test(name SOURCES ... LINKS ... [LABELS quick|slow ...] [SECONDS n]): a GoogleTest program,
-# each of its tests a ctest test. Default label quick, default limit 60 s.
+# tutti_test(name SOURCES ... LINKS ... [LABELS quick|slow ...] [SECONDS n] [ALONE]): a GoogleTest
+# program, each of its tests a ctest test. Default label quick, default limit 60 s. ALONE: its tests
+# run beside no other, because they hold the library to times of a second or so.
 include(GoogleTest)
 function(tutti_test name)
-  cmake_parse_arguments(ARG "" "SECONDS" "SOURCES;LINKS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "ALONE" "SECONDS" "SOURCES;LINKS;LABELS" ${ARGN})
   if(NOT ARG_LABELS)
     set(ARG_LABELS quick)
   endif()
@@ -49,8 +50,12 @@ function(tutti_test name)
   if(TUTTI_SANITIZE)
     math(EXPR ARG_SECONDS "${ARG_SECONDS} * 5")
   endif()
+  set(alone FALSE)
+  if(ARG_ALONE)
+    set(alone TRUE)
+  endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gtest GTest::gmock GTest::gtest_main)
   gtest_discover_tests(${name} TEST_PREFIX ${name}/ DISCOVERY_MODE PRE_TEST
-    PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_SECONDS})
+    PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_SECONDS} RUN_SERIAL ${alone})
 endfunction()

@@ -51,7 +51,7 @@ class Builder {
     Builder* builder_;
     Rank rank_;
   };
-  RankBuilder rank(Rank r) { return RankBuilder(*this, r); }
+  RankBuilder rank(Rank r) { return {*this, r}; }
 
   [[nodiscard]] std::int32_t ranks() const { return schedule_.request.ranks; }
   Schedule finish() &&;
