@@ -8,7 +8,7 @@ foreach(folder ${tutti_header_folders})
   list(APPEND tutti_headers ${found})
 endforeach()
 # Bodies of a foreach-target construct are included many times by design and are no headers.
-list(FILTER tutti_headers EXCLUDE REGEX "-inl\\.(h|hpp)$")
+list(FILTER tutti_headers EXCLUDE REGEX "(-inl|\\.inc)\\.(h|hpp)$")
 
 set(tutti_header_sources "")
 foreach(header ${tutti_headers})
