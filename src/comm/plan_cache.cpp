@@ -31,7 +31,6 @@ Result<Choice> PlanCache::choose(const Call& call) const {
                        false};
   situation.block_bytes = call.count * size_of(call.type);
   situation.type = call.type;
-  situation.published_limit = exec::kPacketBytes;
   return tuner_.choose(situation, team_.placement());
 }
 

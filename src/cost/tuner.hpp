@@ -1,4 +1,4 @@
-// Which algorithm and protocol a call uses, and why.
+// Which algorithm a call uses, and why.
 //
 // The choice depends on nothing but what every rank of the communicator shares: the request, the
 // size, the placement and settings agreed at creation. Otherwise ranks disagree, and hang.
@@ -17,7 +17,6 @@ namespace tutti {
 
 struct Choice {
   const ir::Algorithm* algorithm = nullptr;
-  lower::Protocol protocol = lower::Protocol::kStaged;
   std::string reason;  ///< one sentence for logs and `tutti explain`
 };
 
@@ -26,7 +25,6 @@ struct Situation {
   ir::Request request;
   std::size_t block_bytes = 0;  ///< count x element size
   DataType type = DataType::kFloat32;
-  std::size_t published_limit = 0;  ///< most bytes a rank can publish
 };
 
 /// Agreed between ranks at communicator creation. Value.
