@@ -43,13 +43,14 @@ Status resolve_op(const Comm& comm, const RawCall& raw, Call& call) {
 
 /// The larger buffer of any collective is `size` blocks of count elements.
 Status check_size(const Comm& comm, const RawCall& raw) {
-  const std::size_t limit = static_cast<std::size_t>(PTRDIFF_MAX) /
-                            size_of(static_cast<DataType>(raw.type)) /
-                            static_cast<std::size_t>(comm.size);
-  if (raw.count <= limit) return ok_status();
+  const std::size_t block =
+      size_of(static_cast<DataType>(raw.type)) * static_cast<std::size_t>(comm.size);
+  std::ptrdiff_t bytes = 0;
+  if (!__builtin_mul_overflow(raw.count, block, &bytes)) return ok_status();
   return make_error(Code::kInvalidArgument,
                     "count {} of {} over {} ranks exceeds the address space (at most {})",
-                    raw.count, name_of(static_cast<DataType>(raw.type)), comm.size, limit);
+                    raw.count, name_of(static_cast<DataType>(raw.type)), comm.size,
+                    static_cast<std::size_t>(PTRDIFF_MAX) / block);
 }
 
 bool uses_send(const Comm& comm, const RawCall& raw) {
@@ -91,10 +92,9 @@ Status check_pointers(const Comm& comm, const RawCall& raw) {
 
 }  // namespace
 
-Result<Call> check_call(const Comm& comm, const RawCall& raw) {
+Status check_call(const Comm& comm, const RawCall& raw, Call& call) {
   TUTTI_TRY(check_root(comm, raw));
   TUTTI_TRY(check_type(raw));
-  Call call;
   call.collective = raw.collective;
   call.send = raw.send;
   call.recv = raw.recv;
@@ -103,8 +103,7 @@ Result<Call> check_call(const Comm& comm, const RawCall& raw) {
   call.root = raw.root;
   if (reduces(raw.collective)) TUTTI_TRY(resolve_op(comm, raw, call));
   TUTTI_TRY(check_size(comm, raw));
-  TUTTI_TRY(check_pointers(comm, raw));
-  return call;
+  return check_pointers(comm, raw);
 }
 
 }  // namespace tutti::capi

@@ -28,7 +28,8 @@ ncclResult_t submit(const char* function, const RawCall& raw, ncclComm* handle,
                     cudaStream_t stream) {
   return answer(function, handle, [&]() -> Result<ncclResult_t> {
     TUTTI_TRY(check_usable(handle));
-    TUTTI_ASSIGN(const Call call, check_call(*handle->comm, raw));
+    Call call;
+    TUTTI_TRY(check_call(*handle->comm, raw, call));
     if (stream == nullptr && handle->comm->config.blocking && !this_thread_group().open())
         [[likely]] {
       TUTTI_TRY(run_now(*handle, call));

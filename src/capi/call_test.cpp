@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/base/result.hpp"
 #include "src/capi/fake_communicator.hpp"
 
 namespace tutti::capi {
@@ -16,8 +17,14 @@ class CheckCall : public testing::Test {
   FakeHandle on_{1, 4};
   Comm& comm_ = *on_.handle->comm;
 
+  Result<Call> check(const RawCall& raw) {
+    Call call;
+    TUTTI_TRY(check_call(comm_, raw, call));
+    return call;
+  }
+
   void expect_refused(const RawCall& raw, const std::string& part) {
-    const auto call = check_call(comm_, raw);
+    const auto call = check(raw);
     ASSERT_FALSE(call) << part;
     EXPECT_EQ(call.error().code, Code::kInvalidArgument);
     EXPECT_NE(call.error().what.find(part), std::string::npos) << call.error().what;
@@ -25,8 +32,7 @@ class CheckCall : public testing::Test {
 };
 
 TEST_F(CheckCall, PassesEverythingOn) {
-  const auto call =
-      check_call(comm_, {Collective::kReduce, data, data + 2, 2, ncclFloat, ncclMax, 3});
+  const auto call = check({Collective::kReduce, data, data + 2, 2, ncclFloat, ncclMax, 3});
   ASSERT_TRUE(call);
   EXPECT_EQ(call->collective, Collective::kReduce);
   EXPECT_EQ(call->send, data);
@@ -60,9 +66,9 @@ TEST_F(CheckCall, RefusesSizesBeyondTheAddressSpace) {
 }
 
 TEST_F(CheckCall, WantsOnlyThePointersThatThisRankUses) {
-  EXPECT_TRUE(check_call(comm_, {Collective::kBroadcast, nullptr, data, 1, ncclFloat, 0, 0}));
-  EXPECT_TRUE(check_call(comm_, {Collective::kReduce, data, nullptr, 1, ncclFloat, 0, 0}));
-  EXPECT_TRUE(check_call(comm_, {Collective::kAllReduce, nullptr, nullptr, 0, ncclFloat}));
+  EXPECT_TRUE(check({Collective::kBroadcast, nullptr, data, 1, ncclFloat, 0, 0}));
+  EXPECT_TRUE(check({Collective::kReduce, data, nullptr, 1, ncclFloat, 0, 0}));
+  EXPECT_TRUE(check({Collective::kAllReduce, nullptr, nullptr, 0, ncclFloat}));
   expect_refused({Collective::kBroadcast, nullptr, data, 1, ncclFloat, 0, 1}, "sendbuff");
   expect_refused({Collective::kScatter, data, nullptr, 1, ncclFloat, 0, 0}, "recvbuff");
   expect_refused({Collective::kRecv, nullptr, nullptr, 1, ncclFloat, 0, 0}, "recvbuff");
@@ -76,7 +82,7 @@ TEST_F(CheckCall, ReadsAnImmediateScalarWhenItsOperatorIsMadeAndADeviceScalarAtE
   const ncclRedOp_t later = *comm_.operators.add({DataType::kFloat32, &scalar, {}});
   scalar = 0.25F;
   const auto scalar_of = [&](ncclRedOp_t op) {
-    const auto call = check_call(comm_, {Collective::kAllReduce, data, data, 1, ncclFloat, op});
+    const auto call = check({Collective::kAllReduce, data, data, 1, ncclFloat, op});
     EXPECT_TRUE(call && call->op == ReduceOp::kPreMulSum);
     float value = 0;
     std::memcpy(&value, call->scalar, sizeof value);

@@ -4,26 +4,30 @@
 #include <atomic>
 #include <cstdint>
 
+#include "src/base/waiter.hpp"
+
 namespace tutti::capi {
 
 /// Calls take a ticket when they are made and run when it is their turn. take() is for one thread
-/// at a time (a communicator has one caller); the rest is thread-safe. Without contention each
-/// function is one atomic operation. Waits end because every call before ends by the
+/// at a time (a communicator has one caller); the rest is thread-safe. Without contention a turn
+/// costs one locked instruction. Waits end because every call before ends by the
 /// communicator's own deadline and liveness rules.
 class Turnstile {
  public:
   [[nodiscard]] std::uint64_t take() { return taken_.fetch_add(1); }
 
   void await(std::uint64_t ticket) const {
-    for (std::uint64_t now = served_.load(std::memory_order_acquire); now != ticket;
-         now = served_.load(std::memory_order_acquire)) {
-      served_.wait(now, std::memory_order_acquire);
+    for (std::uint32_t polls = 0;; ++polls) {
+      const std::uint64_t now = served_.load(std::memory_order_acquire);
+      if (now == ticket) return;
+      wait_once({}, polls, {&served_, now, &sleepers_});
     }
   }
 
   void leave() {
-    served_.fetch_add(1, std::memory_order_acq_rel);
-    served_.notify_all();
+    // Only whoever has the turn writes.
+    served_.store(served_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    wake_sleepers(served_, sleepers_);
   }
 
   /// Returns when nobody is inside; nobody may take a ticket meanwhile.
@@ -32,6 +36,7 @@ class Turnstile {
  private:
   std::atomic<std::uint64_t> taken_{0};
   std::atomic<std::uint64_t> served_{0};
+  mutable std::atomic<std::uint32_t> sleepers_{0};
 };
 
 /// One turn as a scope.

@@ -43,7 +43,8 @@ Result<std::string> algorithm_of(const ncclComm* handle, RawCall raw) {
   alignas(64) static std::byte placeholder[2][64];
   raw.send = placeholder[0];
   raw.recv = placeholder[1];
-  TUTTI_ASSIGN(const Call call, check_call(*handle->comm, raw));
+  Call call;
+  TUTTI_TRY(check_call(*handle->comm, raw, call));
   return handle->comm->communicator->algorithm_for(call);
 }
 

@@ -90,6 +90,7 @@ class Assembler {
     options.communicator = communicator_id();
     TUTTI_ASSIGN(team_, exec::Team::create(rank_, size_, runtime_.heap, options));
     mine.block_offset = team_->block_offset();
+    mine.block_address = reinterpret_cast<std::uint64_t>(&team_->own_block());
     TUTTI_ASSIGN(const std::vector<Blob> blobs, bootstrap_.all_gather(encode(mine), deadline_));
     for (Rank peer = 0; peer < size_; ++peer) {
       TUTTI_ASSIGN(Card card, decode_card(blobs[peer], peer));
@@ -153,11 +154,23 @@ class Assembler {
         label, tried);
   }
 
+  /// What this rank can do with a peer's memory.
+  enum class Reach : std::uint8_t { kNone, kMaps, kMapsAndReads };
+
+  [[nodiscard]] std::byte reach(Rank peer) const {
+    Reach reach = Reach::kNone;
+    if (team_->member(peer).block != nullptr) {
+      const bool reads = runtime_.settings.flag("DIRECT_READS") &&
+                         team_->can_read(peer, cards_[peer].block_address);
+      reach = reads ? Reach::kMapsAndReads : Reach::kMaps;
+    }
+    return static_cast<std::byte>(reach);
+  }
+
   /// Every rank says whom it maps; mapping must be mutual and transitive, which makes it a host.
   Status agree_on_placement() {
     Blob mine;
-    for (Rank peer = 0; peer < size_; ++peer)
-      mine.push_back(static_cast<std::byte>(team_->member(peer).block != nullptr));
+    for (Rank peer = 0; peer < size_; ++peer) mine.push_back(reach(peer));
     TUTTI_ASSIGN(const std::vector<Blob> rows, bootstrap_.all_gather(mine, deadline_));
     TUTTI_CHECK(rows[rank_] == mine, "rank {} finds its row of the placement changed", rank_);
     lower::Placement placement;
@@ -180,6 +193,12 @@ class Assembler {
                             a, b);
     const auto neighbours = static_cast<int>(
         std::count(placement.host.begin(), placement.host.end(), placement.host[rank_]));
+    const auto all_read = [](const Blob& row) {
+      return std::ranges::all_of(row, [](std::byte reach) {
+        return reach == static_cast<std::byte>(Reach::kMapsAndReads);
+      });
+    };
+    team_->set_reads_inputs(std::ranges::all_of(rows, all_read));
     team_->set_wait_policy(WaitPolicy::for_ranks_on_host(neighbours));
     team_->set_placement(std::move(placement));
     return ok_status();

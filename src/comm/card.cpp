@@ -13,7 +13,8 @@ constexpr std::uint64_t kLeastStaging = 64 << 10, kMostStaging = 1 << 30;  // th
 Blob encode(const Card& card) {
   Blob blob;
   ByteWriter writer(blob);
-  writer.put(card.version).put(card.process_token).put(card.block_offset).put(card.pid);
+  writer.put(card.version).put(card.process_token).put(card.block_offset);
+  writer.put(card.block_address).put(card.pid);
   writer.sized(as_bytes(card.host)).sized(as_bytes(card.agreement.algorithm));
   writer.put(card.agreement.staging_bytes);
   writer.put(static_cast<std::uint8_t>(card.agreement.deterministic));
@@ -34,6 +35,7 @@ Result<Card> decode_card(std::span<const std::byte> bytes, Rank rank) {
                       rank, card.version, kCardVersion);
   card.process_token = reader.get<std::uint64_t>();
   card.block_offset = reader.get<std::uint64_t>();
+  card.block_address = reader.get<std::uint64_t>();
   card.pid = reader.get<std::uint32_t>();
   card.host = reader.text(kLongestText);
   card.agreement.algorithm = reader.text(kLongestText);

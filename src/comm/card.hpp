@@ -25,6 +25,7 @@ struct Card {
   std::uint32_t version = 0;        ///< kCardVersion; differs: the ranks run different libraries
   std::uint64_t process_token = 0;  ///< equal for ranks that are threads of one process
   std::uint64_t block_offset = 0;   ///< of the rank's block in its process's heap
+  std::uint64_t block_address = 0;  ///< of the rank's block in its process
   std::uint32_t pid = 0;
   std::string host;  ///< name, for messages
   Agreement agreement;

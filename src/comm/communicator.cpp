@@ -266,7 +266,9 @@ class RankCommunicator final : public Communicator {
       return make_error(Code::kInvalidArgument,
                         "{}: {} {} is not a rank of this communicator (0..{})", what,
                         has_root ? "root" : "peer", call.root, size() - 1);
-    if (call.count > (std::size_t{1} << 60) / static_cast<std::size_t>(size()))
+    std::size_t elements = 0;
+    if (__builtin_mul_overflow(call.count, static_cast<std::size_t>(size()), &elements) ||
+        elements > std::size_t{1} << 60)
       return make_error(Code::kInvalidArgument, "{}: count {} is more than memory can hold", what,
                         call.count);
     return validate_buffers(call);
@@ -314,13 +316,13 @@ class RankCommunicator final : public Communicator {
     clock_started_ = false;
     polls_ = 0;
     TUTTI_ASSIGN(BoundPlan* const bound, plans_.get(call, is_in_place(call, rank())));
-    exec::CollectiveArgs args;
+    exec::CollectiveArgs& args = collective_args_;
     args.input = static_cast<const std::byte*>(call.send);
     args.output = static_cast<std::byte*>(call.recv);
     args.reduction.type = call.type;
     args.reduction.op = active_call_.op;  // not the caller's, which only reductions look at
     std::memcpy(args.reduction.scalar, call.scalar, sizeof call.scalar);
-    args.call = active_call_;
+    args.call = &active_call_;
     if (bound->copies_input) {
       TUTTI_ASSIGN(args.input, copy_of_input(call));
     }
@@ -420,6 +422,7 @@ class RankCommunicator final : public Communicator {
   std::int32_t hosts_ = 1;
   std::string name_, who_;
   PlanCache plans_;
+  exec::CollectiveArgs collective_args_;  ///< of the collective that runs
   exec::CollectiveRun collective_;
   exec::PointToPointRun point_to_point_;
 

@@ -6,6 +6,13 @@
 #include "src/lower/lower.hpp"
 
 namespace tutti {
+namespace {
+
+/// From here on the kernel's copy, which fills the cache with output that does not fit it, falls
+/// behind two copies of which the second streams: 4 ranks, 32 MiB, by a quarter.
+constexpr std::size_t kDirectBelow = std::size_t{16} << 20;
+
+}  // namespace
 
 Result<BoundPlan*> PlanCache::get(const Call& call, bool in_place) {
   const Key key{call.collective, call.type, in_place, call.op == ReduceOp::kPreMulSum,
@@ -39,22 +46,19 @@ Result<BoundPlan> PlanCache::make(const Call& call, bool in_place) {
   ir::Request request{call.collective, team_.size(), rooted(call.collective) ? call.root : 0,
                       false};
   const bool scales_input = call.op == ReduceOp::kPreMulSum && reduces(call.collective);
-  const std::size_t input = exec::largest_input_bytes(request, call.count, call.type);
+  const exec::LargestBuffers largest = exec::largest_buffers(request, call.count, call.type);
 
   BoundPlan bound;
-  TUTTI_ASSIGN(auto program, lowered(*choice.algorithm, request, scales_input, input));
+  TUTTI_ASSIGN(auto program, lowered(*choice.algorithm, request, scales_input, largest));
   if (in_place) {
     request.in_place = true;
     bound.copies_input = true;
     // A lone rank in place would have nothing to do, and so nothing would scale its input.
     const bool nothing_would_scale = scales_input && team_.size() == 1;
     if (choice.algorithm->supports(request) && !nothing_would_scale) {
-      TUTTI_ASSIGN(auto in_place_program, lowered(*choice.algorithm, request, scales_input, input));
-      const auto publishes = [](const lower::Lowered& one) {
-        return one.protocol == lower::Protocol::kPublished;
-      };
-      if ((publishes(*program) && publishes(*in_place_program)) ||
-          lower::interoperable(*program, *in_place_program)) {
+      TUTTI_ASSIGN(auto in_place_program,
+                   lowered(*choice.algorithm, request, scales_input, largest));
+      if (lower::interoperable(*program, *in_place_program)) {
         program = std::move(in_place_program);
         bound.copies_input = false;
       }
@@ -71,15 +75,17 @@ Result<BoundPlan> PlanCache::make(const Call& call, bool in_place) {
   return bound;
 }
 
-Result<std::shared_ptr<const lower::Lowered>> PlanCache::lowered(const ir::Algorithm& algorithm,
-                                                                 const ir::Request& request,
-                                                                 bool scales_input,
-                                                                 std::size_t largest_input) {
+Result<std::shared_ptr<const lower::Lowered>> PlanCache::lowered(
+    const ir::Algorithm& algorithm, const ir::Request& request, bool scales_input,
+    const exec::LargestBuffers& largest) {
   TUTTI_ASSIGN(const ir::Schedule schedule, algorithm.generate(request));
   lower::LowerOptions options;
   options.scales_input = scales_input;
-  if (largest_input <= exec::kPacketBytes && lower::can_publish(schedule, team_.placement()))
+  if (largest.input <= exec::kPacketBytes && lower::can_publish(schedule, team_.placement()))
     options.protocol = lower::Protocol::kPublished;
+  else if (team_.reads_inputs() && largest.output < kDirectBelow &&
+           lower::can_read_directly(schedule, team_.placement()))
+    options.protocol = lower::Protocol::kDirect;
   const LoweredKey key{algorithm.name,   request.collective, request.root,
                        request.in_place, scales_input,       options.protocol};
   if (const auto known = lowered_.find(key); known != lowered_.end()) return known->second;

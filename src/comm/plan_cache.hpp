@@ -50,7 +50,7 @@ class PlanCache {
   Result<std::shared_ptr<const lower::Lowered>> lowered(const ir::Algorithm& algorithm,
                                                         const ir::Request& request,
                                                         bool scales_input,
-                                                        std::size_t largest_input);
+                                                        const exec::LargestBuffers& largest);
 
   static constexpr std::size_t kMostPlans = 256;
 

@@ -3,6 +3,8 @@
 #include <array>
 #include <cstring>
 
+#include "src/base/process_memory.hpp"
+
 namespace tutti::exec {
 
 using lower::Memory;
@@ -43,8 +45,8 @@ CallSignature read_call(const CallSignature& shared) {
 
 void CollectiveRun::start(Plan& plan, const CollectiveArgs& args) {
   plan_ = &plan;
-  args_ = args;
-  call_hash_ = hash_of(args.call);
+  args_ = &args;
+  call_hash_ = hash_of(*args.call);
   iteration_ = 0;
   op_ = 0;
   ++team_.sequence;
@@ -76,8 +78,14 @@ Result<Poll> CollectiveRun::poll() {
         TUTTI_ASSIGN(over, drained());
         if (over) {
           leave();
-          phase_ = Phase::kIdle;
+          const bool direct = plan_->lowered().protocol == Protocol::kDirect;
+          phase_ = direct ? Phase::kFarewell : Phase::kIdle;
         }
+        break;
+      }
+      case Phase::kFarewell: {
+        TUTTI_ASSIGN(over, input_was_read());
+        if (over) phase_ = Phase::kIdle;
         break;
       }
       case Phase::kIdle:
@@ -94,34 +102,51 @@ Result<Poll> CollectiveRun::poll() {
 
 Result<bool> CollectiveRun::enter() {
   const std::uint64_t sequence = team_.sequence;
-  std::uint64_t& readers = team_.entry_readers[sequence % kEntries];
-  if (readers != 0 && sequence >= kEntries && !have_entered(readers, sequence - kEntries + 1))
+  if (!is_unread(kEntries)) return false;
+  const bool publishes = plan_->lowered().protocol == Protocol::kPublished;
+  if (publishes && plan_->input_bytes(team_.rank()) > kNoteBytes && !is_unread(kPackets))
     return false;
-  readers = plan_->entry_readers();
+  team_.entry_readers[sequence % kEntries] = plan_->entry_readers();
   RankBlock& block = team_.own_block();
   Entry& entry = block.entries[sequence % kEntries];
-  entry.call = args_.call;
+  entry.call = *args_->call;
   entry.call_hash = call_hash_;
-  if (plan_->lowered().protocol == Protocol::kPublished) TUTTI_TRY(publish_input(entry));
+  if (publishes) TUTTI_TRY(publish_input());
+  if (plan_->lowered().protocol == Protocol::kDirect) announce_input(entry);
   entry.sequence.store(sequence, std::memory_order_release);
   wake_sleepers(entry.sequence, block.progress.sleepers);
   return true;
 }
 
-Status CollectiveRun::publish_input(Entry& entry) {
+/// Whether nobody reads any more what this rank published `calls` calls ago.
+bool CollectiveRun::is_unread(std::uint64_t calls) {
+  if (team_.sequence < calls) return true;
+  const std::uint64_t readers = team_.entry_readers[(team_.sequence - calls) % kEntries];
+  return readers == 0 || have_entered(readers, team_.sequence - calls + 1);
+}
+
+Status CollectiveRun::publish_input() {
   const std::size_t bytes = plan_->input_bytes(team_.rank());
   if (bytes == 0) return ok_status();
   TUTTI_CHECK(bytes <= kPacketBytes, "bytes={}", bytes);
-  const Destination to{
-      bytes <= kInlineBytes ? entry.payload : team_.own_block().packets[team_.sequence % kEntries],
-      Stores::kCached};
-  if (args_.reduction.op == ReduceOp::kPreMulSum) {
-    const std::byte* const source = args_.input;
-    reduce(args_.reduction, {&source, 1}, 1, {&to, 1}, bytes / plan_->element_bytes());
+  const Destination to{published_memory(team_.rank()), Stores::kCached};
+  if (args_->reduction.op == ReduceOp::kPreMulSum) {
+    const std::byte* const source = args_->input;
+    reduce(args_->reduction, {&source, 1}, 1, {&to, 1}, bytes / plan_->element_bytes());
   } else {
-    std::memcpy(to.data, args_.input, bytes);
+    std::memcpy(to.data, args_->input, bytes);
   }
   return ok_status();
+}
+
+void CollectiveRun::announce_input(Entry& entry) const {
+  const std::span<std::byte> heap = team_.member(team_.rank()).heap;
+  InputPlace place;
+  place.address = reinterpret_cast<std::uint64_t>(args_->input);
+  const std::uint64_t offset = place.address - reinterpret_cast<std::uint64_t>(heap.data());
+  const std::size_t bytes = plan_->input_bytes(team_.rank());
+  if (offset < heap.size() && bytes <= heap.size() - offset) place.heap_offset_and_1 = offset + 1;
+  std::memcpy(entry.payload, &place, sizeof place);
 }
 
 /// Whether every mapped peer among `ranks` is known to have entered call `sequence` (and so to have
@@ -132,18 +157,18 @@ bool CollectiveRun::have_entered(std::uint64_t ranks, std::uint64_t sequence) {
     if ((ranks >> (peer % 64) & 1) == 0) continue;
     RankBlock* block = team_.member(peer).block;
     if (block == nullptr) continue;
-    // The call before this one may be entered too: then the next few need no look at all.
-    for (std::uint64_t latest = team_.sequence - 1; latest >= sequence; --latest) {
-      const auto& word = block->entries[latest % kEntries].sequence;
-      const std::uint64_t seen = word.load(std::memory_order_acquire);
-      if (seen >= latest) {
-        team_.entered[peer] = latest;
-        break;
-      }
-      if (latest == sequence) {
-        team_.blocked_on(peer, {&word, seen, &block->progress.sleepers});
-        return false;
-      }
+    const auto& word = block->entries[sequence % kEntries].sequence;
+    const std::uint64_t seen = word.load(std::memory_order_acquire);
+    if (seen < sequence) {
+      team_.blocked_on(peer, {&word, seen, &block->progress.sleepers});
+      return false;
+    }
+    team_.entered[peer] = sequence;
+    // A later call may be entered too: then the next few need no look at all.
+    for (const std::uint64_t later : {sequence + kEntries / 2, team_.sequence - 1}) {
+      if (later <= sequence || later >= team_.sequence) continue;
+      const auto& entry = block->entries[later % kEntries].sequence;
+      if (entry.load(std::memory_order_acquire) >= later) team_.entered[peer] = later;
     }
   }
   return true;
@@ -167,6 +192,8 @@ Result<bool> CollectiveRun::has_entered(Rank peer) {
         team_.member(peer).label, seen, team_.member(team_.rank()).label, team_.sequence);
   if (entry.call_hash != call_hash_) return mismatch(peer, read_call(entry.call));
   team_.entered[peer] = team_.sequence;
+  // A peer that runs ahead has filled the next entry too; it comes while this one is worked on.
+  __builtin_prefetch(&block->entries[(team_.sequence + 1) % kEntries]);
   return true;
 }
 
@@ -175,7 +202,7 @@ Error CollectiveRun::mismatch(Rank peer, const CallSignature& theirs) const {
       Code::kInvalidUsage, peer,
       "the ranks made different calls as number {} of this communicator: {} calls {}, "
       "{} calls {}; all ranks must make the same calls in the same order",
-      team_.sequence, team_.member(team_.rank()).label, describe(args_.call),
+      team_.sequence, team_.member(team_.rank()).label, describe(*args_->call),
       team_.member(peer).label, describe(theirs));
 }
 
@@ -227,7 +254,7 @@ Result<bool> CollectiveRun::run_ops() {
 
 Result<bool> CollectiveRun::ready(std::uint32_t op_id, std::uint64_t slice) {
   const lower::Op& op = plan_->program().ops[op_id];
-  if (plan_->lowered().protocol == Protocol::kPublished) return peers_published(op);
+  if (lower::reads_inputs(plan_->lowered().protocol)) return peers_published(op);
   for (const BoundWait& wait : plan_->waits(op_id)) {
     const std::int64_t wanted = static_cast<std::int64_t>(slice) + wait.delta;
     if (wanted < 0) continue;
@@ -303,7 +330,7 @@ Result<bool> CollectiveRun::drained() {
 }
 
 void CollectiveRun::leave() {
-  if (plan_->lowered().protocol != Protocol::kStaged) return;
+  if (plan_->lowered().protocol == Protocol::kPublished) return;
   std::vector<std::uint64_t>& free = team_.region_free[team_.staged_calls % 2];
   for (Rank rank = 0; rank < team_.size(); ++rank) {
     team_.base[rank] += plan_->lowered().programs[rank].positions(plan_->slices());
@@ -313,6 +340,17 @@ void CollectiveRun::leave() {
   Progress& progress = team_.own_block().progress;
   progress.progress.store(team_.base[team_.rank()], std::memory_order_release);
   wake_sleepers(progress.progress, progress.sleepers);
+}
+
+/// With kDirect the caller may change its input only when nobody reads it any more.
+Result<bool> CollectiveRun::input_was_read() {
+  for (const Rank reader : plan_->input_readers()) {
+    TUTTI_ASSIGN(const bool same_call, has_entered(reader));
+    if (!same_call) return false;
+    TUTTI_ASSIGN(const bool left, reached(reader, team_.base[reader]));
+    if (!left) return false;
+  }
+  return true;
 }
 
 void CollectiveRun::cancel() {
@@ -351,9 +389,11 @@ Status CollectiveRun::execute(std::uint32_t op_id, std::uint64_t slice) {
 }
 
 Status CollectiveRun::combine(const lower::Op& op, std::uint64_t slice) {
+  if (op.sources[0].memory == Memory::kPublished && plan_->lowered().protocol == Protocol::kDirect)
+    return read_input(op, slice);
   std::array<const std::byte*, lower::kMaxSources> sources;
   std::array<Destination, lower::kMaxDestinations> destinations;
-  Reduction reduction = args_.reduction;
+  Reduction reduction = args_->reduction;
   reduction.divisor =
       op.completes && reduction.op == ReduceOp::kAvg ? plan_->lowered().request.ranks : 0;
   std::uint64_t scaled = 0;
@@ -384,6 +424,37 @@ Status CollectiveRun::combine(const lower::Op& op, std::uint64_t slice) {
   return ok_status();
 }
 
+/// Copies from where a peer's input lies: in its heap as mapped here, or elsewhere in its process,
+/// through the kernel. Another rank of this process is read that way too: the place is in memory
+/// that other processes may write.
+Status CollectiveRun::read_input(const lower::Op& op, std::uint64_t slice) {
+  const lower::Operand& source = op.sources[0];
+  const Member& owner = team_.member(source.owner);
+  const std::size_t owner_bytes = plan_->input_bytes(source.owner);
+  InputPlace place;
+  std::memcpy(&place, owner.block->entries[team_.sequence % kEntries].payload, sizeof place);
+  const std::uint64_t mapped_at = place.heap_offset_and_1 - 1;
+  const bool mapped = place.heap_offset_and_1 != 0 && mapped_at < owner.heap.size() &&
+                      owner_bytes <= owner.heap.size() - mapped_at;
+  for (std::uint32_t i = 0; i < op.like.size(); ++i) {
+    const std::size_t bytes = plan_->slice_of(op.like[i], slice).size() * plan_->element_bytes();
+    if (bytes == 0) continue;
+    const std::size_t at = plan_->slice_of(source.pieces[i], slice).begin * plan_->element_bytes();
+    TUTTI_ASSIGN(std::byte* const to, locate(op.destinations[0], i, {}, slice));
+    if (mapped) {
+      const Destination destination{to, plan_->streams_output() && bytes >= kStreamFrom
+                                            ? Stores::kNonTemporal
+                                            : Stores::kCached};
+      copy_bytes(owner.heap.data() + mapped_at + at, {&destination, 1}, bytes);
+    } else if (Status read = read_process_memory(owner.process, place.address + at, {to, bytes});
+               !read) {
+      return peer_error(Code::kPeerFailed, source.owner, "the send buffer of {}: {}", owner.label,
+                        read.error().what);
+    }
+  }
+  return ok_status();
+}
+
 Status CollectiveRun::convert(const lower::Op& op, std::uint64_t slice) {
   const Codec& codec = *plan_->codec();
   for (std::uint32_t i = 0; i < op.like.size(); ++i) {
@@ -408,7 +479,7 @@ Status CollectiveRun::post(std::uint32_t op_id, std::uint64_t slice) {
   const bool sends = op.kind == OpKind::kSend;
   const StreamId stream{team_.options().communicator, sends ? team_.rank() : op.peer,
                         sends ? op.peer : team_.rank(), op.lane};
-  const MessageTag tag{team_.sequence, args_.call};
+  const MessageTag tag{team_.sequence, *args_->call};
   Connection& connection = *team_.member(op.peer).connection;
   TransferRing& ring = plan_->ring(op_id);
   ring.posted[slice % TransferRing::kDepth] = slice + 1;
@@ -439,11 +510,11 @@ Result<std::byte*> CollectiveRun::locate(const lower::Operand& operand, std::uin
   switch (operand.memory) {
     case Memory::kInput: {
       const std::size_t begin = plan_->slice_of(operand.pieces[piece], slice).begin;
-      return const_cast<std::byte*>(args_.input) + begin * element;
+      return const_cast<std::byte*>(args_->input) + begin * element;
     }
     case Memory::kOutput: {
       const std::size_t begin = plan_->slice_of(operand.pieces[piece], slice).begin;
-      return args_.output + begin * element;
+      return args_->output + begin * element;
     }
     case Memory::kScratch: {
       const lower::Program& program = plan_->program();
@@ -482,9 +553,11 @@ Result<std::byte*> CollectiveRun::slot_memory(const lower::Operand& operand, std
 
 std::byte* CollectiveRun::published_memory(Rank owner) const {
   RankBlock& block = *team_.member(owner).block;
-  const std::uint64_t place = team_.sequence % kEntries;
+  const std::uint64_t entry = team_.sequence % kEntries;
   const std::size_t bytes = plan_->input_bytes(owner);
-  return bytes <= kInlineBytes ? block.entries[place].payload : block.packets[place];
+  if (bytes <= kInlineBytes) return block.entries[entry].payload;
+  if (bytes <= kNoteBytes) return block.notes[entry];
+  return block.packets[team_.sequence % kPackets];
 }
 
 }  // namespace tutti::exec

@@ -14,7 +14,8 @@ struct CollectiveArgs {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   Reduction reduction;  ///< type, operator, this rank's scalar; the divisor is set by the run
-  CallSignature call;   ///< the same on every rank, or the call is an error
+  /// The same on every rank, or the call is an error. Outlives the run.
+  const CallSignature* call = nullptr;
 };
 
 enum class Poll : std::uint8_t { kPending, kDone };
@@ -24,17 +25,19 @@ class CollectiveRun {
  public:
   explicit CollectiveRun(Team& team) : team_(team) {}
 
-  /// The previous run must be over. `plan` must outlive the run.
+  /// The previous run must be over. `plan` and `args` must outlive the run.
   void start(Plan& plan, const CollectiveArgs& args);
   Result<Poll> poll();
   /// After an error: the run no longer touches the buffers.
   void cancel();
 
  private:
-  enum class Phase : std::uint8_t { kEnter, kReuse, kRun, kDrain, kIdle };
+  enum class Phase : std::uint8_t { kEnter, kReuse, kRun, kDrain, kFarewell, kIdle };
 
   Result<bool> enter();
-  Status publish_input(Entry& entry);
+  bool is_unread(std::uint64_t calls);
+  Status publish_input();
+  void announce_input(Entry& entry) const;
   bool have_entered(std::uint64_t ranks, std::uint64_t sequence);
   Result<bool> has_entered(Rank peer);
   Error mismatch(Rank peer, const CallSignature& theirs) const;
@@ -47,9 +50,11 @@ class CollectiveRun {
   Result<bool> transfers_done(std::uint32_t op_id, std::uint64_t slice);
   Result<bool> drained();
   void leave();
+  Result<bool> input_was_read();
 
   Status execute(std::uint32_t op_id, std::uint64_t slice);
   Status combine(const lower::Op& op, std::uint64_t slice);
+  Status read_input(const lower::Op& op, std::uint64_t slice);
   Status convert(const lower::Op& op, std::uint64_t slice);
   Status post(std::uint32_t op_id, std::uint64_t slice);
 
@@ -61,7 +66,7 @@ class CollectiveRun {
 
   Team& team_;
   Plan* plan_ = nullptr;
-  CollectiveArgs args_;
+  const CollectiveArgs* args_ = nullptr;
   std::uint64_t call_hash_ = 0;
   Phase phase_ = Phase::kIdle;
   std::uint64_t iteration_ = 0;

@@ -17,13 +17,17 @@ namespace tutti::exec {
 inline constexpr std::size_t kLine = 128;
 
 /// A rank enters a call by filling the entry `sequence % kEntries` and storing `sequence` in it
-/// last. An entry is refilled only after every peer has entered a later call than the one it
-/// announced.
-inline constexpr std::uint64_t kEntries = 8;
+/// last. An entry is refilled only after every peer that reads it has entered a later call than the
+/// one it announced: a rank that waits for nobody (the root of a broadcast) runs so far ahead.
+inline constexpr std::uint64_t kEntries = 64;
 
-/// Payload that fits the entry's own first line; what fits kPacketBytes lies in `packets`.
+/// Payload that fits the entry's own first line. What fits kNoteBytes lies in the entry's note;
+/// what fits kPacketBytes in packet `sequence % kPackets`, which is refilled by the same rule.
 inline constexpr std::size_t kInlineBytes = 48;
+inline constexpr std::size_t kNoteBytes = 9 * kLine;  // odd: notes spread over the cache's sets
 inline constexpr std::size_t kPacketBytes = 32 * 1024;
+inline constexpr std::uint64_t kPackets = 8;
+static_assert(kEntries % kPackets == 0);
 
 /// Offsets in shared words: 0 means none yet, and offset 0 is legal, so announced ones carry a
 /// mark.
@@ -40,6 +44,13 @@ struct alignas(kLine) Entry {
 static_assert(sizeof(Entry) == kLine);
 static_assert(offsetof(Entry, call) == 64);
 
+/// In an entry's payload with Protocol::kDirect: where the rank's input lies.
+struct InputPlace {
+  std::uint64_t address = 0;            ///< in its process
+  std::uint64_t heap_offset_and_1 = 0;  ///< in its process's heap, which peers map; 0: elsewhere
+};
+static_assert(sizeof(InputPlace) <= kInlineBytes);
+
 struct alignas(kLine) Progress {
   std::atomic<std::uint64_t> progress;
   std::atomic<std::uint32_t> sleepers;        ///< peers asleep on a word of this rank
@@ -50,9 +61,11 @@ struct alignas(kLine) Progress {
 static_assert(sizeof(Progress) == kLine);
 
 struct RankBlock {
+  std::uint64_t nonce;  ///< tells whether a read at this block's address reached this block
   Progress progress;
   Entry entries[kEntries];
-  alignas(kLine) std::byte packets[kEntries][kPacketBytes];
+  alignas(kLine) std::byte notes[kEntries][kNoteBytes];
+  alignas(kLine) std::byte packets[kPackets][kPacketBytes];
 };
 
 /// Point-to-point, sender's side: one line per destination rank.

@@ -53,7 +53,7 @@ Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> l
   std::unique_ptr<Plan> plan(new Plan(std::move(lowered), team, count, type, codec));
   plan->choose_slices(team);
   plan->bind_waits();
-  plan->find_entry_readers(team);
+  plan->find_readers(team);
   plan->rings_.resize(plan->program_->ops.size());
   for (std::size_t id = 0; id < plan->program_->ops.size(); ++id) {
     const lower::Op& op = plan->program_->ops[id];
@@ -74,7 +74,7 @@ void Plan::choose_slices(const Team& team) {
   const std::size_t chunk = longest_chunk_;
   slice_elements_ = round_up(std::max<std::size_t>(chunk, 1), unit);
   if (lowered_->protocol == lower::Protocol::kStaged) {
-    constexpr std::size_t kWorthSplitting = 16 * 1024;  // bytes of a slice
+    constexpr std::size_t kWorthSplitting = 64 * 1024;  // bytes of a slice
     constexpr std::size_t kWireSlice = 256 * 1024;
     const std::size_t pieces =
         std::max<std::size_t>(1, lowered_->max_slot_pieces * std::size_t{lowered_->slot_depth});
@@ -104,21 +104,37 @@ void Plan::bind_waits() {
     }
 }
 
-void Plan::find_entry_readers(const Team& team) {
-  if (lowered_->protocol != lower::Protocol::kPublished || team.size() > 64) return;
-  entry_readers_ = 0;
-  for (Rank rank = 0; rank < team.size(); ++rank)
-    for (const lower::Op& op : lowered_->programs[rank].ops)
+void Plan::find_readers(const Team& team) {
+  if (!lower::reads_inputs(lowered_->protocol)) return;
+  const auto reads = [&](Rank reader, Rank owner) {
+    for (const lower::Op& op : lowered_->programs[reader].ops)
       for (const lower::Operand& source : op.sources)
-        if (source.memory == lower::Memory::kPublished && source.owner == team.rank())
-          entry_readers_ |= std::uint64_t{1} << rank;
+        if (source.memory == lower::Memory::kPublished && source.owner == owner) return true;
+    return false;
+  };
+  const bool direct = lowered_->protocol == lower::Protocol::kDirect;
+  std::uint64_t entry_readers = 0;
+  for (Rank peer = 0; peer < team.size(); ++peer) {
+    const bool reads_this = reads(peer, team.rank());
+    if (reads_this) input_readers_.push_back(peer);
+    // With kDirect an owner looks at its readers' entries too, before it leaves.
+    const bool looks = reads_this || (direct && reads(team.rank(), peer));
+    if (looks && peer < 64) entry_readers |= std::uint64_t{1} << peer;
+  }
+  if (team.size() <= 64) entry_readers_ = entry_readers;
 }
 
-std::size_t largest_input_bytes(const ir::Request& request, std::size_t count, DataType type) {
-  std::int32_t blocks = 0;
-  for (Rank rank = 0; rank < request.ranks; ++rank)
-    blocks = std::max(blocks, ir::block_counts(request, rank).input);
-  return static_cast<std::size_t>(blocks) * count * size_of(type);
+LargestBuffers largest_buffers(const ir::Request& request, std::size_t count, DataType type) {
+  LargestBuffers largest;
+  for (Rank rank = 0; rank < request.ranks; ++rank) {
+    const ir::BlockCounts blocks = ir::block_counts(request, rank);
+    const auto bytes = [&](std::int32_t n) {
+      return static_cast<std::size_t>(n) * count * size_of(type);
+    };
+    largest.input = std::max(largest.input, bytes(blocks.input));
+    largest.output = std::max(largest.output, bytes(blocks.output));
+  }
+  return largest;
 }
 
 }  // namespace tutti::exec

@@ -66,6 +66,8 @@ class Plan {
   /// The ranks that read this rank's entry of a call: bit r for rank r, all bits where there are
   /// more ranks than bits.
   [[nodiscard]] std::uint64_t entry_readers() const { return entry_readers_; }
+  /// The ranks that read this rank's input, where peers do.
+  [[nodiscard]] std::span<const Rank> input_readers() const { return input_readers_; }
 
   /// Elements of the slice of chunk `chunk`, from the start of its buffer.
   [[nodiscard]] ir::ElementRange slice_of(std::uint32_t chunk, std::uint64_t slice) const {
@@ -79,7 +81,7 @@ class Plan {
        DataType type, const Codec* codec);
   void choose_slices(const Team& team);
   void bind_waits();
-  void find_entry_readers(const Team& team);
+  void find_readers(const Team& team);
 
   std::shared_ptr<const lower::Lowered> lowered_;
   const lower::Program* program_;
@@ -94,11 +96,15 @@ class Plan {
   std::size_t stride_ = 0;
   std::vector<std::vector<BoundWait>> waits_;
   std::uint64_t entry_readers_ = ~std::uint64_t{0};
+  std::vector<Rank> input_readers_;
   std::vector<TransferRing> rings_;
   std::vector<std::uint32_t> transfer_ops_;
 };
 
-/// Most bytes that any rank would publish for this request: decides whether kPublished fits.
-std::size_t largest_input_bytes(const ir::Request& request, std::size_t count, DataType type);
+/// The largest buffers of any rank, in bytes: they decide the protocol.
+struct LargestBuffers {
+  std::size_t input = 0, output = 0;
+};
+LargestBuffers largest_buffers(const ir::Request& request, std::size_t count, DataType type);
 
 }  // namespace tutti::exec

@@ -8,6 +8,9 @@
 #include <cpuid.h>
 #endif
 #include <poll.h>
+#include <unistd.h>
+
+#include "src/base/process_memory.hpp"
 
 namespace tutti::exec {
 
@@ -42,6 +45,9 @@ Result<std::unique_ptr<Team>> Team::create(Rank rank, std::int32_t size,
   Member& self = team->members_[rank];
   self.block = new (memory) RankBlock{};
   self.heap = team->heap_->mapping();
+  self.process = getpid();
+  self.block->nonce = options.communicator ^ (static_cast<std::uint64_t>(rank) + 1) << 32 ^
+                      static_cast<std::uint64_t>(self.process);
   self.label = fmt::format("rank {}", rank);
   return team;
 }
@@ -67,7 +73,8 @@ Status Team::add_mapped(Rank rank, std::span<std::byte> mapping, std::uint64_t o
                       "{} announces its block at offset {} of a heap of {} bytes: the ranks do not "
                       "run the same library",
                       label, offset, mapping.size());
-  members_[rank] = {reinterpret_cast<RankBlock*>(mapping.data() + offset), mapping,
+  const pid_t process = connection ? connection->local_pid() : getpid();
+  members_[rank] = {reinterpret_cast<RankBlock*>(mapping.data() + offset), mapping, process,
                     std::move(connection), std::move(label)};
   return ok_status();
 }
@@ -75,7 +82,16 @@ Status Team::add_mapped(Rank rank, std::span<std::byte> mapping, std::uint64_t o
 void Team::add_remote(Rank rank, std::shared_ptr<Connection> connection, std::string label) {
   if (std::find(remote_.begin(), remote_.end(), connection.get()) == remote_.end())
     remote_.push_back(connection.get());
-  members_[rank] = {nullptr, {}, std::move(connection), std::move(label)};
+  members_[rank] = {nullptr, {}, -1, std::move(connection), std::move(label)};
+}
+
+bool Team::can_read(Rank rank, std::uint64_t address) const {
+  const Member& peer = members_[rank];
+  if (peer.block == nullptr || peer.process < 0) return false;
+  std::uint64_t nonce = 0;
+  const auto bytes = std::as_writable_bytes(std::span(&nonce, 1));
+  return read_process_memory(peer.process, address + offsetof(RankBlock, nonce), bytes) &&
+         nonce == peer.block->nonce;
 }
 
 Result<std::byte*> Team::allocate_shared(std::size_t bytes) {

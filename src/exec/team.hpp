@@ -20,6 +20,7 @@ namespace tutti::exec {
 struct Member {
   RankBlock* block = nullptr;              ///< null when not mapped
   std::span<std::byte> heap;               ///< the mapping that `block` lies in
+  pid_t process = -1;                      ///< of mapped ones, as seen from here
   std::shared_ptr<Connection> connection;  ///< null for this process's own ranks
   std::string label;                       ///< "rank 3 (host:pid)", for messages
 };
@@ -58,6 +59,12 @@ class Team {
   Team& operator=(const Team&) = delete;
 
   [[nodiscard]] std::uint64_t block_offset() const;
+  /// Whether this rank can read the memory of mapped member `rank` where it lies; tried with its
+  /// block, which its process has at `address`.
+  [[nodiscard]] bool can_read(Rank rank, std::uint64_t address) const;
+  /// As all ranks agreed: every one can read every other's memory where it lies.
+  void set_reads_inputs(bool can) { reads_inputs_ = can; }
+  [[nodiscard]] bool reads_inputs() const { return reads_inputs_; }
   /// Validates `offset` against `mapping`.
   Status add_mapped(Rank rank, std::span<std::byte> mapping, std::uint64_t offset,
                     std::shared_ptr<Connection> connection, std::string label);
@@ -127,6 +134,7 @@ class Team {
   std::vector<Connection*> remote_;  ///< distinct connections of unmapped members
   std::uint64_t observers_ = 0;      ///< mapped peers, once departed
   lower::Placement placement_;
+  bool reads_inputs_ = false;
   AbortWord abort_;
   WaitWord blocked_;
   Rank blocked_peer_ = kNoRank;

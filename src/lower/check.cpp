@@ -69,7 +69,8 @@ struct RankState {
   std::uint32_t call = 0;
   std::uint64_t iteration = 0;
   std::uint32_t op = 0;
-  bool entered = false;  ///< the present call
+  bool entered = false;        ///< the present call
+  std::uint32_t finished = 0;  ///< calls whose ops are all done
   VectorClock clock;
   std::vector<Publish> published;
   std::vector<std::uint32_t> stream;                           ///< per op that transfers
@@ -281,6 +282,8 @@ class Replay {
         TUTTI_ASSIGN(const bool complete, complete_transfer(rank, id, posted.slice_and_one - 1));
         if (!complete) return false;
       }
+    state.finished = state.call + 1;
+    if (lowered_.protocol == Protocol::kDirect && !readers_finished(rank)) return false;
     ++state.clock[rank];
     TUTTI_TRY(check_output(rank));
     ++state.call;
@@ -288,6 +291,20 @@ class Replay {
     state.iteration = 0;
     state.entered = false;
     return true;
+  }
+
+  /// Whether all that read this rank's input in this call have done so.
+  [[nodiscard]] bool readers_finished(Rank rank) const {
+    for (Rank reader = 0; reader < ranks(); ++reader)
+      if (states_[reader].finished <= states_[rank].call && reads_input_of(reader, rank))
+        return false;
+    return true;
+  }
+  [[nodiscard]] bool reads_input_of(Rank reader, Rank owner) const {
+    for (const Op& op : program(reader).ops)
+      for (const Operand& source : op.sources)
+        if (source.memory == Memory::kPublished && source.owner == owner) return true;
+    return false;
   }
 
   // --- waiting ---
@@ -490,7 +507,9 @@ class Replay {
 
   Result<Value> load(Rank rank, const Operand& source, std::uint32_t piece, std::uint64_t slice) {
     const RankState& state = states_[rank];
-    if (source.memory == Memory::kPublished) {  // a copy made on entering that nobody changes
+    if (source.memory == Memory::kPublished) {  // a copy that nobody changes, or the input itself
+      if (lowered_.protocol == Protocol::kDirect && states_[source.owner].call != state.call)
+        return wrong(rank, "reads the input of rank {}, which is in another call", source.owner);
       Value value = input(source.owner, piece, slice);
       value.call = state.call;
       value.raw = false;
@@ -599,17 +618,42 @@ class Replay {
 /// The numbers of slices that speak for all (check.hpp).
 std::set<std::uint32_t> telling_slices(const Lowered& lowered) {
   std::set<std::uint32_t> slices{1};
-  if (lowered.protocol == Protocol::kPublished) return slices;  // never sliced
+  if (reads_inputs(lowered.protocol)) return slices;  // never sliced
   if (lowered.max_slot_pieces > 0) slices.insert(lowered.slot_depth + 1);
   for (const Program& program : lowered.programs)
     if (program.scratch_pieces > 0) slices.insert(program.scratch_depth + 1);
   return slices;
 }
 
+/// What peers read in a rank's input, that rank never writes, so no timing matters. Well-formed
+/// programs.
+Status check_direct_reads(const Lowered& lowered) {
+  if (lowered.protocol != Protocol::kDirect) return ok_status();
+  const auto place = [&](Rank rank, Memory memory, std::uint32_t piece) {
+    return place_of(lowered.request, lowered.chunks_per_block, rank, memory, piece);
+  };
+  std::set<std::pair<Rank, PlaceKey>> read;
+  for (const Program& program : lowered.programs)
+    for (const Op& op : program.ops)
+      for (const Operand& source : op.sources)
+        if (source.memory == Memory::kPublished)
+          for (const std::uint32_t piece : source.pieces)
+            read.emplace(source.owner, place(source.owner, Memory::kInput, piece));
+  for (Rank rank = 0; rank < lowered.request.ranks; ++rank)
+    for (std::uint32_t id = 0; id < lowered.programs[rank].ops.size(); ++id)
+      for (const Operand& destination : lowered.programs[rank].ops[id].destinations)
+        for (const std::uint32_t piece : destination.pieces)
+          if (read.contains({rank, place(rank, destination.memory, piece)}))
+            return make_error(Code::kInternal, "{} overwrites input that a peer reads directly",
+                              describe(lowered, rank, id));
+  return ok_status();
+}
+
 }  // namespace
 
 Status check(const Lowered& lowered, const Placement& placement, const CheckOptions& options) {
   TUTTI_TRY(check_form(lowered, placement));
+  TUTTI_TRY(check_direct_reads(lowered));
   TUTTI_TRY(check_pace(lowered));
   for (const std::uint32_t slices : telling_slices(lowered))
     TUTTI_TRY(Replay(lowered, placement, options, slices).run());

@@ -1,8 +1,9 @@
 // Proves a step program correct by replay across ranks: the same guarantees as ir::verify, after
 // fusion, staging and pipelining, where the protocol's own mistakes would live.
 //
-// Three proofs, together good for any number of slices:
+// The proofs, together good for any number of slices:
 //   form      (well_formed.hpp) every index has something behind it;
+//   direct    with Protocol::kDirect, no rank writes what a peer reads in its input, at any time;
 //   pace      (pace.hpp) no deadlock, and messages pair alike however many slices there are;
 //   replay    symbolic, of three consecutive calls (staging alternates between two regions): each
 //             piece of memory of each slice holds a chunk number and a set of contributing ranks.

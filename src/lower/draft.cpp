@@ -222,7 +222,7 @@ class RankDrafter {
 
   void send(const Step& step) {
     const MessageId message = next_message(rank_, step.peer, step.lane);
-    if (options_.protocol == Protocol::kPublished) return;  // entering published the input
+    if (reads_inputs(options_.protocol)) return;  // the receiver reads it where it is
     if (placement_.mapped(rank_, step.peer))
       publish(step, message);
     else
@@ -373,7 +373,7 @@ class RankDrafter {
   }
 
   PieceRef remote(const MessageId& message, std::uint32_t piece) const {
-    if (options_.protocol == Protocol::kPublished)
+    if (reads_inputs(options_.protocol))
       return {Memory::kPublished, message.source, {}, sent_.at(message).at(piece)};
     return {Memory::kSlot, message.source, message, piece};
   }

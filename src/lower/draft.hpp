@@ -46,7 +46,7 @@ struct Draft {
   std::map<MessageId, std::uint32_t> sends;  ///< to unmapped peers: index into ops
 };
 
-/// Chunks that the sender of each message reads, for the published protocol.
+/// Chunks that the sender of each message reads, where peers read each other's inputs.
 using SentChunks = std::map<MessageId, ir::ChunkSet>;
 
 /// Fuses the steps of one rank.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -83,7 +84,7 @@ class Linker {
     for (auto& [message, op] : draft.sends) op = number[op];
     if (stage_.empty()) stage_.resize(ranks());
     for (const DraftOp& op : draft.ops)
-      stage_[rank].push_back(options_.protocol == Protocol::kPublished ? 0 : op.round);
+      stage_[rank].push_back(reads_inputs(options_.protocol) ? 0 : op.round);
   }
 
   /// Pairs of ops of one rank that touch the same place, at least one writing.
@@ -119,7 +120,7 @@ class Linker {
   /// Raises stages until every op is at least as late as what it depends on in its rank, and a
   /// stage later than what it reads from another rank.
   void settle_stages() {
-    if (options_.protocol == Protocol::kPublished) return;
+    if (reads_inputs(options_.protocol)) return;
     for (bool changed = true; changed;) {
       changed = false;
       const auto at_least = [&](std::uint32_t& stage, std::uint32_t bound) {
@@ -158,7 +159,7 @@ class Linker {
   /// slices.
   [[nodiscard]] std::uint32_t depth_of_slots() const {
     std::uint32_t depth = options_.slot_depth;
-    if (options_.protocol == Protocol::kPublished) return depth;
+    if (reads_inputs(options_.protocol)) return depth;
     for (Rank rank = 0; rank < ranks(); ++rank)
       for (std::uint32_t id = 0; id < drafts_[rank].ops.size(); ++id)
         for (const MessageId& message : drafts_[rank].ops[id].messages)
@@ -301,7 +302,8 @@ class Linker {
   std::uint32_t slot_depth_ = 2;
 };
 
-/// All that other ranks can see of a program: what it publishes when, what it sends and receives.
+/// All that other ranks can see of a program: what it publishes when, what it sends and receives,
+/// whose input it reads.
 struct OutsideView {
   /// Peers wait for a published op to have filled slots, or to have read theirs.
   struct Publication {
@@ -318,6 +320,7 @@ struct OutsideView {
   std::vector<Publication> publications;
   std::map<std::tuple<OpKind, Rank, Lane>, std::vector<Transfer>> transfers;
   std::vector<Slot> slots;
+  std::set<Rank> inputs_read;
   std::uint32_t last_stage = 0;
   friend bool operator==(const OutsideView&, const OutsideView&) = default;
 };
@@ -336,6 +339,8 @@ OutsideView outside_view(const Program& program) {
         if (source.memory == Memory::kSlot) publication.reads.push_back(source);
       view.publications.push_back(std::move(publication));
     }
+    for (const Operand& source : op.sources)
+      if (source.memory == Memory::kPublished) view.inputs_read.insert(source.owner);
     if (op.peer != kNoRank)
       view.transfers[{op.kind, op.peer, op.lane}].push_back({op.kind, op.encoded, op.like});
   }
@@ -365,6 +370,34 @@ bool can_publish(const ir::Schedule& schedule, const Placement& placement) {
   return true;
 }
 
+bool can_read_directly(const ir::Schedule& schedule, const Placement& placement) {
+  const ir::Request& request = schedule.request;
+  if (reduces(request.collective) || !can_publish(schedule, placement)) return false;
+  for (Rank rank = 0; rank < request.ranks; ++rank) {
+    std::set<PlaceKey> sent;
+    const auto place = [&](ir::Space space, std::uint32_t chunk) {
+      const Memory memory = space == ir::Space::kInput ? Memory::kInput : Memory::kOutput;
+      return place_of(request, schedule.chunks_per_block, rank, memory, chunk);
+    };
+    const std::vector<ir::Step>& steps = schedule.programs[rank].steps;
+    for (const ir::Step& step : steps)
+      if (step.verb == ir::Verb::kSend)
+        for (std::uint32_t i = 0; i < step.src.count; ++i)
+          sent.insert(place(step.src.space, step.src.at(i)));
+    for (const ir::Step& step : steps) {
+      if (step.verb == ir::Verb::kSend || step.dst.space == ir::Space::kScratch) continue;
+      for (std::uint32_t i = 0; i < step.dst.count; ++i) {
+        const PlaceKey written = place(step.dst.space, step.dst.at(i));
+        const bool onto_itself = step.verb == ir::Verb::kCopy &&
+                                 step.src.space == ir::Space::kInput &&
+                                 written == place(step.src.space, step.src.at(i));
+        if (!onto_itself && sent.contains(written)) return false;
+      }
+    }
+  }
+  return true;
+}
+
 bool interoperable(const Lowered& a, const Lowered& b) {
   if (a.protocol != b.protocol || a.chunks_per_block != b.chunks_per_block ||
       a.slot_depth != b.slot_depth || a.programs.size() != b.programs.size())
@@ -383,6 +416,12 @@ Result<Lowered> lower(const ir::Schedule& schedule, const ir::Proof& proof,
         Code::kUnsupported,
         "{} cannot use the published protocol: it needs one round of sends from input "
         "between ranks of one host",
+        schedule.algorithm);
+  if (options.protocol == Protocol::kDirect && !can_read_directly(schedule, placement))
+    return make_error(
+        Code::kUnsupported,
+        "{} cannot use the direct protocol: it needs one round of sends from input, which nobody "
+        "overwrites or adds to, between ranks of one host",
         schedule.algorithm);
   const SentChunks sent = sent_chunks(schedule);
   std::vector<Draft> drafts;

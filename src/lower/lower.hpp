@@ -26,6 +26,8 @@ struct LowerOptions {
 
 /// Whether `schedule` can use kPublished here: all ranks mapped, one round, sends from input alone.
 bool can_publish(const ir::Schedule& schedule, const Placement& placement);
+/// Whether it can use kDirect: as above, it only moves data, and no rank writes what it sends.
+bool can_read_directly(const ir::Schedule& schedule, const Placement& placement);
 
 /// Whether ranks that run `a` and ranks that run `b` understand each other: everything that a
 /// rank's peers can see of it (publications, messages, stages) is equal. It lets each rank decide

@@ -17,10 +17,13 @@
 //             op i for slice k + d. A single counter per rank replaces flags per message because
 //             programs are static: every rank can compute every other rank's position.
 //
-// Two protocols:
+// Three protocols:
 //   kStaged     data moves through slots (mapped peers) and messages (others).
 //   kPublished  for small data on one host: a rank enters by publishing its whole input together
 //               with its call; peers read it from there. One round, no slots, no progress.
+//   kDirect     for more data on one host that is only moved: a rank enters by saying where its
+//               input lies, peers read it there, and it leaves once all of them have. One round,
+//               no slots, one copy.
 #pragma once
 
 #include <cstdint>
@@ -50,14 +53,17 @@ struct Placement {
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
-enum class Protocol : std::uint8_t { kStaged, kPublished };
+enum class Protocol : std::uint8_t { kStaged, kPublished, kDirect };
+
+/// kPublished or kDirect: peers read each other's inputs, in one round without slots.
+constexpr bool reads_inputs(Protocol protocol) { return protocol != Protocol::kStaged; }
 
 enum class Memory : std::uint8_t {
   kInput,      ///< this rank's input, never yet written: raw contributions
   kOutput,     ///< this rank's output (with in-place aliasing, also the written parts of the input)
   kScratch,    ///< this rank's private scratch, one instance per slice in flight
   kSlot,       ///< slot `index` of rank `owner`
-  kPublished,  ///< chunks of the input that rank `owner` published
+  kPublished,  ///< chunks of the input of rank `owner`: its copy of it, or with kDirect itself
 };
 
 /// Pieces of one memory. A piece of input, output or kPublished is a chunk number; of scratch, a

@@ -41,10 +41,10 @@ Status check_frame(const Lowered& lowered, const Placement& placement) {
       std::uint64_t{lowered.chunks_per_block} * static_cast<std::uint64_t>(request.ranks) >
           kMostChunks)
     return malformed("{} chunks per block", lowered.chunks_per_block);
-  if (beyond(lowered.protocol, Protocol::kPublished))
+  if (beyond(lowered.protocol, Protocol::kDirect))
     return malformed("protocol {}", static_cast<int>(lowered.protocol));
-  if (lowered.protocol == Protocol::kPublished && !placement.all_mapped())
-    return malformed("the published protocol between hosts");
+  if (reads_inputs(lowered.protocol) && !placement.all_mapped())
+    return malformed("ranks of several hosts read each other's inputs");
   if (lowered.slot_depth == 0 || lowered.slot_depth > kMostInstances)
     return malformed("slot depth {}", lowered.slot_depth);
   std::uint32_t most = 0;
@@ -104,9 +104,8 @@ class Form {
     const std::uint64_t slots = std::uint64_t{program_.slot_pieces} * lowered_.slot_depth;
     if (scratch > kMostChunks || slots > kMostChunks)
       return malformed("rank {} has {} scratch and {} slot pieces", rank_, scratch, slots);
-    const bool published = lowered_.protocol == Protocol::kPublished;
-    if (published && program_.slot_pieces + program_.scratch_pieces > 0)
-      return malformed("rank {} has slots or scratch, which the published protocol has not", rank_);
+    if (reads_inputs(lowered_.protocol) && program_.slot_pieces + program_.scratch_pieces > 0)
+      return malformed("rank {} has slots or scratch, which its protocol has not", rank_);
     return ok_status();
   }
 
@@ -126,8 +125,8 @@ class Form {
     if (beyond(op.kind, OpKind::kRecv)) return wrong("kind {}", static_cast<int>(op.kind));
     const bool sends = op.kind == OpKind::kSend;
     const bool transfers = sends || op.kind == OpKind::kRecv;
-    if (lowered_.protocol == Protocol::kPublished && op.kind != OpKind::kCombine)
-      return wrong("the published protocol only combines");
+    if (reads_inputs(lowered_.protocol) && op.kind != OpKind::kCombine)
+      return wrong("only combines can read the inputs of peers");
     if (!transfers && op.peer != kNoRank) return wrong("names peer {} for nothing", op.peer);
     if (transfers && (!is_rank(op.peer) || placement_.mapped(rank_, op.peer)))
       return wrong("there is no connection to rank {}", op.peer);
@@ -158,6 +157,12 @@ class Form {
     if (op.kind == OpKind::kSend && op.sources[0].memory == Memory::kSlot &&
         op.sources[0].owner != rank_)
       return wrong("sends from memory of rank {}, which may refill it", op.sources[0].owner);
+    const bool reads_directly = lowered_.protocol == Protocol::kDirect &&
+                                std::ranges::any_of(op.sources, [](const Operand& source) {
+                                  return source.memory == Memory::kPublished;
+                                });
+    if (reads_directly && op.sources.size() + op.destinations.size() > 2)
+      return wrong("does more than copy from the input of a peer");
     return ok_status();
   }
 
@@ -204,7 +209,7 @@ class Form {
 
   /// How many pieces the memory of `operand` has, if it exists for this rank.
   [[nodiscard]] Result<std::uint64_t> pieces_of(const Operand& operand) const {
-    const bool staged = lowered_.protocol == Protocol::kStaged;
+    const bool staged = !reads_inputs(lowered_.protocol);
     const auto blocks = [&](std::int32_t count) {
       return static_cast<std::uint64_t>(count) * lowered_.chunks_per_block;
     };
@@ -232,8 +237,8 @@ class Form {
   }
 
   Status check_waits(const Op& op) const {
-    if (lowered_.protocol == Protocol::kPublished && !(op.waits.empty() && op.transfers.empty()))
-      return wrong("waits, which the published protocol does not");
+    if (reads_inputs(lowered_.protocol) && !(op.waits.empty() && op.transfers.empty()))
+      return wrong("waits, which its protocol does not");
     for (const Wait& wait : op.waits) {
       if (!is_rank(wait.rank) || !placement_.mapped(rank_, wait.rank))
         return wrong("waits for rank {}, whose progress is not visible here", wait.rank);

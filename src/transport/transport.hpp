@@ -4,7 +4,7 @@
 //   messages   always: ordered within a stream, matched by sequence, landing in the receiver's
 //              buffer;
 //   mapping    when caps().mapped: the peer's shared heap can be loaded from and stored to
-//   directly.
+//   directly, and local_pid() names its process.
 // What is not in Caps is not called.
 //
 // Conformance (tests/conformance runs every transport through it):
@@ -28,6 +28,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+
+#include <sys/types.h>
 
 #include "src/base/blob.hpp"
 #include "src/base/clock.hpp"
@@ -102,6 +104,8 @@ class Connection {
 
   /// The peer's shared heap as mapped here, when caps().mapped; else empty.
   virtual std::span<std::byte> mapped() const = 0;
+  /// The peer's process id as seen from here, when caps().mapped; else -1.
+  virtual pid_t local_pid() const = 0;
 };
 
 /// Who is at the other end.

@@ -45,6 +45,7 @@ class MessageEngine::Core {
   [[nodiscard]] int poll_fd() const { return link_->poll_fd(); }
   [[nodiscard]] bool wants_write() const { return blocked_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::span<std::byte> mapped() const { return options_.mapped; }
+  [[nodiscard]] pid_t local_pid() const { return options_.local_pid; }
 
  private:
   bool pump();
@@ -343,5 +344,6 @@ int MessageEngine::poll_fd() const { return core_->poll_fd(); }
 bool MessageEngine::wants_write() const { return core_->wants_write(); }
 Status MessageEngine::health() const { return core_->health(); }
 std::span<std::byte> MessageEngine::mapped() const { return core_->mapped(); }
+pid_t MessageEngine::local_pid() const { return core_->local_pid(); }
 
 }  // namespace tutti

@@ -29,6 +29,7 @@ struct EngineOptions {
   Rank peer = kNoRank;                 ///< for error messages
   std::string link_name;               ///< "tcp": for error messages
   std::span<std::byte> mapped{};       ///< what Connection::mapped() returns; outlives the engine
+  pid_t local_pid = -1;                ///< what Connection::local_pid() returns
   std::shared_ptr<void> keep_alive{};  ///< released after the link
   std::uint64_t shuffle_seed = 0;      ///< not 0: streams take turns at random, for tests
 };
@@ -51,6 +52,7 @@ class MessageEngine final : public Connection {
   bool wants_write() const override;
   Status health() const override;
   std::span<std::byte> mapped() const override;
+  pid_t local_pid() const override;
 
  private:
   class Core;

@@ -53,7 +53,7 @@ class Execution {
       : lowered_(lowered),
         placement_(placement),
         options_(options),
-        slices_(lowered.protocol == Protocol::kPublished ? 1 : options.slices),
+        slices_(reads_inputs(lowered.protocol) ? 1 : options.slices),
         random_(options.seed),
         ranks_(lowered.programs.size()) {
     begin_.push_back(0);
@@ -88,6 +88,7 @@ class Execution {
   };
   struct RankState {
     std::uint32_t call = 0;
+    std::uint32_t finished = 0;                              ///< calls whose ops are all done
     bool entered = false, may_run = false, running = false;  ///< running: waits are over
     std::uint64_t iteration = 0;
     std::uint32_t op = 0, piece = 0;
@@ -288,6 +289,8 @@ class Execution {
       for (const Posted& posted : ring)
         if (posted.pending > 0) return false;
     for (auto& ring : rank.posted) ring = {};
+    rank.finished = rank.call + 1;
+    if (lowered_.protocol == Protocol::kDirect && !readers_finished(id)) return false;
     const std::size_t blocks = count() == 0 ? 0 : rank.output_size / count();
     for (std::size_t block = 0; block < blocks; ++block)
       for (std::size_t i = 0; i < count(); ++i)
@@ -303,9 +306,20 @@ class Execution {
     return true;
   }
 
+  /// Whether all that read this rank's input in this call have done so.
+  [[nodiscard]] bool readers_finished(Rank id) const {
+    for (std::size_t reader = 0; reader < ranks_.size(); ++reader) {
+      if (ranks_[reader].finished > ranks_[id].call) continue;
+      for (const Op& op : lowered_.programs[reader].ops)
+        for (const Operand& source : op.sources)
+          if (source.memory == Memory::kPublished && source.owner == id) return false;
+    }
+    return true;
+  }
+
   bool ready(Rank id, const Op& op, std::uint64_t slice) {
     const RankState& rank = ranks_[id];
-    if (lowered_.protocol == Protocol::kPublished) {
+    if (reads_inputs(lowered_.protocol)) {
       return std::all_of(op.sources.begin(), op.sources.end(), [&](const Operand& source) {
         return source.memory != Memory::kPublished || !is_rank(source.owner) ||
                has_entered(source.owner, rank.call);
@@ -401,7 +415,11 @@ class Execution {
       }
       case Memory::kPublished: {
         if (!is_rank(operand.owner)) return nullptr;
-        auto& packet = ranks_[operand.owner].packets[rank.call % 4];
+        RankState& owner = ranks_[operand.owner];
+        if (lowered_.protocol == Protocol::kDirect)
+          return within(owner.user, owner.input_begin, owner.input_size,
+                        slice_of(piece, slice).first, length);
+        auto& packet = owner.packets[rank.call % 4];
         return within(packet, 0, packet.size(), slice_of(piece, slice).first, length);
       }
     }

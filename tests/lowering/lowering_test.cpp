@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "algorithms/algorithms.hpp"
+#include "src/base/result.hpp"
 #include "src/ir/verify.hpp"
 #include "src/lower/check.hpp"
 #include "src/lower/lower.hpp"
@@ -48,9 +49,10 @@ TEST_P(Lowering, OfEveryAlgorithmPassesTheReplayCheck) {
       const auto proof = ir::verify(*schedule);
       ASSERT_TRUE(proof) << proof.error().what;
       for (const Placement& placement : placements(ranks))
-        for (const Protocol protocol : {Protocol::kStaged, Protocol::kPublished})
+        for (const Protocol protocol : {Protocol::kStaged, Protocol::kPublished, Protocol::kDirect})
           for (const bool scales_input : {false, true}) {
             if (protocol == Protocol::kPublished && !can_publish(*schedule, placement)) continue;
+            if (protocol == Protocol::kDirect && !can_read_directly(*schedule, placement)) continue;
             LowerOptions options;
             options.protocol = protocol;
             options.scales_input = scales_input;
@@ -67,16 +69,18 @@ TEST_P(Lowering, OfEveryAlgorithmPassesTheReplayCheck) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Lowering, testing::Values(1, 2, 3, 4, 5, 8, 13));
 
+Result<ir::Schedule> schedule_of(std::string_view name, const ir::Request& request) {
+  for (const ir::Algorithm& algorithm : algorithms::all())
+    if (algorithm.name == name) return algorithm.generate(request);
+  return make_error(Code::kInvalidArgument, "no algorithm {}", name);
+}
+
 Lowered lowered_on_one_host(std::string_view name, const ir::Request& request) {
   Placement placement;
   placement.host.assign(request.ranks, 0);
-  for (const ir::Algorithm& algorithm : algorithms::all()) {
-    if (algorithm.name != name) continue;
-    const auto schedule = algorithm.generate(request);
-    const auto proof = ir::verify(*schedule);
-    return *lower(*schedule, *proof, placement);
-  }
-  return {};
+  const auto schedule = schedule_of(name, request);
+  const auto proof = ir::verify(*schedule);
+  return *lower(*schedule, *proof, placement);
 }
 
 TEST(Lowering, FusesATwoShotAllReduceIntoOnePassPerPhase) {
@@ -105,6 +109,20 @@ TEST(Lowering, InPlaceTwoShotMakesNoCopyOfItsOwnInput) {
     EXPECT_EQ(program.ops.size(), 7u);
     EXPECT_EQ(program.scratch_pieces, 0u);
   }
+}
+
+TEST(Lowering, ReadsInputsDirectlyOnlyWhereNobodyWritesThem) {
+  const Placement one_host{{0, 0, 0}};
+  const auto may = [&](const char* name, Collective collective, bool in_place) {
+    const ir::Request request{collective, 3, 0, in_place};
+    const auto schedule = schedule_of(name, request);
+    return schedule && can_read_directly(*schedule, one_host);
+  };
+  EXPECT_TRUE(may("direct", Collective::kAllToAll, false));
+  EXPECT_TRUE(may("direct", Collective::kAllGather, true));
+  EXPECT_TRUE(may("direct", Collective::kBroadcast, true));
+  EXPECT_FALSE(may("one_shot", Collective::kReduceScatter, false));
+  EXPECT_FALSE(may("ring", Collective::kAllGather, false));  // relays what it received
 }
 
 TEST(Lowering, RanksInPlaceAndOutOfPlaceUnderstandEachOtherInTheHostAlgorithms) {

@@ -290,9 +290,9 @@ class Mutator {
   }
 
   bool protocol() {
-    const bool staged = lowered_.protocol == Protocol::kStaged;
-    lowered_.protocol = staged ? Protocol::kPublished : Protocol::kStaged;
-    return true;
+    const Protocol before = lowered_.protocol;
+    lowered_.protocol = static_cast<Protocol>(below(3));
+    return lowered_.protocol != before;
   }
 
   std::uint32_t any() {

@@ -64,9 +64,10 @@ void add_lowered(const ir::Schedule& schedule, std::vector<Original>& originals)
   const auto proof = ir::verify(schedule);
   ASSERT_TRUE(proof) << proof.error().what;
   for (const Placement& placement : placements(schedule.request.ranks))
-    for (const Protocol protocol : {Protocol::kStaged, Protocol::kPublished})
+    for (const Protocol protocol : {Protocol::kStaged, Protocol::kPublished, Protocol::kDirect})
       for (const bool scales_input : {false, true}) {
         if (protocol == Protocol::kPublished && !can_publish(schedule, placement)) continue;
+        if (protocol == Protocol::kDirect && !can_read_directly(schedule, placement)) continue;
         if (scales_input && !reduces(schedule.request.collective)) continue;
         LowerOptions options;
         options.protocol = protocol;

@@ -155,11 +155,16 @@ Result<Fd> listen_at(const std::string& name) {
   return fd;
 }
 
-Status check_user(int socket) {
+Result<ucred> credentials(int socket) {
   ucred peer{};
   socklen_t size = sizeof peer;
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
     return system_error(Code::kPeerFailed, errno, "SO_PEERCRED");
+  return peer;
+}
+
+Status check_user(int socket) {
+  TUTTI_ASSIGN(const ucred peer, credentials(socket));
   if (peer.uid != ::geteuid())
     return make_error(Code::kPeerFailed, "a process of user {} knocked; this one is of user {}",
                       peer.uid, ::geteuid());
@@ -235,6 +240,8 @@ class ShmTransport final : public Transport {
     options.peer = peer.rank;
     options.link_name = "shm";
     options.mapped = mapping->bytes();
+    TUTTI_ASSIGN(const ucred process, credentials(socket.fd.get()));
+    options.local_pid = process.pid > 0 ? process.pid : -1;
     options.keep_alive = heap_;
     auto link = std::make_unique<ShmLink>(
         ShmLink::Parts{.socket = std::move(socket.fd),
