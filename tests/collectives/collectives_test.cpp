@@ -274,6 +274,38 @@ std::vector<std::string> algorithm_names() {
 INSTANTIATE_TEST_SUITE_P(Named, EveryAlgorithm, ::testing::ValuesIn(algorithm_names()),
                          [](const auto& info) { return info.param; });
 
+TEST(Collectives, ThatOnlyMoveDataAreStagedWhereInputsMayNotBeRead) {
+  const auto runtime = make_test_runtime({{"DIRECT_READS", "0"}});
+  const auto cases = cases_of(3, {9001}, {DataType::kFloat32});
+  run_ranks(runtime, 3, [&](Communicator& communicator) {
+    for (const Case& test : cases) run_case(communicator, test);
+  });
+}
+
+TEST(Collectives, ReadInputsInSharedMemoryThroughTheirMapping) {
+  constexpr std::size_t kCount = 20011;
+  const auto runtime = make_test_runtime();
+  run_ranks(runtime, 3, [&](Communicator& communicator) {
+    const auto memory = runtime->heap->allocate(kCount * sizeof(float));
+    ASSERT_TRUE(memory) << memory.error().what;
+    auto* const input = reinterpret_cast<float*>(memory->data());
+    std::vector<float> output(3 * kCount);
+    Call call;
+    call.collective = Collective::kAllGather;
+    call.send = input;
+    call.recv = output.data();
+    call.count = kCount;
+    for (int round = 0; round < 4; ++round) {
+      std::fill_n(input, kCount, static_cast<float>(10 * round + communicator.rank()));
+      const Status status = communicator.run(call);
+      ASSERT_TRUE(status) << status.error().what;
+      for (std::size_t i = 0; i < output.size(); ++i)
+        ASSERT_EQ(output[i], static_cast<float>(10 * round + static_cast<int>(i / kCount)));
+    }
+    EXPECT_TRUE(runtime->heap->free(memory->data()));
+  });
+}
+
 TEST(Collectives, MismatchedCallsEndInAnErrorThatShowsBothSides) {
   std::mutex mutex;
   std::vector<std::string> messages;
