@@ -3,6 +3,7 @@
 #include <charconv>
 #include <chrono>
 #include <filesystem>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
@@ -92,9 +93,8 @@ int list(const std::string& json_path) {
                     {"lossy", algorithm.lossy},
                     {"summary", algorithm.summary}});
   }
-  if (json_path != "-") fmt::print("{}", table.text());
-  if (json_path.empty()) return kExitFine;
-  const Status written = write_output(json_path, json.dump(2) + "\n");
+  const Status written =
+      write_results(json_path, table.text(), [&] { return json.dump(2) + "\n"; });
   return written ? kExitFine : fail(kProgram, written.error());
 }
 
@@ -132,8 +132,9 @@ Result<Request> request_of(const ShowOptions& options, const Algorithm& algorith
 Result<std::string> render(const Schedule& schedule, const std::string& suffix) {
   if (suffix.empty() || suffix == ".txt") return tutti::ir::print(schedule);
   if (suffix == ".json") return to_json(schedule);
+  if (suffix == ".xml") return to_msccl_xml(schedule);
   if (suffix != ".svg")
-    return make_error(Code::kInvalidArgument, "unknown suffix '{}'; use .txt, .svg or .json",
+    return make_error(Code::kInvalidArgument, "unknown suffix '{}'; use .txt, .svg, .xml or .json",
                       suffix);
   TUTTI_ASSIGN(const Proof proof, tutti::ir::verify(schedule));
   return to_svg(schedule, proof);
@@ -227,10 +228,11 @@ Status prove_all_of(const Algorithm& algorithm, RankRange range, std::vector<Pro
   return tutti::ok_status();
 }
 
-Status prove_file(const std::string& path, std::vector<Proved>& rows) {
-  TUTTI_ASSIGN(const std::string text, read_file(path, kLargestFile));
+Status prove_text(const std::string& path, const std::string& text, std::vector<Proved>& rows) {
   const auto started = tutti::Clock::now();
-  TUTTI_ASSIGN(const Schedule schedule, tutti::ir::parse(text));
+  const Result<Schedule> parsed = tutti::ir::parse(text);
+  if (!parsed) return make_error(parsed.error().code, "{}: {}", path, parsed.error().what);
+  const Schedule& schedule = *parsed;
   const Result<Proof> proof = tutti::ir::verify(schedule);
   if (!proof) return make_error(proof.error().code, "{}: {}", path, proof.error().what);
   rows.push_back({.collective = schedule.request.collective,
@@ -275,38 +277,58 @@ Status print_rows(std::vector<Proved> rows, const std::string& json_path) {
     sum.steps += row.steps;
     sum.seconds += row.seconds;
   }
-  if (json_path != "-")
-    fmt::print("{}{} schedules of {} steps proved in {:.2f} s\n", table.text({2, 3, 4, 5, 6}),
-               sum.schedules, sum.steps, sum.seconds);
-  return json_path.empty() ? tutti::ok_status() : write_output(json_path, json.dump(2) + "\n");
+  const std::string text =
+      fmt::format("{}{} schedules of {} steps proved in {:.2f} s\n", table.text({2, 3, 4, 5, 6}),
+                  sum.schedules, sum.steps, sum.seconds);
+  return write_results(json_path, text, [&] { return json.dump(2) + "\n"; });
 }
 
-Status prove_selection(const VerifyOptions& options, std::vector<Proved>& rows) {
-  if (!options.all && std::filesystem::is_regular_file(options.what))
-    return prove_file(options.what, rows);
+/// What is to be proved: the text of one file, or algorithms for some numbers of ranks.
+struct Selection {
+  std::optional<std::string> file_text;
+  std::vector<Algorithm> algorithms;
+  RankRange range;
+};
+
+/// Errors: of usage, or of the file system.
+Result<Selection> select(const VerifyOptions& options) {
+  if (options.all == !options.what.empty())
+    return make_error(Code::kInvalidArgument, "give one algorithm, one file or --all");
+  Selection selection;
+  const auto known = tutti::algorithms::all();
+  const bool is_file = !options.all && std::filesystem::exists(options.what);
+  if (is_file && std::ranges::find(known, options.what, &Algorithm::name) == known.end()) {
+    TUTTI_ASSIGN(selection.file_text, read_file(options.what, kLargestFile));
+    return selection;
+  }
+  if (options.all) {
+    selection.algorithms.assign(known.begin(), known.end());
+  } else {
+    const Result<const Algorithm*> found = find_algorithm(options.what);
+    if (!found)
+      return make_error(found.error().code, "{}; nor is there a file of that name",
+                        found.error().what);
+    selection.algorithms = {**found};
+  }
   if (options.range.empty())
     return make_error(Code::kInvalidArgument, "-n N or -n N..M is required for an algorithm");
-  TUTTI_ASSIGN(const RankRange range, parse_range(options.range));
-  if (options.all) {
-    for (const Algorithm& algorithm : tutti::algorithms::all())
-      TUTTI_TRY(prove_all_of(algorithm, range, rows));
-    return tutti::ok_status();
-  }
-  TUTTI_ASSIGN(const Algorithm* algorithm, find_algorithm(options.what));
-  return prove_all_of(*algorithm, range, rows);
+  TUTTI_ASSIGN(selection.range, parse_range(options.range));
+  return selection;
+}
+
+Status prove(const Selection& selection, const std::string& what, std::vector<Proved>& rows) {
+  if (selection.file_text) return prove_text(what, *selection.file_text, rows);
+  for (const Algorithm& algorithm : selection.algorithms)
+    TUTTI_TRY(prove_all_of(algorithm, selection.range, rows));
+  return tutti::ok_status();
 }
 
 int verify(const VerifyOptions& options) {
-  if (options.all == !options.what.empty())
-    return fail(kProgram, kExitUsage, "give one algorithm, one file or --all");
+  const Result<Selection> selection = select(options);
+  if (!selection) return fail(kProgram, selection.error());
   std::vector<Proved> rows;
-  const Status proved = prove_selection(options, rows);
-  if (!proved) {
-    const bool usage = exit_code_of(proved.error()) == kExitUsage && rows.empty() &&
-                       !std::filesystem::exists(options.what) && !options.all;
-    return usage ? fail(kProgram, proved.error())
-                 : fail(kProgram, kExitWrongData, proved.error().what);
-  }
+  const Status proved = prove(*selection, options.what, rows);
+  if (!proved) return fail(kProgram, kExitWrongData, proved.error().what);
   if (rows.empty())
     return fail(kProgram, kExitUsage,
                 fmt::format("nothing to prove: {} supports no collective for {} ranks",
@@ -318,6 +340,7 @@ int verify(const VerifyOptions& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  hold_standard_descriptors();
   CLI::App app("Lists, draws, exports and proves schedules.", std::string(kProgram));
   app.require_subcommand(1);
 
@@ -338,13 +361,14 @@ int main(int argc, char** argv) {
   show_command.add_option("--root", show_options.root, "root rank")->check(CLI::NonNegativeNumber);
   show_command.add_flag("--in-place", show_options.in_place, "input and output overlap");
   show_command.add_option("-o,--output", show_options.output,
-                          "FILE.txt, FILE.svg or FILE.json (default: text on standard output)");
+                          "FILE.txt, FILE.svg, FILE.xml (MSCCL's) or FILE.json (default: text on "
+                          "standard output)");
 
   VerifyOptions verify_options;
   CLI::App& verify_command =
       *app.add_subcommand("verify", "prove schedules; exit 3 when one is wrong");
   verify_command.add_option("what", verify_options.what,
-                            "name of an algorithm, or a schedule's file");
+                            "name of an algorithm, or FILE.txt as `tutti algo show -o` writes it");
   verify_command.add_flag("--all", verify_options.all, "every algorithm");
   verify_command.add_option("-n,--ranks", verify_options.range, "N or N..M ranks");
   verify_command.add_option("--json", verify_options.json_path,

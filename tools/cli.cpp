@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
+#include <cmath>
+#include <filesystem>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "src/base/fd.hpp"
@@ -40,6 +42,16 @@ std::string describe_unknown(const CLI::App& app, std::string word) {
   return fmt::format("unknown {} '{}'{}", kind, word, suggestion(word, names_in(app)));
 }
 
+/// "'x'", or what "-" stands for.
+std::string shown_path(const std::string& path) {
+  return path == "-" ? "standard output" : fmt::format("'{}'", path);
+}
+
+int print_or_fail(std::string_view program, std::string_view text) {
+  const Status printed = print(text);
+  return printed ? kExitFine : fail(program, printed.error());
+}
+
 }  // namespace
 
 ExitCode exit_code_of(const Error& error) {
@@ -68,16 +80,19 @@ std::optional<int> parse(CLI::App& app, int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
     return std::nullopt;
-  } catch (const CLI::Success& wanted) {  // --help, --version
-    return app.exit(wanted) == 0 ? kExitFine : kExitOther;
+  } catch (const CLI::CallForVersion&) {
+    return print_or_fail(app.get_name(), version_line() + "\n");
+  } catch (const CLI::Success&) {  // --help
+    return print_or_fail(app.get_name(), app.help());
   } catch (const CLI::ParseError& error) {
     const CLI::App& command = innermost(app);
     const std::vector<std::string> unknown = app.remaining(true);
     const std::string message =
         unknown.empty() ? error.what() : describe_unknown(command, unknown.front());
     fail(app.get_name(), kExitUsage, message);
-    fmt::print(stderr, "'{} --help' lists what there is.\n",
-               &command == &app ? app.get_name() : app.get_name() + " " + command.get_name());
+    note(
+        fmt::format("'{} --help' lists what there is.\n",
+                    &command == &app ? app.get_name() : app.get_name() + " " + command.get_name()));
     return kExitUsage;
   }
 }
@@ -91,8 +106,39 @@ CLI::Validator one_of(std::vector<std::string> words) {
           listed};
 }
 
+CLI::Validator in_range(double least, double most) {
+  const std::string listed = fmt::format("{:g}..{:g}", least, most);
+  return {[least, most, listed](std::string& word) {
+            double value = 0;
+            const bool number = CLI::detail::lexical_cast(word, value);
+            if (number && std::isfinite(value) && value >= least && value <= most)
+              return std::string();
+            return fmt::format("'{}' is not a number in {}", word, listed);
+          },
+          listed};
+}
+
+void hold_standard_descriptors() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
+    // The lowest free descriptor is this one, since those below it are open by now.
+    (void)Fd(::open("/dev/null", O_RDONLY)).release();
+  }
+}
+
+void note(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+Status print(std::string_view text) { return write_output("-", text); }
+
 int fail(std::string_view program, ExitCode code, std::string_view message) {
-  fmt::print(stderr, "{}: {}\n", program, message);
+  note(fmt::format("{}: {}\n", program, message));
   return code;
 }
 
@@ -122,15 +168,32 @@ Status write_output(const std::string& path, std::string_view text) {
   const Fd file = path == "-"
                       ? Fd(::dup(STDOUT_FILENO))
                       : Fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!file) return system_error(Code::kUnavailable, errno, fmt::format("cannot open '{}'", path));
+  if (!file)
+    return system_error(Code::kUnavailable, errno, fmt::format("cannot open {}", shown_path(path)));
   while (!text.empty()) {
     const ssize_t written = ::write(file.get(), text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0)
-      return system_error(Code::kUnavailable, errno, fmt::format("cannot write '{}'", path));
+      return system_error(Code::kUnavailable, errno,
+                          fmt::format("cannot write {}", shown_path(path)));
     text.remove_prefix(static_cast<std::size_t>(written));
   }
   return ok_status();
+}
+
+Status check_writable(const std::string& path) {
+  if (path == "-") return ok_status();
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    return make_error(Code::kUnavailable, "cannot write '{}': it is a directory; name a file",
+                      path);
+  const bool exists = std::filesystem::exists(path, ignored);
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  const std::string asked = exists ? path : folder.empty() ? "." : folder.string();
+  if (::access(asked.c_str(), exists ? W_OK : W_OK | X_OK) == 0) return ok_status();
+  return system_error(Code::kUnavailable, errno,
+                      exists ? fmt::format("cannot write '{}'", path)
+                             : fmt::format("cannot write '{}' in '{}'", path, asked));
 }
 
 Result<std::string> read_file(const std::string& path, std::size_t limit) {

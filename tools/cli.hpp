@@ -36,6 +36,18 @@ std::optional<int> parse(CLI::App& app, int argc, const char* const* argv);
 /// A validator that accepts only these words and suggests the nearest one.
 CLI::Validator one_of(std::vector<std::string> words);
 
+/// An option's value between two finite numbers, both included.
+CLI::Validator in_range(double least, double most);
+
+/// Opens /dev/null for each of standard input, output and error that is closed, such that writing
+/// to it still fails: otherwise the next file opened would be taken for it. First thing in main.
+void hold_standard_descriptors();
+
+/// Writes to standard error; what cannot be written there is lost, since nobody is left to tell.
+void note(std::string_view text);
+/// Writes to standard output at once.
+Status print(std::string_view text);
+
 /// Prints "PROGRAM: message" to standard error and returns the exit code that fits the error.
 int fail(std::string_view program, const Error& error);
 int fail(std::string_view program, ExitCode code, std::string_view message);
@@ -54,6 +66,19 @@ class Table {
 
 /// Writes to `path`, "-" meaning standard output. The file is complete or the error says why not.
 Status write_output(const std::string& path, std::string_view text);
+/// The result of a program with --json FILE: `text` on standard output, unless `json_path` is "-";
+/// and what `json` returns in `json_path`, unless that is "".
+template <class MakeJson>
+Status write_results(const std::string& json_path, std::string_view text, MakeJson json) {
+  if (json_path != "-") {
+    if (Status printed = print(text); !printed) return printed;
+  }
+  return json_path.empty() ? ok_status() : write_output(json_path, json());
+}
+
+/// Whether write_output could write there, as far as that shows without writing: asked before a
+/// long run.
+Status check_writable(const std::string& path);
 /// The whole file; at most `limit` bytes, beyond which it is refused.
 Result<std::string> read_file(const std::string& path, std::size_t limit);
 

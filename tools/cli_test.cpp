@@ -32,7 +32,15 @@ TEST(Tutti, UnknownNamesAreUsageErrorsWithASuggestion) {
       {"algo list --jsno x", "did you mean '--json'?"},
       {"algo show rign -n 4", "did you mean 'ring'?"},
       {"algo show ring -n 4 --coll all_reduc", "did you mean 'all_reduce'?"},
-      {"algo show ring -n 4 -o x.pdf", "use .txt, .svg or .json"},
+      {"--vresion", "did you mean '--version'?"},
+      {"help rnu", "did you mean 'run'?"},
+      {"topo", "'topo' is planned; this build has no tutti-topo"},
+      {"algo show ring -n 4 -o x.pdf", "use .txt, .svg, .xml or .json"},
+      {"algo show ring -n 0", "0 not in range 1 to 1024"},
+      {"algo show ring -n 99999999999", "99999999999"},
+      {"algo show ring -n 4 --root -1", "-1"},
+      {"algo show broadcast -n 4", "there is no algorithm 'broadcast'"},
+      {"algo verify none.txt", "nor is there a file of that name"},
       {"algo show ring -n 4 --root 4", "root 4 is not one of 4 ranks"},
       {"algo verify ring -n 5..2", "no range of ranks"},
       {"algo verify ring", "-n N or -n N..M is required"},
@@ -105,6 +113,44 @@ TEST(Algo, AFileThatIsNoScheduleIsRefusedWithItsLine) {
   EXPECT_EQ(outcome.code, kExitWrongData);
   EXPECT_THAT(outcome.output, HasSubstr("line 2"));
   std::remove(file.c_str());
+}
+
+TEST(Tutti, FilesThatCannotBeReadOrWrittenAreErrorsOfTheEnvironment) {
+  const std::pair<std::string, const char*> kCases[] = {
+      {"algo verify /", "cannot read '/': Is a directory"},
+      {"algo show ring -n 4 -o /nowhere/x.svg", "cannot open '/nowhere/x.svg'"},
+      {"algo show ring -n 4 -o /dev/full", "cannot write '/dev/full': No space left"},
+      {"algo show ring -n 4 > /dev/full", "cannot write standard output: No space left"},
+      {"algo list > /dev/full", "cannot write standard output: No space left"},
+      {"algo verify ring -n 2 --json /dev/full", "cannot write '/dev/full': No space left"},
+      {"env > /dev/full", "cannot write standard output: No space left"},
+      {"env >&-", "cannot write standard output: Bad file descriptor"},
+      {"env --json /", "cannot open '/': Is a directory"},
+      {"--help > /dev/full", "cannot write standard output: No space left"},
+      {"env --version > /dev/full", "cannot write standard output: No space left"}};
+  for (const auto& [arguments, hint] : kCases) {
+    const Outcome outcome = tutti(arguments);
+    EXPECT_EQ(outcome.code, kExitEnvironment) << arguments << "\n" << outcome.output;
+    EXPECT_THAT(outcome.output, HasSubstr(hint)) << arguments;
+  }
+}
+
+TEST(Tutti, ClosedDescriptorsAndMissingSurroundingsDoNotMatter) {
+  for (const char* name : {"algo verify ring -n 2", "env", "run -n 2 -- true"}) {
+    const Outcome outcome =
+        run_shell("cd /proc && env -i " TUTTI_PROGRAM " " + std::string(name) + " <&- 2>&-");
+    EXPECT_EQ(outcome.code, 0) << name << "\n" << outcome.output;
+  }
+  EXPECT_EQ(tutti("nonsense 2>&-").code, kExitUsage);
+}
+
+TEST(Algo, AScheduleInXmlSaysWhatItCannotExpress) {
+  const Outcome rooted = tutti("algo show direct -n 4 --coll broadcast --root 2 -o x.xml");
+  EXPECT_EQ(rooted.code, kExitUsage) << rooted.output;
+  EXPECT_THAT(rooted.output, HasSubstr("root 2 cannot be expressed in MSCCL's XML"));
+  const Outcome coded = tutti("algo show two_shot_bf16 -n 4 -o x.xml");
+  EXPECT_EQ(coded.code, kExitUsage) << coded.output;
+  EXPECT_THAT(coded.output, HasSubstr("which has no codecs"));
 }
 
 TEST(Algo, EveryAlgorithmIsListed) {

@@ -11,6 +11,7 @@
 namespace {
 
 using namespace tutti::tools;  // NOLINT(google-build-using-namespace): the programs' own vocabulary
+using tutti::Status;
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kProgram = "tutti env";
@@ -76,13 +77,14 @@ Json json_of(const tutti::Settings& settings, const Machine& machine,
 
 void report_unknown(const std::vector<tutti::UnknownSetting>& unknown) {
   for (const auto& [name, nearest] : unknown)
-    fmt::print(stderr, "{}: {} is not read by Tutti{}\n", kProgram, name,
-               nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest));
+    note(fmt::format("{}: {} is not read by Tutti{}\n", kProgram, name,
+                     nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest)));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  hold_standard_descriptors();
   CLI::App app("Shows every setting and what this machine offers.", std::string(kProgram));
   std::string json_path;
   app.add_option("--json", json_path, "also write the result as JSON to FILE; '-': standard output")
@@ -95,8 +97,8 @@ int main(int argc, char** argv) {
   if (!settings) return fail(kProgram, settings.error());
 
   const Machine machine = this_machine();
-  if (json_path != "-") fmt::print("{}{}", settings_table(*settings), machine_table(machine));
-  if (json_path.empty()) return kExitFine;
-  const auto written = write_output(json_path, json_of(*settings, machine, unknown).dump(2) + "\n");
+  const Status written =
+      write_results(json_path, settings_table(*settings) + machine_table(machine),
+                    [&] { return json_of(*settings, machine, unknown).dump(2) + "\n"; });
   return written ? kExitFine : fail(kProgram, written.error());
 }

@@ -37,6 +37,8 @@ std::string_view summary_of(std::string_view name) {
   return at == std::end(kSummaries) ? "" : at->text;
 }
 
+bool is_planned(std::string_view name) { return !summary_of(name).empty(); }
+
 /// Names of the tutti-NAME programs beside this one, sorted.
 std::vector<std::string> commands_in(const std::filesystem::path& folder) {
   constexpr std::string_view kPrefix = "tutti-";
@@ -51,23 +53,29 @@ std::vector<std::string> commands_in(const std::filesystem::path& folder) {
   return names;
 }
 
-void print_help(std::FILE* file, const std::vector<std::string>& commands) {
-  fmt::print(file,
-             "tutti: collective communication, proved before it runs\n\n"
-             "Usage: tutti COMMAND [OPTIONS]\n\nCommands:\n");
-  for (const std::string& name : commands) fmt::print(file, "  {:<10}{}\n", name, summary_of(name));
-  fmt::print(file, "\n'tutti COMMAND --help' says more; 'tutti --version' prints the version.\n");
+std::string help_text(const std::vector<std::string>& commands) {
+  std::string text =
+      "tutti: collective communication, proved before it runs\n\n"
+      "Usage: tutti COMMAND [OPTIONS]\n\nCommands:\n";
+  for (const std::string& name : commands)
+    text += fmt::format("  {:<10}{}\n", name, summary_of(name));
+  return text + "\n'tutti COMMAND --help' says more; 'tutti --version' prints the version.\n";
+}
+
+/// What is wrong with a name that is no command.
+std::string describe_unknown(const std::string& name, std::vector<std::string> names) {
+  if (is_planned(name)) return fmt::format("'{0}' is planned; this build has no tutti-{0}", name);
+  names.insert(names.end(), {"help", "--help", "--version"});
+  const std::string meant = tutti::nearest(name, names);
+  return fmt::format("unknown {} '{}'{}", name.starts_with('-') ? "option" : "command", name,
+                     meant.empty() ? "; 'tutti --help' lists what there is"
+                                   : fmt::format("; did you mean '{}'?", meant));
 }
 
 int run_command(const std::filesystem::path& folder, const std::vector<std::string>& commands,
                 const std::string& name, char** arguments) {
-  if (std::ranges::find(commands, name) == commands.end()) {
-    const std::string meant = tutti::nearest(name, commands);
-    return fail("tutti", kExitUsage,
-                fmt::format("unknown command '{}'{}", name,
-                            meant.empty() ? "; 'tutti --help' lists what there is"
-                                          : fmt::format("; did you mean '{}'?", meant)));
-  }
+  if (std::ranges::find(commands, name) == commands.end())
+    return fail("tutti", kExitUsage, describe_unknown(name, commands));
   std::string program = folder / ("tutti-" + name);
   arguments[0] = program.data();  // so that it finds itself
   ::execv(program.c_str(), arguments);
@@ -76,9 +84,15 @@ int run_command(const std::filesystem::path& folder, const std::vector<std::stri
                                                 std::generic_category().message(errno))});
 }
 
+int say(std::string_view text) {
+  const tutti::Status printed = print(text);
+  return printed ? kExitFine : fail("tutti", printed.error());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  hold_standard_descriptors();
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error)
@@ -93,13 +107,11 @@ int main(int argc, char** argv) {
     char* arguments[] = {argv[2], help.data(), nullptr};
     return run_command(folder, commands, name, arguments);
   }
-  if (name.empty() || name == "help" || name == "--help" || name == "-h") {
-    print_help(name.empty() ? stderr : stdout, commands);
-    return name.empty() ? kExitUsage : kExitFine;
+  if (name.empty()) {
+    note(help_text(commands));
+    return kExitUsage;
   }
-  if (name == "--version") {
-    fmt::print("{}\n", version_line());
-    return kExitFine;
-  }
+  if (name == "help" || name == "--help" || name == "-h") return say(help_text(commands));
+  if (name == "--version") return say(version_line() + "\n");
   return run_command(folder, commands, name, argv + 1);
 }
