@@ -26,8 +26,10 @@ json timing_json(const Shape& shape, const std::optional<Timing>& timing) {
                  {"p50", timing->p50_us},
                  {"p90", timing->p90_us},
                  {"p99", timing->p99_us},
-                 {"iterations", timing->iterations}};
+                 {"iterations", timing->iterations},
+                 {"limit_percent", nullptr}};
   if (timing->wrong) object["nwrong"] = *timing->wrong;
+  if (timing->limit_percent) object["limit_percent"] = *timing->limit_percent;
   return object;
 }
 
@@ -44,6 +46,15 @@ json row_json(const Row& row) {
                  {"in_place", timing_json(shape, row.in_place)}};
   if (!row.timestamp.empty()) object["timestamp"] = row.timestamp;
   return object;
+}
+
+/// What limit_percent refers to, or why it is null.
+json limit_json(const Report& report) {
+  if (!report.limit) return {{"copy_bandwidth", nullptr}, {"reason", report.no_limit}};
+  json points = json::array();
+  for (const auto& [bytes, gb_s] : report.limit->points)
+    points.push_back({{"bytes", bytes}, {"gb_per_s", gb_s}});
+  return {{"copy_bandwidth", points}};
 }
 
 json config_json(const Options& options) {
@@ -64,8 +75,8 @@ json config_json(const Options& options) {
 /// What tells rows of two runs apart, form included.
 using RowKey = std::tuple<std::string, std::size_t, std::string, std::string, int, bool>;
 
-/// The medians of an earlier run's JSON. May throw nlohmann's exceptions on foreign JSON.
-std::map<RowKey, double> medians_of(const json& run) {
+/// May throw nlohmann's exceptions on foreign JSON.
+std::map<RowKey, double> read_medians(const json& run) {
   std::map<RowKey, double> medians;
   for (const json& row : run.at("results")) {
     const std::string test = row.value("collective", run.at("collective").get<std::string>());
@@ -78,6 +89,17 @@ std::map<RowKey, double> medians_of(const json& run) {
     }
   }
   return medians;
+}
+
+/// The medians of an earlier run's JSON, which was read from `path`.
+Result<std::map<RowKey, double>> medians_of(const json& run, const std::string& path) {
+  try {
+    return read_medians(run);
+  } catch (const json::exception& error) {
+    return make_error(Code::kInvalidArgument,
+                      "{} is not the JSON of a bench run, as --json writes it: {}", path,
+                      error.what());
+  }
 }
 
 RowKey key_of(const Shape& shape, bool in_place) {
@@ -105,20 +127,20 @@ json to_json(const Report& report) {
           {"device", "host"},
           {"transport", report.job.transports},
           {"config", config_json(options)},
+          {"limit", limit_json(report)},
           {"results", rows},
           {"out_of_bounds", {{"count", report.wrong()}, {"okay", report.wrong() == 0}}},
           {"average_bus_bandwidth", report.average_bus_bandwidth()},
           {"errors", report.errors}};
 }
 
+Status check_comparable(const json& earlier, const std::string& path) {
+  TUTTI_TRY(medians_of(earlier, path));
+  return ok_status();
+}
+
 Result<std::vector<Change>> compare(const json& earlier, const Report& report) {
-  std::map<RowKey, double> medians;
-  try {
-    medians = medians_of(earlier);
-  } catch (const json::exception& error) {
-    return make_error(Code::kInvalidArgument, "{} is not the JSON of a bench run: {}",
-                      report.options.compare, error.what());
-  }
+  TUTTI_ASSIGN(const auto medians, medians_of(earlier, report.options.compare));
   std::vector<Change> changes;
   for (const Row& row : report.rows) {
     for (const bool in_place : {false, true}) {

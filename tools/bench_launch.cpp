@@ -68,16 +68,18 @@ Result<Launch> plan_launch(const Options& options, const Environment& environmen
   return Launch{Launch::Role::kStarter, ranks / per_process};
 }
 
-Result<int> start_job(int processes, std::vector<std::string> arguments) {
+Result<int> start_job(int processes, std::vector<std::string> arguments,
+                      const std::string& program) {
   constexpr int kPeerFailed = 6;
   constexpr int kSignalled = 128;
   tools::JobOptions job;
+  job.program = program;
   job.ranks = processes;
   job.command = std::move(arguments);
   job.inherit_output = true;
   job.keep_going = true;
-  TUTTI_ASSIGN(const int code, tools::run_job(job));
-  return code > kSignalled ? kPeerFailed : code;
+  TUTTI_ASSIGN(const tools::JobEnd end, tools::run_job(job));
+  return end.code > kSignalled && !end.interrupted ? kPeerFailed : end.code;
 }
 
 }  // namespace tutti::bench

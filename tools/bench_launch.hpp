@@ -41,8 +41,10 @@ Result<Launch> plan_launch(const Options& options, const Environment& environmen
                            int ranks_that_fit);
 
 /// kStarter: runs `arguments` (program first) as every process of a job, as `tutti run` does, and
-/// returns the exit code. The survivors of a failed process run to their own end, so that they can
-/// say what the library reports.
-Result<int> start_job(int processes, std::vector<std::string> arguments);
+/// returns the exit code: 128 + signal when this process was told to end, 6 when a signal ended a
+/// rank. `program` is for messages. The survivors of a failed process run to their own end, so that
+/// they can say what the library reports.
+Result<int> start_job(int processes, std::vector<std::string> arguments,
+                      const std::string& program);
 
 }  // namespace tutti::bench

@@ -101,7 +101,7 @@ class StartJobTest : public testing::Test {
 
   /// Runs a shell script as every process; `$D` is a folder of this test.
   Result<int> run(int processes, const std::string& script) {
-    return start_job(processes, {"/bin/sh", "-c", "D=" + folder_ + "; " + script});
+    return start_job(processes, {"/bin/sh", "-c", "D=" + folder_ + "; " + script}, "tutti bench");
   }
 
   std::string content(const std::string& name) {
@@ -130,7 +130,7 @@ TEST_F(StartJobTest, AKilledProcessIsAFailedPeer) {
 }
 
 TEST_F(StartJobTest, SaysWhenTheProgramCannotRun) {
-  const auto code = start_job(2, {folder_ + "/no such program"});
+  const auto code = start_job(2, {folder_ + "/no such program"}, "tutti bench");
   ASSERT_FALSE(code);
   EXPECT_EQ(code.error().code, Code::kUnavailable);
 }

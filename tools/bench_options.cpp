@@ -8,6 +8,7 @@
 #include "src/base/nearest.hpp"
 #include "src/base/result.hpp"
 #include "tools/bench_shape.hpp"
+#include "tools/cli.hpp"
 
 namespace tutti::bench {
 namespace {
@@ -24,6 +25,7 @@ struct Words {
   std::string root = "0";
   std::string memory = "pages";
   std::string binding = "auto";
+  std::string limit = "auto";
   int blocking = 0;
   int registration = 0;
   int average = 1;
@@ -134,6 +136,7 @@ Status apply_words(const Words& words, bool perf_program, Options& options) {
   TUTTI_ASSIGN(options.root, root_named(words.root));
   options.memory = words.memory == "alloc" ? Memory::kAlloc : Memory::kPages;
   options.binding = words.binding == "none" ? Binding::kNone : Binding::kAuto;
+  options.show_limit = words.limit == "auto";
   options.barrier = words.blocking != 0;
   options.register_buffers = words.registration != 0;
   options.timestamps = words.timestamps != 0;
@@ -154,6 +157,11 @@ Status check_consistency(const Options& options) {
                       "(-t {} x -g {})",
                       options.ranks, options.ranks_per_process(), options.threads,
                       options.ranks_per_thread);
+  }
+  if (options.ranks_per_process() > kMaxRanks) {
+    return make_error(
+        Code::kInvalidArgument, "-t {} x -g {} makes {} ranks in one process; {} is the most",
+        options.threads, options.ranks_per_thread, options.ranks_per_process(), kMaxRanks);
   }
   if (options.ranks != 0 && options.root >= options.ranks) {
     return make_error(Code::kInvalidArgument, "root {} is not one of the ranks 0..{}", options.root,
@@ -198,7 +206,7 @@ void add_series_options(CLI::App& app, Options& options, Words& words) {
       ->check(CLI::Range(0, 1));
   app.add_option("--memory", words.memory,
                  "pages: ordinary memory; alloc: ncclMemAlloc, which peers can map")
-      ->check(CLI::IsMember({"pages", "alloc"}));
+      ->check(tools::one_of({"pages", "alloc"}));
 }
 
 void add_rank_options(CLI::App& app, Options& options, Words& words) {
@@ -211,23 +219,26 @@ void add_rank_options(CLI::App& app, Options& options, Words& words) {
       ->check(CLI::Range(1, 1024));
   app.add_flag(kJoinedFlag, options.joined)->group("");  // "" hides it
   app.add_option("--bind", words.binding, "auto: a core for each local rank where they fit; none")
-      ->check(CLI::IsMember({"auto", "none"}));
+      ->check(tools::one_of({"auto", "none"}));
   app.add_option("--algo", options.algorithm, "run this algorithm (as TUTTI_ALGO)");
   app.add_option("-T,--timeout", options.timeout_s, "seconds for one operation (as TUTTI_TIMEOUT)")
-      ->check(CLI::Range(0.0, 604800.0));
+      ->check(tools::in_range(0, 604800));
 }
 
 void add_report_options(CLI::App& app, Options& options, Words& words) {
   app.add_flag("--percentiles", options.percentiles, "more columns: p50 p90 p99 of both forms");
+  app.add_option("--limit", words.limit,
+                 "auto: a column with % of what this machine's memory allows (one host); none")
+      ->check(tools::one_of({"auto", "none"}));
   app.add_option("-S,--report_timestamps", words.timestamps, "1: a last column with the time")
       ->check(CLI::Range(0, 1));
   app.add_option("-J,--output_file,--json", options.json, "write results as JSON (- for stdout)");
   app.add_option("--compare", options.compare, "JSON of an earlier run to compare with");
   app.add_option("--gate", options.gate_percent, "exit 4 when a row is slower by this many percent")
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(tools::in_range(0, 1e6));
   app.add_option("--expect", options.expected_gbs,
                  "exit 4 when the average bus bandwidth is below this many GB/s")
-      ->check(CLI::Range(0.0, 1e9));
+      ->check(tools::in_range(0, 1e9));
 }
 
 /// Accepted because scripts pass them. -y: a host communicator has but the null stream; -p: threads
@@ -267,7 +278,7 @@ Result<ParsedOptions> parse_options(std::span<const std::string> arguments) {
   Words words;
   CLI::App app("Times and checks collectives; tables and flags follow nccl-tests.");
   app.set_help_flag("-h,--help", "print this help");
-  app.set_version_flag("--version", fmt::format("tutti-bench {}", TUTTI_BENCH_VERSION));
+  app.set_version_flag("--version", tools::version_line());
   app.allow_extras();
   const auto program_test = test_by_program(arguments[0]);
   if (program_test) {

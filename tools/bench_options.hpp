@@ -57,6 +57,7 @@ struct Options {
   double timeout_s = 0;   ///< of one operation; 0: none
   std::string algorithm;  ///< "": the library chooses
 
+  bool show_limit = true;  ///< a column with % of the machine's limit
   bool percentiles = false;
   bool timestamps = false;
   std::string json;          ///< file, "-" for standard output, "" for none

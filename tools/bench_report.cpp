@@ -31,6 +31,12 @@ std::string percentile_columns(const std::optional<Timing>& timing) {
                      fitted(timing->p99_us, 8));
 }
 
+/// Blank without a limit: the columns before it keep their places.
+std::string limit_column(const std::optional<Timing>& timing) {
+  return timing && timing->limit_percent ? "  " + fitted(*timing->limit_percent, 7)
+                                         : fmt::format("  {:>7}", "");
+}
+
 std::string redop_text(const Shape& shape) {
   return std::string(reduces(shape.test) ? name_of(shape.op) : "none");
 }
@@ -106,6 +112,10 @@ std::string column_titles(const Options& options, Collective test) {
     names += fmt::format("  {:>8}  {:>8}", "p50", "p99");
     units += fmt::format("  {:>8}  {:>8}", "(us)", "(us)");
   }
+  if (options.show_limit) {
+    names += fmt::format("  {:>7}", "%limit");
+    units += fmt::format("  {:>7}", "");
+  }
   if (options.timestamps) names += fmt::format("  {:>20}", "time stamp");
   const std::string title =
       options.tests.size() > 1 ? fmt::format("#\n# {}\n", test_name(test)) : std::string();
@@ -120,13 +130,14 @@ std::string table_row(const Options& options, const Row& row) {
   text += timing_columns(shape, row.out_of_place);
   text += timing_columns(shape, row.in_place);
   text += fmt::format("  {:<20}", row.algorithm);
+  const auto& timing = row.out_of_place ? row.out_of_place : row.in_place;
   if (options.percentiles) {
     text += percentile_columns(row.out_of_place) + percentile_columns(row.in_place);
   } else {
-    const auto& timing = row.out_of_place ? row.out_of_place : row.in_place;
     text += timing ? fmt::format("  {}  {}", fitted(timing->p50_us, 8), fitted(timing->p99_us, 8))
                    : fmt::format("  {:>8}  {:>8}", "N/A", "N/A");
   }
+  if (options.show_limit) text += limit_column(timing);
   if (options.timestamps) text += fmt::format("  {:>20}", row.timestamp);
   return text + "\n";
 }

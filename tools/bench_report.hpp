@@ -9,6 +9,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "tools/bench_limit.hpp"
 #include "tools/bench_options.hpp"
 #include "tools/bench_shape.hpp"
 #include "tutti/error.hpp"
@@ -23,7 +24,8 @@ struct Timing {
   double p90_us = 0;
   double p99_us = 0;
   std::uint64_t iterations = 0;
-  std::optional<std::uint64_t> wrong;  ///< elements, over all ranks; nullopt when unchecked
+  std::optional<std::uint64_t> wrong;   ///< elements, over all ranks; nullopt when unchecked
+  std::optional<double> limit_percent;  ///< of the machine's limit; nullopt where there is none
 };
 
 struct Row {
@@ -60,6 +62,8 @@ struct Report {
   Job job;
   std::string start_time;
   std::string end_time;
+  std::optional<CopyBandwidth> limit;
+  std::string no_limit;  ///< why there is none, "" where there is one
   std::vector<Row> rows;
   std::vector<std::string> errors;
 
@@ -81,7 +85,7 @@ std::string table_foot(const Report& report);
 
 // -------------------------------------------------------------------------------------- JSON
 
-/// The format of design/cli.md: nccl-tests' version 3 and more.
+/// The format that docs/bench.md describes: nccl-tests' version 3 and more.
 nlohmann::json to_json(const Report& report);
 
 // -------------------------------------------------------------------------------- comparison
@@ -98,6 +102,8 @@ struct Change {
 /// Pairs the rows that both runs have. Errors: `earlier` is not a bench run's JSON, or no row
 /// pairs.
 Result<std::vector<Change>> compare(const nlohmann::json& earlier, const Report& report);
+/// Whether `earlier`, read from `path`, can be compared with at all: asked before a long run.
+Status check_comparable(const nlohmann::json& earlier, const std::string& path);
 
 /// A line for each change, and a last one that counts those slower by more than gate_percent (when
 /// that is not negative).

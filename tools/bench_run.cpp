@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <thread>
@@ -13,9 +12,12 @@
 #include "src/base/result.hpp"
 #include "tools/bench_crew.hpp"
 #include "tools/bench_launch.hpp"
+#include "tools/bench_limit.hpp"
+#include "tools/bench_probe.hpp"
 #include "tools/bench_report.hpp"
 #include "tools/bench_series.hpp"
 #include "tools/cli.hpp"
+#include "tools/machine.hpp"
 
 namespace tutti::bench {
 namespace {
@@ -61,16 +63,40 @@ class Progress {
     if (!on_) return;
     constexpr std::size_t kWidth = 24;
     const std::size_t filled = all == 0 ? 0 : done * kWidth / all;
-    fmt::print(stderr, "\r\x1b[2K[{:#<{}}{:.<{}}] {}/{} {} {}", "", filled, "", kWidth - filled,
-               done, all, test_name(shape.test), size_text(shown_bytes(shape)));
+    tools::note(fmt::format("\r\x1b[2K[{:#<{}}{:.<{}}] {}/{} {} {}", "", filled, "",
+                            kWidth - filled, done, all, test_name(shape.test),
+                            size_text(shown_bytes(shape))));
   }
   void clear() const {
-    if (on_) fmt::print(stderr, "\r\x1b[2K");
+    if (on_) tools::note("\r\x1b[2K");
   }
 
  private:
   bool on_;
 };
+
+/// The table goes to standard output, unless the JSON does.
+Status print_table(const Options& options, std::string_view text) {
+  if (options.json != "-") return tools::print(text);
+  tools::note(text);
+  return ok_status();
+}
+
+/// Room for two buffers of `bytes` for every rank on the host of `rank`. Running out while they are
+/// touched would not be an error but a killed process.
+Status check_memory(const Job& job, Rank rank, std::size_t bytes) {
+  const std::string& host = job.members[static_cast<std::size_t>(rank)].host;
+  const auto ranks = std::ranges::count(job.members, host, &Member::host);
+  const double need = 2.0 * static_cast<double>(ranks) * static_cast<double>(bytes);
+  const tools::Machine machine = tools::this_machine();
+  const auto available = static_cast<double>(
+      std::min(machine.memory_available_bytes, machine.memory_limit_bytes.value_or(UINT64_MAX)));
+  if (need <= available) return ok_status();
+  return make_error(Code::kUnavailable,
+                    "the buffers of {} ranks on {} need {:.3g} GiB and {:.3g} GiB are available: "
+                    "lower -e, or start fewer ranks",
+                    ranks, host, need / (1 << 30), available / (1 << 30));
+}
 
 /// How a crew's walk through the table ended.
 struct Outcome {
@@ -78,7 +104,9 @@ struct Outcome {
   std::uint64_t wrong_here = 0;
 };
 
-/// A crew's walk through the table. The leading crew fills the report and prints.
+/// A crew's walk through the table. The leading crew fills the report and prints. What would stop a
+/// crew alone (too little memory, a full disk) is agreed on, so that all end in good order; then
+/// the leading crew returns the error, and the others success.
 class Walk {
  public:
   Walk(Crew& crew, const Options& options, Report& report)
@@ -86,19 +114,47 @@ class Walk {
 
   Status run() {
     TUTTI_ASSIGN(const Job job, crew_.describe());
-    TUTTI_TRY(plan(job));
+    if (Status planned = plan(job); !planned) return end_together(std::move(planned));
+    TUTTI_TRY(agree(check_memory(job, crew_.ranks()[0], largest_bytes()),
+                    "another host has too little memory: lower -e, or start fewer ranks"));
     if (crew_.leads()) report_.job = job;
-    print(table_head(options_, job));
-    for (int cycle = 0; options_.cycles == 0 || cycle < options_.cycles; ++cycle) {
+    if (!ended_) print(table_head(options_, job));
+    for (int cycle = 0; !ended_ && (options_.cycles == 0 || cycle < options_.cycles); ++cycle) {
       TUTTI_TRY(table());
     }
-    return ok_status();
+    return ended_ ? std::move(end_) : ok_status();
   }
 
   [[nodiscard]] std::uint64_t wrong_here() const { return wrong_here_; }
+  /// All crews ended for the same reason: nobody waits for this one.
+  [[nodiscard]] bool ended_together() const { return ended_; }
 
  private:
+  /// For an error that all crews have alike.
+  Status end_together(Status status) {
+    ended_ = true;
+    return crew_.leads() ? std::move(status) : ok_status();
+  }
+
+  /// Collective. `mine`: what stops this crew, if anything does.
+  Status agree(const Status& mine, std::string_view what_stopped_another) {
+    double stopped[1] = {mine ? 0.0 : 1.0};
+    TUTTI_TRY(crew_.largest(stopped));
+    if (stopped[0] == 0) return ok_status();
+    end_ = end_together(mine ? Status(make_error(Code::kUnavailable, "{}", what_stopped_another))
+                             : mine);
+    return ok_status();
+  }
+
+  [[nodiscard]] std::size_t largest_bytes() const {
+    std::size_t largest = 0;
+    for (const auto& shapes : tables_)
+      for (const Shape& shape : shapes) largest = std::max(largest, shown_bytes(shape));
+    return largest;
+  }
+
   Status plan(const Job& job) {
+    hosts_ = job.hosts;
     if (options_.ranks != 0 && options_.ranks != job.ranks) {
       return make_error(Code::kInvalidArgument, "--ranks {}, but the job has {} ranks",
                         options_.ranks, job.ranks);
@@ -115,23 +171,45 @@ class Walk {
   }
 
   Status table() {
-    std::size_t largest = 0;
+    const std::size_t largest = largest_bytes();
+    TUTTI_ASSIGN(const CrewBuffers buffers,
+                 allocate_buffers(crew_, options_, std::max(largest, probe_sizes(largest).back())));
+    TUTTI_TRY(find_limit(buffers, largest));
     std::size_t rows = 0;
-    for (const auto& shapes : tables_) {
-      rows += shapes.size();
-      for (const Shape& shape : shapes) largest = std::max(largest, shown_bytes(shape));
-    }
-    TUTTI_ASSIGN(const CrewBuffers buffers, allocate_buffers(crew_, options_, largest));
+    for (const auto& shapes : tables_) rows += shapes.size();
     std::size_t done = 0;
     for (const auto& shapes : tables_) {
       print(column_titles(options_, shapes.front().test));
       for (const Shape& shape : shapes) {
         progress_.show(done++, rows, shape);
         TUTTI_TRY(row(shape, buffers));
+        TUTTI_TRY(agree(printed_, "rank 0 cannot write the table"));
+        if (ended_) return ok_status();
       }
     }
     progress_.clear();
     return ok_status();
+  }
+
+  /// Once, before anything is timed.
+  Status find_limit(const CrewBuffers& buffers, std::size_t largest) {
+    if (limit_ || !no_limit_.empty()) return ok_status();
+    if (!options_.show_limit) {
+      no_limit_ = "--limit none";
+    } else if (hosts_ > 1) {
+      no_limit_ = fmt::format("the ranks are on {} hosts; the limit is that of one", hosts_);
+    } else {
+      TUTTI_ASSIGN(limit_, probe_copies(crew_, buffers, largest));
+      print(fmt::format("# Copies of all ranks together: {}\n#\n", bandwidth_text(*limit_)));
+    }
+    if (crew_.leads()) report_.limit = limit_;
+    if (crew_.leads()) report_.no_limit = no_limit_;
+    return ok_status();
+  }
+
+  void hold_to_limit(const Shape& shape, bool in_place, std::optional<Timing>& timing) const {
+    if (!limit_ || !timing) return;
+    timing->limit_percent = limit_percent(shape, in_place, *limit_, timing->mean_us);
   }
 
   Status row(const Shape& shape, const CrewBuffers& buffers) {
@@ -144,18 +222,19 @@ class Walk {
     if (options_.in_place) {
       TUTTI_ASSIGN(row.in_place, series.measure(true));
     }
+    hold_to_limit(shape, false, row.out_of_place);
+    hold_to_limit(shape, true, row.in_place);
     wrong_here_ += series.wrong_here();
     print(table_row(options_, row));
     if (crew_.leads()) report_.rows.push_back(std::move(row));
     return ok_status();
   }
 
-  void print(const std::string& text) const {
-    if (!crew_.leads()) return;
+  /// The first failure stops the run at the end of the row.
+  void print(const std::string& text) {
+    if (!crew_.leads() || !printed_) return;
     progress_.clear();
-    std::FILE* const out = options_.json == "-" ? stderr : stdout;
-    fmt::print(out, "{}", text);
-    std::fflush(out);
+    printed_ = print_table(options_, text);
   }
 
   Crew& crew_;
@@ -163,6 +242,12 @@ class Walk {
   Report& report_;  // written by the leading crew alone
   Progress progress_;
   std::vector<std::vector<Shape>> tables_;
+  std::int32_t hosts_ = 1;
+  std::optional<CopyBandwidth> limit_;
+  std::string no_limit_;
+  Status printed_;  // of the leading crew
+  bool ended_ = false;
+  Status end_;  // once ended_
   std::uint64_t iteration_ = 0;
   std::uint64_t wrong_here_ = 0;
 };
@@ -182,7 +267,7 @@ void bind_crew(const Options& options, int thread) {
   const bool fits = local_size * options.threads <= usable_processors();
   if (options.binding == Binding::kNone || !fits || options.ranks_per_thread > 1) return;
   if (const Status bound = bind_to_processor(local_rank * options.threads + thread); !bound) {
-    fmt::print(stderr, "# not bound: {}\n", bound.error().what);
+    tools::note(fmt::format("# not bound: {}\n", bound.error().what));
   }
 }
 
@@ -192,7 +277,7 @@ Outcome run_crew(Meeting& meeting, const Options& options, int thread, Report& r
   bind_crew(options, thread);
   Walk walk(*crew, options, report);
   Status status = walk.run();
-  if (!status) crew->abort();
+  if (!status && !walk.ended_together()) crew->abort();
   return {std::move(status), walk.wrong_here()};
 }
 
@@ -215,15 +300,13 @@ Result<int> apply_comparison(const Options& options, const Report& report) {
   TUTTI_ASSIGN(const std::string text, tools::read_file(options.compare, kLongestJson));
   const auto earlier = nlohmann::json::parse(text, nullptr, false);
   TUTTI_ASSIGN(const std::vector<Change> changes, compare(earlier, report));
-  fmt::print(options.json == "-" ? stderr : stdout, "{}",
-             comparison_text(changes, options.gate_percent));
+  TUTTI_TRY(print_table(options, comparison_text(changes, options.gate_percent)));
   return passes_gate(changes, options.gate_percent) ? tools::kExitFine : tools::kExitSlow;
 }
 
 /// Rank 0's last words, and what they mean for the exit code.
 Result<int> conclude(const Options& options, const Report& report) {
-  std::FILE* const out = options.json == "-" ? stderr : stdout;
-  fmt::print(out, "{}", table_foot(report));
+  TUTTI_TRY(print_table(options, table_foot(report)));
   int code = report.wrong() > 0 ? tools::kExitWrongData : tools::kExitFine;
   if (!options.compare.empty()) {
     TUTTI_ASSIGN(const int compared, apply_comparison(options, report));
@@ -231,11 +314,11 @@ Result<int> conclude(const Options& options, const Report& report) {
   }
   const double bandwidth = report.average_bus_bandwidth();
   if (options.expected_gbs >= 0 && bandwidth < options.expected_gbs) {
-    fmt::print(out, "# Expected at least {:g} GB/s, the average is {:.6g} : FAILED\n",
-               options.expected_gbs, bandwidth);
+    TUTTI_TRY(print_table(
+        options, fmt::format("# Expected at least {:g} GB/s, the average is {:.6g} : FAILED\n",
+                             options.expected_gbs, bandwidth)));
     if (code == tools::kExitFine) code = tools::kExitSlow;
   }
-  std::fflush(out);
   if (!options.json.empty()) {
     TUTTI_TRY(tools::write_output(options.json, to_json(report).dump(1) + "\n"));
   }

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 
 #include "src/base/clock.hpp"
 #include "src/base/result.hpp"
 #include "tools/bench_stats.hpp"
+#include "tools/bench_wrong.hpp"
+#include "tools/cli.hpp"
 
 namespace tutti::bench {
 namespace {
@@ -101,20 +102,9 @@ Status Series::report_first_wrong(std::span<const Findings> findings) {
   if (!std::isfinite(first) || agreed[0] != first) return ok_status();
 
   const auto found = std::ranges::find_if(findings, [](const Findings& f) { return f.wrong > 0; });
-  const Shape& shape = data_.shape();
   const Rank rank = crew_.ranks()[static_cast<std::size_t>(found - findings.begin())];
-  const std::string where =
-      fmt::format("{} of {} {} elements, {}, rank {}", test_name(shape.test), shape.count,
-                  name_of(shape.type), in_place_ ? "in place" : "out of place", rank);
-  if (!found->first) {
-    fmt::print(stderr, "# {}: {} bytes beyond the receive buffer were overwritten\n", where,
-               found->wrong);
-  } else {
-    fmt::print(stderr, "# {}: element {} (block {}) is wrong: expected {}, got {}; {} wrong here\n",
-               where, found->first->index, shape.count == 0 ? 0 : found->first->index / shape.count,
-               element_text(shape.type, found->first->expected),
-               element_text(shape.type, found->first->got), found->wrong);
-  }
+  const std::string algorithm = crew_.algorithm(data_.shape());
+  tools::note(fmt::format("# {}\n", wrong_text(data_.shape(), in_place_, algorithm, rank, *found)));
   return ok_status();
 }
 

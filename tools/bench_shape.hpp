@@ -21,7 +21,7 @@ std::span<const Collective> all_tests();
 
 /// "all_reduce", ..., "send_recv".
 std::string_view test_name(Collective test);
-/// By cli.md's names, and by nccl-tests' spellings "alltoall" and "sendrecv".
+/// By the names of `tutti bench --help`, and by nccl-tests' spellings "alltoall" and "sendrecv".
 std::optional<Collective> test_by_name(std::string_view name);
 /// From a program's name: "/usr/bin/all_reduce_perf" -> all_reduce; nullopt for other programs.
 std::optional<Collective> test_by_program(std::string_view argv0);

@@ -16,6 +16,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 // ------------------------------------------------------------------------------------- sizes
 
@@ -227,7 +228,7 @@ TEST(Options, WrongValuesAreNamed) {
 
 TEST(Options, HelpAndVersionAreTexts) {
   EXPECT_THAT(parse({"all_reduce_perf", "--help"})->text, HasSubstr("--minbytes"));
-  EXPECT_THAT(parse({"tutti-bench", "--version"})->text, HasSubstr("tutti-bench"));
+  EXPECT_THAT(parse({"tutti-bench", "--version"})->text, testing::StartsWith("tutti 0."));
 }
 
 // -------------------------------------------------------------------------------- statistics
@@ -265,8 +266,8 @@ Report small_report() {
   Row row;
   row.shape = {Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 2, 0, 268435456};
   row.algorithm = "two_shot";
-  row.out_of_place = Timing{4011.9, 4000, 4100, 4500, 20, 0};
-  row.in_place = Timing{4008.4, 3999, 4100, 4400, 20, 3};
+  row.out_of_place = Timing{4011.9, 4000, 4100, 4500, 20, 0, 62.5};
+  row.in_place = Timing{4008.4, 3999, 4100, 4400, 20, 3, std::nullopt};
   report.rows = {row};
   return report;
 }
@@ -277,7 +278,17 @@ TEST(Table, RowsHaveNcclTestsColumnsFirst) {
   EXPECT_THAT(row,
               testing::StartsWith("  1073741824     268435456     float     sum      -1  4011.90"
                                   "  267.64  267.64       0  4008.40  267.87  267.87       3"));
-  EXPECT_THAT(row, HasSubstr("two_shot"));
+  EXPECT_THAT(row, testing::EndsWith("  two_shot               4000.00   4500.00    62.50\n"));
+}
+
+TEST(Table, TheLimitIsBlankWhereThereIsNoneAndNoColumnWhenTurnedOff) {
+  Report report = small_report();
+  report.rows[0].out_of_place->limit_percent.reset();
+  EXPECT_THAT(table_row(report.options, report.rows[0]), testing::EndsWith("4500.00         \n"));
+  EXPECT_THAT(column_titles(report.options, Collective::kAllReduce), HasSubstr("%limit"));
+  report.options.show_limit = false;
+  EXPECT_THAT(table_row(report.options, report.rows[0]), testing::EndsWith("4500.00\n"));
+  EXPECT_THAT(column_titles(report.options, Collective::kAllReduce), Not(HasSubstr("%limit")));
 }
 
 TEST(Table, TitlesStandAboveTheirColumns) {
@@ -333,10 +344,22 @@ TEST(Json, HasTheDocumentedShape) {
   EXPECT_DOUBLE_EQ(row["out_of_place"]["time"], 4011.9);
   EXPECT_NEAR(row["out_of_place"]["bus_bw"].get<double>(), 267.64, 0.01);
   EXPECT_EQ(row["out_of_place"]["iterations"], 20);
+  EXPECT_DOUBLE_EQ(row["out_of_place"]["limit_percent"], 62.5);
+  EXPECT_TRUE(row["in_place"]["limit_percent"].is_null());
   EXPECT_EQ(json["out_of_bounds"]["count"], 3);
   EXPECT_EQ(json["out_of_bounds"]["okay"], false);
   EXPECT_TRUE(json["average_bus_bandwidth"].is_number());
   EXPECT_FALSE(json.contains("env"));
+}
+
+TEST(Json, SaysWhatTheLimitIsOrWhyThereIsNone) {
+  Report report = small_report();
+  report.no_limit = "two hosts";
+  EXPECT_TRUE(to_json(report)["limit"]["copy_bandwidth"].is_null());
+  EXPECT_EQ(to_json(report)["limit"]["reason"], "two hosts");
+  report.limit = CopyBandwidth{{{4096, 12.5}}};
+  EXPECT_EQ(to_json(report)["limit"]["copy_bandwidth"][0]["bytes"], 4096);
+  EXPECT_EQ(to_json(report)["limit"]["copy_bandwidth"][0]["gb_per_s"], 12.5);
 }
 
 TEST(Json, UncheckedAndMissingFormsAreNull) {

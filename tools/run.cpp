@@ -3,6 +3,8 @@
 #include <cmath>
 #include <span>
 
+#include <fmt/format.h>
+
 #include "tools/cli.hpp"
 #include "tools/run_job.hpp"
 
@@ -20,6 +22,7 @@ tutti::Nanos seconds(double value) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  hold_standard_descriptors();
   const std::span<char*> arguments(argv, static_cast<std::size_t>(argc));
   const auto dashes = std::ranges::find(arguments, std::string_view("--"));
 
@@ -36,20 +39,30 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, kMostRanks));
   app.add_option("--bootstrap", options.bootstrap, "URL of the rendezvous (sets TUTTI_BOOTSTRAP)");
   app.add_option("--timeout", timeout, "seconds after which the job is ended, exit 6; 0: never")
-      ->check(CLI::Range(0.0, 1e7));
+      ->check(in_range(0, 1e7));
   app.add_option("--grace", grace, "seconds between SIGTERM and SIGKILL")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e5));
+      ->check(in_range(0, 1e5));
   app.add_flag("--keep-going", options.keep_going, "when a rank fails, let the others finish");
   app.add_flag("--no-prefix", no_prefix, "do not put the rank before each line of output");
   app.footer(
       "The ranks find RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT\n"
       "and TUTTI_JOB_KEY in their environment. Exits with the status of the first rank that\n"
       "fails (128 + signal).");
+  // What stands before it is this program's; without it the user has to be told.
+  const bool has_command = dashes != arguments.end();
+  app.allow_extras(!has_command);
   if (const auto code = parse(app, static_cast<int>(dashes - arguments.begin()), argv))
     return *code;
 
-  if (dashes == arguments.end() || dashes + 1 == arguments.end())
+  const auto extras = app.remaining();
+  if (!extras.empty())
+    return fail(
+        kProgram, kExitUsage,
+        fmt::format("unknown {} '{}'; put the command after '--', as in: tutti run -n 4 -- "
+                    "./program",
+                    extras.front().starts_with('-') ? "option" : "argument", extras.front()));
+  if (!has_command || dashes + 1 == arguments.end())
     return fail(kProgram, kExitUsage,
                 "no command given; put it after '--', as in: tutti run -n 4 -- ./program");
   options.command.assign(dashes + 1, arguments.end());
@@ -57,6 +70,6 @@ int main(int argc, char** argv) {
   options.grace = seconds(grace);
   options.prefix = !no_prefix;
 
-  const auto code = run_job(options);
-  return code ? *code : fail(kProgram, code.error());
+  const auto end = run_job(options);
+  return end ? end->code : fail(kProgram, end.error());
 }

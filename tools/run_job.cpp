@@ -31,11 +31,6 @@ namespace {
 
 constexpr std::array kForwarded = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
-template <class... Args>
-void say(fmt::format_string<Args...> format, Args&&... args) {
-  fmt::print(stderr, "tutti run: {}\n", fmt::format(format, std::forward<Args>(args)...));
-}
-
 /// SIGCHLD and the forwarded signals as a descriptor; restores the mask when it goes. A signal that
 /// was ignored when this process started (nohup) stays ignored.
 class Signals {
@@ -119,7 +114,9 @@ struct Pipe {
   static Result<Pipe> open() {
     int fds[2];
     if (::pipe2(fds, O_CLOEXEC) != 0)
-      return system_error(Code::kUnavailable, errno, "cannot open a pipe for a rank's output");
+      return system_error(Code::kUnavailable, errno,
+                          "cannot open a pipe for a rank's output; each rank takes 2 descriptors "
+                          "here: start fewer ranks or raise the limit (ulimit -Hn)");
     return Pipe{Fd(fds[0]), Fd(fds[1])};
   }
 };
@@ -223,15 +220,21 @@ class Job {
   Job& operator=(const Job&) = delete;
 
   Status start();
-  int run();
+  JobEnd run();
 
  private:
+  template <class... Args>
+  void say(fmt::format_string<Args...> format, Args&&... args) const {
+    note(fmt::format("{}: {}\n", options_.program,
+                     fmt::format(format, std::forward<Args>(args)...)));
+  }
   Status spawn(Rank rank, const RankEnvironment& environment);
   [[nodiscard]] std::string prefix_of(Rank rank) const;
   [[nodiscard]] int standard_input_of(Rank rank) const;
 
   void wait_for_something();
   void pump_output();
+  void end_unheard(int failure);
   void handle_signals();
   void reap();
   void note_end(Rank rank, const siginfo_t& info);
@@ -252,6 +255,7 @@ class Job {
   Deadline give_up_at_ = Deadline::never();
   std::optional<int> exit_code_;
   bool ending_ = false;
+  bool interrupted_ = false;
   bool abandoned_ = false;  ///< ranks that not even SIGKILL ended: waiting for them could hang
 };
 
@@ -311,7 +315,7 @@ Status Job::spawn(Rank rank, const RankEnvironment& environment) {
   return ok_status();
 }
 
-int Job::run() {
+JobEnd Job::run() {
   while (alive_ > 0 && !give_up_at_.passed()) {
     wait_for_something();
     pump_output();
@@ -326,7 +330,7 @@ int Job::run() {
     child.err->finish();
   }
   if (ending_) signal_all(SIGKILL);  // what the ranks themselves started
-  return exit_code_.value_or(kExitFine);
+  return {exit_code_.value_or(kExitFine), interrupted_};
 }
 
 void Job::wait_for_something() {
@@ -346,11 +350,19 @@ void Job::pump_output() {
       if ((*stream)->fd() < 0) continue;
       const auto state = (*stream)->pump();
       if (state == PrefixedStream::State::kEnded) (*stream)->finish();
-      if (state == PrefixedStream::State::kReaderGone && !ending_) {
-        say("nobody reads the output any more; ending the job");
-        end(128 + SIGPIPE, SIGTERM);
-      }
+      if (state == PrefixedStream::State::kUnwritable && !ending_)
+        end_unheard((*stream)->failure());
     }
+}
+
+void Job::end_unheard(int failure) {
+  if (failure == EPIPE) {
+    say("nobody reads the output any more; ending the job");
+    return end(128 + SIGPIPE, SIGTERM);
+  }
+  say("{}; ending the job",
+      system_error(Code::kUnavailable, failure, "cannot write the ranks' output").what);
+  end(kExitEnvironment, SIGTERM);
 }
 
 void Job::handle_signals() {
@@ -360,6 +372,7 @@ void Job::handle_signals() {
       continue;
     }
     say("passing signal {} on to ranks {}", signal, living());
+    interrupted_ = true;
     end(128 + signal, signal);
   }
 }
@@ -430,7 +443,7 @@ std::string Job::living() const {
 
 }  // namespace
 
-Result<int> run_job(const JobOptions& options) {
+Result<JobEnd> run_job(const JobOptions& options) {
   Job job(options);
   TUTTI_TRY(job.start());
   return job.run();

@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t kLongestLine = 65536;  // longer ones are broken, so memory stays bounded
 
-bool write_all(int fd, std::string_view bytes) {
+/// 0, or errno of what went wrong.
+int write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(fd, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
@@ -21,10 +22,10 @@ bool write_all(int fd, std::string_view bytes) {
       ::poll(&wait, 1, -1);
       continue;
     }
-    if (written < 0) return false;
+    if (written < 0) return errno;
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }
-  return true;
+  return 0;
 }
 
 }  // namespace
@@ -42,7 +43,7 @@ PrefixedStream::State PrefixedStream::pump() {
     if (bytes < 0 && errno == EAGAIN) return State::kOpen;
     if (bytes <= 0) return State::kEnded;
     pending_.append(buffer, static_cast<std::size_t>(bytes));
-    if (!write_lines()) return State::kReaderGone;
+    if (!write_lines()) return State::kUnwritable;
   }
 }
 
@@ -70,7 +71,8 @@ bool PrefixedStream::write_lines() {
 bool PrefixedStream::write_line(std::string_view line) {
   std::string text = prefix_;
   text.append(line).push_back('\n');
-  return write_all(destination_, text);
+  failure_ = write_all(destination_, text);
+  return failure_ == 0;
 }
 
 }  // namespace tutti::tools

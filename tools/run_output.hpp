@@ -14,9 +14,11 @@ class PrefixedStream {
   /// `source` is made non-blocking. `destination` stays the caller's.
   PrefixedStream(Fd source, int destination, std::string prefix);
 
-  enum class State : std::uint8_t { kOpen, kEnded, kReaderGone };
-  /// Copies what has arrived, without waiting for more. kReaderGone: nobody reads `destination`.
+  enum class State : std::uint8_t { kOpen, kEnded, kUnwritable };
+  /// Copies what has arrived, without waiting for more. kUnwritable: `destination` takes no more.
   State pump();
+  /// errno of the write that failed: EPIPE when nobody reads any more; 0 before.
+  [[nodiscard]] int failure() const { return failure_; }
   /// Copies what has arrived and an unfinished last line; the stream is closed then.
   void finish();
 
@@ -28,6 +30,7 @@ class PrefixedStream {
 
   Fd source_;
   int destination_;
+  int failure_ = 0;
   std::string prefix_;
   std::string pending_;  ///< an unfinished line
 };

@@ -128,6 +128,8 @@ TEST(Run, BadCommandLinesAreUsageErrorsWithAHint) {
       {"-n 2 --timout 3 -- true", "did you mean '--timeout'?"},
       {"-n 2", "no command given"},
       {"-n 0 -- true", "not in range 1 to 4096"},
+      {"-n 2 --timeout nan -- true", "'nan' is not a number in 0..1e+07"},
+      {"-n 2 ./program", "put the command after '--'"},
       {"-- true", "--ranks is required"}};
   for (const auto& [arguments, hint] : kCases) {
     const Outcome outcome = run(arguments);
@@ -136,55 +138,50 @@ TEST(Run, BadCommandLinesAreUsageErrorsWithAHint) {
   }
 }
 
+TEST(Run, OutputThatCannotBeWrittenEndsTheJob) {
+  const std::string endless = TUTTI_RUN_PROGRAM " -n 2 -- sh -c 'while :; do echo line; done' ";
+  for (const char* where : {">/dev/full", ">&-"}) {
+    const Outcome outcome = run_shell(endless + where);
+    EXPECT_EQ(outcome.code, 5) << where;
+    EXPECT_THAT(outcome.output, HasSubstr("cannot write the ranks' output: ")) << where;
+  }
+  const Outcome unread = run_shell("{ " + endless + "; echo code $? >&2; } | head -n 1");
+  EXPECT_THAT(unread.output, HasSubstr("nobody reads the output any more"));
+  EXPECT_THAT(unread.output, HasSubstr("code 141"));
+}
+
+TEST(Run, ClosedStandardDescriptorsDoNotMixUpTheRanks) {
+  const Outcome outcome =
+      run_shell(TUTTI_RUN_PROGRAM " -n 2 -- sh -c 'read line || echo rank $RANK: no input' <&-");
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("[0] rank 0: no input"));
+  EXPECT_THAT(outcome.output, HasSubstr("[1] rank 1: no input"));
+  EXPECT_EQ(run_shell(TUTTI_RUN_PROGRAM " -n 2 -- true 2>&-").code, 0);
+  EXPECT_EQ(run_shell(TUTTI_RUN_PROGRAM " -n 2 -- false 2>&-").code, 1);
+}
+
+TEST(Run, TooFewDescriptorsAreNamedWithTheRemedy) {
+  const Outcome outcome = run_shell("ulimit -n 16; " TUTTI_RUN_PROGRAM " -n 12 -- sleep 60");
+  EXPECT_EQ(outcome.code, 5);
+  EXPECT_THAT(outcome.output,
+              HasSubstr("start fewer ranks or raise the limit (ulimit -Hn): Too many"));
+}
+
 TEST(Run, AProgramThatDoesNotExistIsNamed) {
   const Outcome outcome = run("-n 2 -- ./no-such-program");
   EXPECT_EQ(outcome.code, 5);
   EXPECT_THAT(outcome.output, HasSubstr("cannot run './no-such-program'"));
 }
 
-/// A launcher that this test starts itself, so that it can send it signals. Its output ends when
-/// the launcher and every rank are gone, because all of them hold the pipe.
-class Launcher {
- public:
-  explicit Launcher(const char* script) {
-    int fds[2];
-    if (::pipe(fds) != 0) return;
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      ::dup2(fds[1], STDOUT_FILENO);
-      ::close(fds[0]);
-      ::close(fds[1]);
-      ::execl(TUTTI_RUN_PROGRAM, "tutti-run", "-n", "2", "--", "sh", "-c", script, nullptr);
-      ::_exit(127);
-    }
-    ::close(fds[1]);
-    output_ = ::fdopen(fds[0], "r");
-  }
-  ~Launcher() { std::fclose(output_); }
-  Launcher(const Launcher&) = delete;
-  Launcher& operator=(const Launcher&) = delete;
-
-  std::string read_line() {
-    std::array<char, 256> line{};
-    return std::fgets(line.data(), line.size(), output_) == nullptr ? "" : line.data();
-  }
-  void signal(int number) const { ::kill(pid_, number); }
-  [[nodiscard]] int wait() const {
-    int status = 0;
-    ::waitpid(pid_, &status, 0);
-    return status;
-  }
-
- private:
-  pid_t pid_ = -1;
-  std::FILE* output_ = nullptr;
-};
+Started launch(const char* script) {
+  return Started({TUTTI_RUN_PROGRAM, "-n", "2", "--", "sh", "-c", script});
+}
 
 pid_t pid_in(const std::string& line) { return std::stoi(line.substr(line.find("pid ") + 4)); }
 bool gone(pid_t pid) { return ::kill(pid, 0) != 0; }
 
 TEST(Run, PassesSigtermOnAndReportsIt) {
-  Launcher launcher("echo pid $$; exec sleep 60");
+  Started launcher = launch("echo pid $$; exec sleep 60");
   const pid_t one = pid_in(launcher.read_line()), two = pid_in(launcher.read_line());
   launcher.signal(SIGTERM);
   const int status = launcher.wait();
@@ -193,8 +190,18 @@ TEST(Run, PassesSigtermOnAndReportsIt) {
   EXPECT_TRUE(gone(one) && gone(two));
 }
 
+TEST(Run, AnInterruptReachesTheRanksAndIsReported) {
+  Started launcher = launch("echo pid $$; exec sleep 60");
+  const pid_t one = pid_in(launcher.read_line()), two = pid_in(launcher.read_line());
+  launcher.signal(SIGINT);
+  const int status = launcher.wait();
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 128 + SIGINT);
+  EXPECT_TRUE(gone(one) && gone(two));
+}
+
 TEST(Run, RanksDieWithALauncherThatIsKilled) {
-  Launcher launcher("echo pid $$; exec sleep 60");
+  Started launcher = launch("echo pid $$; exec sleep 60");
   const pid_t one = pid_in(launcher.read_line()), two = pid_in(launcher.read_line());
   launcher.signal(SIGKILL);
   EXPECT_TRUE(WIFSIGNALED(launcher.wait()));
