@@ -70,9 +70,10 @@ int main(int argc, char** argv) {
   tutti::tools::hold_standard_descriptors();
   std::signal(SIGPIPE, SIG_IGN);  // a reader of the table that left is an error of the write
   const std::vector<std::string> arguments(argv, argv + argc);
+  const std::string program = tutti::bench::program_name(arguments);
   const auto parsed = tutti::bench::parse_options(arguments);
-  if (!parsed) return tutti::tools::fail("tutti bench", parsed.error());
-  if (!parsed->run) return say(parsed->text, "tutti bench");
+  if (!parsed) return tutti::tools::fail(program, parsed.error());
+  if (!parsed->run) return say(parsed->text, program);
   const Options& options = *parsed->run;
   const auto launch =
       tutti::bench::plan_launch(options, tutti::process_environment(), ranks_that_fit(options));

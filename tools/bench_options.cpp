@@ -18,7 +18,7 @@ constexpr int kMaxRanks = 4096;
 /// What the user wrote, before words become values.
 struct Words {
   std::string test;
-  std::string min_size, max_size, step_size;
+  std::optional<std::string> min_size, max_size, step_size;
   std::size_t factor = 0;
   std::string type = "float";
   std::string op = "sum";
@@ -78,23 +78,23 @@ Result<SizeRange> size_range(const Words& words, bool perf_program) {
   // nccl-tests' default is one size; on a laptop a sweep says more.
   SizeRange range =
       perf_program ? SizeRange{32 << 20, 32 << 20, 1 << 20, 1} : SizeRange{8, 16 << 20, 0, 8};
-  if (!words.min_size.empty()) {
-    TUTTI_ASSIGN(range.min, parse_size(words.min_size));
-    if (words.max_size.empty()) range.max = std::max(range.max, range.min);
+  if (words.min_size) {
+    TUTTI_ASSIGN(range.min, parse_size(*words.min_size));
+    if (!words.max_size) range.max = std::max(range.max, range.min);
   }
-  if (!words.max_size.empty()) {
-    TUTTI_ASSIGN(range.max, parse_size(words.max_size));
-    if (words.min_size.empty()) range.min = std::min(range.min, range.max);
+  if (words.max_size) {
+    TUTTI_ASSIGN(range.max, parse_size(*words.max_size));
+    if (!words.min_size) range.min = std::min(range.min, range.max);
   }
-  if (!words.step_size.empty()) {
-    TUTTI_ASSIGN(range.step, parse_size(words.step_size));
+  if (words.step_size) {
+    TUTTI_ASSIGN(range.step, parse_size(*words.step_size));
     range.factor = 1;
   }
   if (words.factor != 0) range.factor = words.factor;
-  if (!words.step_size.empty() && words.factor > 1) {
+  if (words.step_size && words.factor > 1) {
     return make_error(Code::kInvalidArgument,
                       "-i {} and -f {} exclude each other: sizes either add or multiply",
-                      words.step_size, words.factor);
+                      *words.step_size, words.factor);
   }
   TUTTI_TRY(sizes_of(range));
   return range;
@@ -269,9 +269,12 @@ Error unknown_argument(const CLI::App& app, const std::string& word) {
                     guess.empty() ? "" : fmt::format(", did you mean `{}`?", guess));
 }
 
-std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
 }  // namespace
+
+std::string program_name(std::span<const std::string> arguments) {
+  if (arguments.empty() || !test_by_program(arguments[0])) return "tutti bench";
+  return arguments[0].substr(arguments[0].rfind('/') + 1);
+}
 
 Result<ParsedOptions> parse_options(std::span<const std::string> arguments) {
   Options options;
@@ -281,9 +284,9 @@ Result<ParsedOptions> parse_options(std::span<const std::string> arguments) {
   app.set_version_flag("--version", tools::version_line());
   app.allow_extras();
   const auto program_test = test_by_program(arguments[0]);
+  options.program = program_name(arguments);
   if (program_test) {
     options.tests = {*program_test};
-    options.program = base_name(arguments[0]);
   } else {
     app.add_option("COLL", words.test,
                    "all_reduce all_gather reduce_scatter broadcast reduce all_to_all gather "

@@ -74,6 +74,9 @@ struct ParsedOptions {
   std::string text;
 };
 
+/// How the user called this program: "all_reduce_perf" or "tutti bench".
+std::string program_name(std::span<const std::string> arguments);
+
 /// `arguments[0]` is the program's name: under nccl-tests' names (all_reduce_perf ...) it chooses
 /// the collective and the default size 32M; otherwise the first argument names the collective and
 /// sizes go from 8 to 16M. Errors are one sentence for the user; the exit code is 2.

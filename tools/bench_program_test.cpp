@@ -97,6 +97,7 @@ TEST_F(Bench, WrongCommandLinesExitTwoAndNameTheValue) {
       {"all --minbyts 8", "did you mean `--minbytes`?"},
       {"all -b 1Q", "`1Q` is not a size"},
       {"all -b -8", "`-8` is not a size"},
+      {"all -b ''", "`` is not a size"},
       {"all -b 99999999999999999999", "does not fit 64 bits"},
       {"all -b 64 -e 8", "raise -e or lower -b"},
       {"all -n 0", "0 not in range 1"},
@@ -217,6 +218,7 @@ TEST_F(Bench, EveryNcclTestsNameIsAProgramWithHelpAndAVersion) {
     EXPECT_EQ(version.output, version_line() + "\n") << name;
     EXPECT_THAT(run_shell(folder + "/" + name + " --help").output, HasSubstr("--minbytes")) << name;
   }
+  EXPECT_THAT(run_shell(folder + "/gather_perf -b x").output, HasSubstr("gather_perf: `x` is"));
 }
 
 }  // namespace
