@@ -19,6 +19,7 @@ namespace {
 
 constexpr auto kSayWhoWaits = std::chrono::seconds(10);
 constexpr std::uint32_t kPollsBetweenClocks = 1024;
+constexpr auto kLookForLeavers = std::chrono::milliseconds(20);
 // Two ranks learn of a stopped one at most two heartbeats apart, and of a dead one at once.
 constexpr auto kReasonComes = std::chrono::seconds(2);
 constexpr std::uint32_t kShrinkColor = 0xffffffff;  // colors of split groups are not negative
@@ -358,8 +359,13 @@ class RankCommunicator final : public Communicator {
     if (!clock_started_) {
       clock_started_ = true;
       warned_ = false;
-      started_ = now;
+      started_ = looked_ = now;
       return ok_status();
+    }
+    if (now - looked_ > kLookForLeavers) {
+      looked_ = now;
+      TUTTI_TRY(active_ == Active::kCollective ? collective_.check_peers()
+                                               : point_to_point_.check_peers());
     }
     const std::chrono::duration<double> waited = now - started_;
     const Rank peer = team_->waiting_for();
@@ -438,7 +444,7 @@ class RankCommunicator final : public Communicator {
   double timeout_ = 0;
   std::uint32_t polls_ = 0;
   bool clock_started_ = false, warned_ = false;
-  TimePoint started_;
+  TimePoint started_, looked_;
   std::optional<TimePoint> cancelled_;  ///< when a peer was seen to give up
 };
 

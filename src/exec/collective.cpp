@@ -98,6 +98,14 @@ Result<Poll> CollectiveRun::poll() {
   }
 }
 
+Status CollectiveRun::check_peers() {
+  const Rank peer = team_.waiting_for();
+  if (!team_.has_left(peer)) return ok_status();
+  TUTTI_ASSIGN(const Poll state, poll());  // sees whatever the peer did before it left
+  if (state == Poll::kPending && team_.waiting_for() == peer) return team_.left_error(peer);
+  return ok_status();
+}
+
 // --- entering ---
 
 Result<bool> CollectiveRun::enter() {

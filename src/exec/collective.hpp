@@ -28,6 +28,8 @@ class CollectiveRun {
   /// The previous run must be over. `plan` and `args` must outlive the run.
   void start(Plan& plan, const CollectiveArgs& args);
   Result<Poll> poll();
+  /// Between polls, now and then: an error when the run waits for a rank that has left.
+  Status check_peers();
   /// After an error: the run no longer touches the buffers.
   void cancel();
 

@@ -57,6 +57,7 @@ struct alignas(kLine) Progress {
   std::atomic<std::uint64_t> staging_offset;  ///< announce()d, in the owner's heap
   std::atomic<std::uint64_t> mail_offset;     ///< announce()d, in the owner's heap
   std::atomic<std::uint64_t> departures;      ///< peers that will not read this rank's memory again
+  std::atomic<std::uint32_t> left;            ///< not 0: the owner changes nothing here any more
 };
 static_assert(sizeof(Progress) == kLine);
 

@@ -102,6 +102,17 @@ Result<Poll> PointToPointRun::poll() {
   return Poll::kPending;
 }
 
+Status PointToPointRun::check_peers() {
+  std::vector<bool> gone(team_.size());
+  for (const Job& job : jobs_)
+    if (!job.done && team_.has_left(job.what.peer)) gone[job.what.peer] = true;
+  if (std::ranges::find(gone, true) == gone.end()) return ok_status();
+  TUTTI_TRY(poll());  // sees whatever they did before they left
+  for (const Job& job : jobs_)
+    if (!job.done && gone[job.what.peer]) return team_.left_error(job.what.peer);
+  return ok_status();
+}
+
 Result<bool> PointToPointRun::advance(Job& job) {
   if (team_.member(job.what.peer).block == nullptr) return move_remote(job);
   return job.what.sends ? send_mapped(job) : recv_mapped(job);

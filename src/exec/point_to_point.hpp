@@ -33,6 +33,8 @@ class PointToPointRun {
   /// kInvalidUsage when sends to this rank itself have no matching receives.
   Status start(std::span<const PointToPoint> transfers);
   Result<Poll> poll();
+  /// Between polls, now and then: an error when a transfer waits for a rank that has left.
+  Status check_peers();
   void cancel();
 
  private:

@@ -137,8 +137,20 @@ std::byte* Team::scratch(std::size_t bytes) {
   return scratch_.get();
 }
 
+bool Team::has_left(Rank peer) const {
+  if (peer == kNoRank || members_[peer].block == nullptr) return false;
+  return members_[peer].block->progress.left.load(std::memory_order_acquire) != 0;
+}
+
+Error Team::left_error(Rank peer) const {
+  return peer_error(Code::kPeerFailed, peer,
+                    "{} has left: it ended its communicator without a part in this call",
+                    members_[peer].label);
+}
+
 void Team::depart() {
   remote_.clear();
+  own_block().progress.left.store(1, std::memory_order_release);
   for (Rank peer = 0; peer < size(); ++peer) {
     if (peer == rank_) continue;
     if (members_[peer].block != nullptr) {

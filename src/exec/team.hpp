@@ -101,6 +101,10 @@ class Team {
   void blocked_on_network(Rank peer) { blocked_on(peer, {}); }
   /// The peer that blocked_on() last named.
   [[nodiscard]] Rank waiting_for() const { return blocked_peer_; }
+  /// Whether a mapped peer has departed. All it ever did is visible then: what is still missing
+  /// never comes. (The connections of others say so themselves.)
+  [[nodiscard]] bool has_left(Rank peer) const;
+  [[nodiscard]] Error left_error(Rank peer) const;
   /// Moves the connections of unmapped peers on. Returns whether anything moved.
   bool progress_connections();
   /// Fruitless poll number `polls` of this wait: spins, yields, or sleeps for at most a
@@ -108,8 +112,8 @@ class Team {
   /// A wait for something new begins with spinning again.
   void idle(std::uint32_t polls);
 
-  /// Tells the mapped peers that this rank will never again read their memory, and lets go of the
-  /// connections; only unobserved() and the destructor may follow.
+  /// Tells the mapped peers that this rank will never again read their memory or change its own,
+  /// and lets go of the connections; only unobserved() and the destructor may follow.
   void depart();
   /// After depart(): whether all mapped peers have departed too, so that this team may be
   /// destroyed.

@@ -448,5 +448,66 @@ TEST(Collectives, AbortEndsTheOthersWithTheReason) {
   });
 }
 
+Call call_of(Collective collective, std::vector<float>& data, Rank root = 0) {
+  Call call;
+  call.collective = collective;
+  call.send = call.recv = data.data();
+  call.count = data.size();
+  call.root = root;
+  return call;
+}
+
+/// All ranks as one thread's; a wait for a rank that will never come ends with an error of time.
+std::vector<std::unique_ptr<Communicator>> impatient_ranks(int n) {
+  return testing::all_ranks(n, {{"TIMEOUT", "10"}});
+}
+
+void expect_blames_leaver(const Status& status, Rank leaver) {
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Code::kPeerFailed) << status.error().what;
+  EXPECT_EQ(status.error().peer, leaver) << status.error().what;
+  EXPECT_NE(status.error().what.find("has left"), std::string::npos) << status.error().what;
+}
+
+TEST(Leaving, FailsTheCollectivesOfWhoStays) {
+  for (const std::size_t count : {1u, 300000u}) {
+    auto ranks = impatient_ranks(2);
+    ranks[1].reset();
+    std::vector<float> data(count);
+    expect_blames_leaver(ranks[0]->run(call_of(Collective::kAllReduce, data)), 1);
+  }
+}
+
+TEST(Leaving, FailsReceivesAlsoBesideOthersThatMayStillCome) {
+  auto ranks = impatient_ranks(3);
+  ranks[1].reset();
+  std::vector<float> data(10), more(10);
+  const Call calls[] = {call_of(Collective::kRecv, data, 1), call_of(Collective::kRecv, more, 2)};
+  ASSERT_TRUE(ranks[0]->start(calls));
+  Communicator* const self = ranks[0].get();
+  expect_blames_leaver(run_group({&self, 1}), 1);
+}
+
+TEST(Leaving, FailsSendsThatNoSlotTakes) {
+  auto ranks = impatient_ranks(2);
+  ranks[1].reset();
+  std::vector<float> data(1 << 20);
+  expect_blames_leaver(ranks[0]->run(call_of(Collective::kSend, data, 1)), 1);
+}
+
+TEST(Leaving, TakesNothingBackOfWhatWasDoneBefore) {
+  auto ranks = impatient_ranks(2);
+  std::vector<float> sent(1000, 3), got(1000), root(7, 5), copy(7);
+  ASSERT_TRUE(ranks[1]->run(call_of(Collective::kSend, sent, 0)));
+  ASSERT_TRUE(ranks[1]->run(call_of(Collective::kBroadcast, root, 1)));
+  ranks[1].reset();
+  const Status received = ranks[0]->run(call_of(Collective::kRecv, got, 1));
+  ASSERT_TRUE(received) << received.error().what;
+  const Status broadcast = ranks[0]->run(call_of(Collective::kBroadcast, copy, 1));
+  ASSERT_TRUE(broadcast) << broadcast.error().what;
+  EXPECT_EQ(got, sent);
+  EXPECT_EQ(copy, root);
+}
+
 }  // namespace
 }  // namespace tutti

@@ -51,8 +51,9 @@ inline void run_ranks(std::shared_ptr<Runtime> runtime, int n,
 }
 
 /// All ranks of a group, for one thread to drive.
-inline std::vector<std::unique_ptr<Communicator>> all_ranks(int n) {
-  auto runtime = make_test_runtime();
+inline std::vector<std::unique_ptr<Communicator>> all_ranks(
+    int n, const std::vector<std::pair<std::string, std::string>>& settings = {}) {
+  auto runtime = make_test_runtime(settings);
   auto group = in_process_group(n);
   std::vector<std::unique_ptr<Communicator>> communicators(n);
   std::vector<std::thread> threads;

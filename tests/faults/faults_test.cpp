@@ -100,6 +100,20 @@ TEST_P(Faults, ARankThatNeverCallsIsNamedWhenOperationsHaveATimeout) {
   expect_nothing_left();
 }
 
+TEST_P(Faults, ARankThatLeftPolitelyIsNamedByThoseWhoCallOn) {
+  form(3, {{"TUTTI_TIMEOUT", "20"}});
+  EXPECT_TRUE((*job_)[1].ask("destroy").ok());
+  EXPECT_EQ((*job_)[1].exit(), 0);
+  const TimePoint fault = Clock::now();
+  job_->tell({0, 2}, "loop 1000");
+  const Window window{Seconds(0), Seconds(5 * kSlack)};
+  expect_remote_error({0, 2}, {1}, fault, window);
+  expect_ended({0, 2}, {1});
+  expect_shrunk_works({0, 2}, {1});
+  expect_no_leak({0, 2});
+  expect_nothing_left();
+}
+
 INSTANTIATE_TEST_SUITE_P(Over, Faults, ::testing::Values("1", "0"), transport_name);
 
 }  // namespace
