@@ -81,7 +81,8 @@ class RankCommunicator final : public Communicator {
         timeout_(runtime_->settings.seconds("TIMEOUT")) {
     if (name_.empty()) name_ = fmt::format("comm{:x}", team_->options().communicator & 0xffffff);
     who_ = fmt::format("[{} {}/{}]", name_, rank(), size());
-    bootstrap_->on_failure([this](const Error& error) { team_->abort_word().raise(named(error)); });
+    bootstrap_->on_failure(
+        [this](const Error& error) { team_->abort_word().raise(from_afar(error)); });
     log_info(Subsystem::kInit, who_, "ready: {} ranks on {} hosts, transports: {}", size(), hosts_,
              fmt::join(transports_, ","));
   }
@@ -407,8 +408,10 @@ class RankCommunicator final : public Communicator {
     return error;
   }
 
-  /// The bootstrap knows ranks, the team knows where they run.
-  Error named(Error error) const {
+  /// A failure that the bootstrap tells of. It knows ranks, the team knows where they run; and what
+  /// was an abort there is here the doing of a peer, as its death would be.
+  Error from_afar(Error error) const {
+    if (error.code == Code::kAborted) error.code = Code::kPeerFailed;
     if (error.peer >= 0 && error.peer < size())
       error.what = fmt::format("{}: {}", team_->member(error.peer).label, error.what);
     return error;

@@ -78,8 +78,8 @@ class Communicator {
 
   /// Flushes started calls and says goodbye. After it only getters are legal.
   virtual Status finalize(Deadline deadline) = 0;
-  /// Ends all pending and future calls here with kAborted and tells the peers. Idempotent, any
-  /// thread.
+  /// Ends all pending and future calls, here with kAborted, and on the peers with kPeerFailed that
+  /// names this rank. Idempotent, any thread.
   virtual void abort(const Error& why) = 0;
   /// Ok, or the error that ended this communicator.
   [[nodiscard]] virtual Status health() const = 0;

@@ -431,19 +431,21 @@ TEST(Collectives, SplitGroupsByColorAndOrdersByKey) {
   });
 }
 
-TEST(Collectives, AbortEndsTheOthersWithTheReason) {
+TEST(Collectives, AbortEndsTheOthersWithTheReasonAsTheDoingOfAPeer) {
   run_ranks(make_test_runtime(), 3, [](Communicator& communicator) {
-    if (communicator.rank() == 2) {
-      communicator.abort({Code::kAborted, "enough of this"});
-      return;
-    }
+    const bool aborts = communicator.rank() == 2;
+    if (aborts) communicator.abort({Code::kAborted, "enough of this"});
     float value = 0;
     Call call;
     call.send = call.recv = &value;
     call.count = 1;
     const Status status = communicator.run(call);
     ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, aborts ? Code::kAborted : Code::kPeerFailed);
     EXPECT_NE(status.error().what.find("enough of this"), std::string::npos) << status.error().what;
+    EXPECT_EQ(status.error().peer, aborts ? kNoRank : 2);
+    EXPECT_EQ(status.error().what.find("rank 2 gave up") == std::string::npos, aborts)
+        << status.error().what;
     EXPECT_FALSE(communicator.run(call));
   });
 }

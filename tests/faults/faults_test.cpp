@@ -87,6 +87,18 @@ TEST_P(Faults, DifferentCountsShowBothSidesBothCalls) {
   }
 }
 
+TEST_P(Faults, ARankThatAbortsIsARemoteErrorThatNamesItOnTheOthers) {
+  form(4);
+  job_->tell({0, 2, 3}, "reduce 100000");
+  const TimePoint fault = Clock::now();
+  EXPECT_TRUE((*job_)[1].ask("abort").ok());
+  expect_remote_error({0, 2, 3}, {1}, fault, {}, "reduce");
+  expect_ended({0, 2, 3}, {1});
+  expect_shrunk_works({0, 2, 3}, {1});
+  expect_no_leak({0, 2, 3});
+  expect_nothing_left();
+}
+
 TEST_P(Faults, ARankThatNeverCallsIsNamedWhenOperationsHaveATimeout) {
   form(3, {{"TUTTI_TIMEOUT", "1"}});
   const TimePoint fault = Clock::now();
