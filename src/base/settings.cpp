@@ -60,6 +60,9 @@ constexpr SettingInfo kSettings[] = {
      "stay in the cache."},
 
     // Diagnosis
+    {"CHECK", Kind::kBool, "0", "", "0|1", "NCCL_CHECK_POINTERS",
+     "1 tests the buffers of every call, and errors show its arguments and where it was made; each "
+     "call takes tens of microseconds longer."},
     {"DEBUG", Kind::kChoice, "WARN", "", "NONE|VERSION|WARN|INFO|ABORT|TRACE", "NCCL_DEBUG",
      "How much is logged."},
     {"DEBUG_SUBSYS", Kind::kString, "INIT,BOOTSTRAP,ENV", "", "", "NCCL_DEBUG_SUBSYS",

@@ -1,5 +1,7 @@
 // tuttiNccl*: collectives, messages and groups.
+#include "src/base/memory_map.hpp"
 #include "src/capi/answer.hpp"
+#include "src/capi/buffers.hpp"
 #include "src/capi/call.hpp"
 #include "src/capi/process.hpp"
 #include "tutti/tutti.h"
@@ -24,19 +26,34 @@ Result<ncclResult_t> enqueue(const char* function, ncclComm* handle, cudaStream_
   return Batch::dispatch(std::move(batch), function);
 }
 
-ncclResult_t submit(const char* function, const RawCall& raw, ncclComm* handle,
-                    cudaStream_t stream) {
-  return answer(function, handle, [&]() -> Result<ncclResult_t> {
+/// TUTTI_CHECK=1.
+Status look_closely(const CallSite& site, const Comm& comm, Call& call) {
+  call.site = site;
+  TUTTI_ASSIGN(const MemoryMap memory, MemoryMap::of_this_process());
+  return check_buffers(call, comm.rank, comm.size, memory);
+}
+
+ncclResult_t submit_from(const CallSite& site, const RawCall& raw, ncclComm* handle,
+                         cudaStream_t stream) {
+  return answer(site.function, handle, [&]() -> Result<ncclResult_t> {
     TUTTI_TRY(check_usable(handle));
     Call call;
     TUTTI_TRY(check_call(*handle->comm, raw, call));
+    if (handle->comm->checks) [[unlikely]]
+      TUTTI_TRY(look_closely(site, *handle->comm, call));
     if (stream == nullptr && handle->comm->config.blocking && !this_thread_group().open())
         [[likely]] {
       TUTTI_TRY(run_now(*handle, call));
       return ncclSuccess;
     }
-    return enqueue(function, handle, stream, call);
+    return enqueue(site.function, handle, stream, call);
   });
+}
+
+/// Inlined, so that the return address is that of the entry point which calls it.
+[[gnu::always_inline]] inline ncclResult_t submit(const char* function, const RawCall& raw,
+                                                  ncclComm* handle, cudaStream_t stream) {
+  return submit_from({function, __builtin_return_address(0)}, raw, handle, stream);
 }
 
 }  // namespace

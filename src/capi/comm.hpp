@@ -90,6 +90,7 @@ struct Comm {
   /// Background calls under way (config.blocking = 0). The communicator belongs to them.
   std::atomic<int> background{0};
   std::unique_ptr<Communicator> communicator;
+  bool checks = false;  ///< TUTTI_CHECK; set when rank is
 
   ScaledSums operators;
   Registrations registrations;

@@ -31,7 +31,9 @@ void quiesce(ncclComm* handle) {
 Status make_and_publish(ncclComm* handle, const Maker& make, double timeout_s) {
   TUTTI_ASSIGN(const Deadline usual, init_deadline());
   const Deadline deadline = timeout_s > 0 ? Deadline::after(from_seconds(timeout_s)) : usual;
+  TUTTI_ASSIGN(const auto runtime, process().runtime());
   Comm& comm = *handle->comm;
+  comm.checks = runtime->settings.flag("CHECK");
   const CommunicatorOptions options{comm.config.name, comm.config.blocking};
   TUTTI_ASSIGN(auto made, make(options, deadline));
   publish(comm, std::move(made));

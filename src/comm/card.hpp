@@ -35,7 +35,7 @@ struct Card {
   };
   std::vector<Address> addresses;
 };
-inline constexpr std::uint32_t kCardVersion = 1;
+inline constexpr std::uint32_t kCardVersion = 2;
 
 Blob encode(const Card& card);
 /// Hostile-safe; `rank` is named in errors.

@@ -24,47 +24,6 @@ constexpr auto kLookForLeavers = std::chrono::milliseconds(20);
 constexpr auto kReasonComes = std::chrono::seconds(2);
 constexpr std::uint32_t kShrinkColor = 0xffffffff;  // colors of split groups are not negative
 
-/// Bytes from one rank's block to the next.
-std::size_t block_bytes(const Call& call) { return call.count * size_of(call.type); }
-
-/// NCCL's rules for buffers that overlap on purpose.
-bool is_in_place(const Call& call, Rank rank) {
-  const auto* send = static_cast<const std::byte*>(call.send);
-  const auto* recv = static_cast<const std::byte*>(call.recv);
-  if (send == nullptr || recv == nullptr) return false;
-  switch (call.collective) {
-    case Collective::kAllReduce:
-      return send == recv;
-    case Collective::kBroadcast:
-    case Collective::kReduce:
-      return rank == call.root && send == recv;
-    case Collective::kAllGather:
-      return send == recv + rank * block_bytes(call);
-    case Collective::kReduceScatter:
-      return recv == send + rank * block_bytes(call);
-    case Collective::kGather:
-      return rank == call.root && send == recv + rank * block_bytes(call);
-    case Collective::kScatter:
-      return rank == call.root && recv == send + rank * block_bytes(call);
-    case Collective::kAllToAll:
-      return send == recv;
-    case Collective::kSend:
-    case Collective::kRecv:
-      break;
-  }
-  return false;
-}
-
-bool is_point_to_point(const Call& call) {
-  return call.collective == Collective::kSend || call.collective == Collective::kRecv;
-}
-
-CallSignature signature_of(const Call& call) {
-  const bool has_root = rooted(call.collective) || is_point_to_point(call);
-  return {call.collective, call.type, reduces(call.collective) ? call.op : ReduceOp::kSum,
-          has_root ? call.root : 0, call.count};
-}
-
 class RankCommunicator final : public Communicator {
  public:
   RankCommunicator(std::shared_ptr<Runtime> runtime, std::unique_ptr<Bootstrap> bootstrap,
@@ -278,15 +237,8 @@ class RankCommunicator final : public Communicator {
 
   Status validate_buffers(const Call& call) const {
     if (call.count == 0 || (call.send != nullptr && call.recv != nullptr)) return ok_status();
-    bool needs_send = call.collective == Collective::kSend;
-    bool needs_recv = call.collective == Collective::kRecv;
-    if (!is_point_to_point(call)) {
-      const ir::Request request{call.collective, size(), rooted(call.collective) ? call.root : 0,
-                                false};
-      const ir::BlockCounts blocks = ir::block_counts(request, rank());
-      needs_send = blocks.input > 0;
-      needs_recv = blocks.output > 0;
-    }
+    const BufferBytes bytes = buffer_bytes(call, rank(), size());
+    const bool needs_send = bytes.send > 0, needs_recv = bytes.recv > 0;
     if ((needs_send && call.send == nullptr) || (needs_recv && call.recv == nullptr))
       return make_error(Code::kInvalidArgument, "{}: the {} buffer of rank {} is null",
                         name_of(call.collective),
@@ -296,10 +248,13 @@ class RankCommunicator final : public Communicator {
 
   exec::PointToPoint transfer_of(const Call& call) const {
     const bool sends = call.collective == Collective::kSend;
-    return {sends, call.root,
+    return {sends,
+            call.root,
             sends ? static_cast<std::byte*>(const_cast<void*>(call.send))
                   : static_cast<std::byte*>(call.recv),
-            block_bytes(call), signature_of(call)};
+            block_bytes(call),
+            signature_of(call),
+            call.site.caller == nullptr ? std::string() : describe(call)};
   }
 
   Status begin(const Queued& queued) {
@@ -310,11 +265,14 @@ class RankCommunicator final : public Communicator {
     active_call_ = {queued.transfers.front().sends ? Collective::kSend : Collective::kRecv,
                     queued.transfers.front().call.type, ReduceOp::kSum,
                     queued.transfers.front().peer, queued.transfers.front().call.count};
+    caption_ = queued.transfers.front().caption;
     return point_to_point_.start(queued.transfers);
   }
 
   Status begin_collective(const Call& call) {
     active_call_ = signature_of(call);
+    if (call.site.caller != nullptr) [[unlikely]]
+      caption_ = describe(call);
     clock_started_ = false;
     polls_ = 0;
     TUTTI_ASSIGN(BoundPlan* const bound, plans_.get(call, is_in_place(call, rank())));
@@ -325,6 +283,7 @@ class RankCommunicator final : public Communicator {
     args.reduction.op = active_call_.op;  // not the caller's, which only reductions look at
     std::memcpy(args.reduction.scalar, call.scalar, sizeof call.scalar);
     args.call = &active_call_;
+    args.caption = caption_;
     if (bound->copies_input) {
       TUTTI_ASSIGN(args.input, copy_of_input(call));
     }
@@ -334,10 +293,7 @@ class RankCommunicator final : public Communicator {
   }
 
   Result<const std::byte*> copy_of_input(const Call& call) {
-    const ir::Request request{call.collective, size(), rooted(call.collective) ? call.root : 0,
-                              false};
-    const std::size_t bytes =
-        static_cast<std::size_t>(ir::block_counts(request, rank()).input) * block_bytes(call);
+    const std::size_t bytes = buffer_bytes(call, rank(), size()).send;
     if (bytes > input_copy_bytes_) {
       input_copy_bytes_ = 0;
       input_copy_.reset(new (std::nothrow) std::byte[bytes]);
@@ -401,8 +357,10 @@ class RankCommunicator final : public Communicator {
     point_to_point_.cancel();
     queue_.clear();
     active_ = Active::kNone;
-    error.what = fmt::format("{} (call {} of {}, rank {}): {}", describe(active_call_),
-                             team_->sequence, name_, rank(), error.what);
+    const bool repeats = error.what.find(caption_) != std::string::npos;  // "" is everywhere
+    error.what =
+        fmt::format("{} (call {} of {}, rank {}): {}", repeats ? describe(active_call_) : caption_,
+                    team_->sequence, name_, rank(), error.what);
     if (!known && team_->abort_word().raise(error)) bootstrap_->announce(error);
     log_warn(who_, "{}: {}", name_of(error.code), error.what);
     return error;
@@ -438,6 +396,7 @@ class RankCommunicator final : public Communicator {
   std::deque<Queued> queue_;
   Active active_ = Active::kNone;
   CallSignature active_call_;
+  std::string caption_;  ///< what errors show of the active call under TUTTI_CHECK=1, else ""
   std::unique_ptr<std::byte[]> input_copy_;
   std::size_t input_copy_bytes_ = 0;
   bool finalized_ = false;

@@ -13,23 +13,12 @@
 #include <vector>
 
 #include "src/bootstrap/bootstrap.hpp"
+#include "src/comm/call.hpp"
 #include "src/comm/runtime.hpp"
 #include "tutti/error.hpp"
 #include "tutti/types.hpp"
 
 namespace tutti {
-
-/// One collective or point-to-point call as the user made it.
-struct Call {
-  Collective collective = Collective::kAllReduce;
-  const void* send = nullptr;  ///< may be null where NCCL allows it
-  void* recv = nullptr;
-  std::size_t count = 0;  ///< elements, NCCL's meaning of count for each collective
-  DataType type = DataType::kFloat32;
-  ReduceOp op = ReduceOp::kSum;
-  std::byte scalar[8] = {};  ///< kPreMulSum: this rank's factor, one element of `type`
-  Rank root = 0;             ///< the root, or the peer of kSend and kRecv
-};
 
 struct CommunicatorOptions {
   std::string name;  ///< for log lines; "" makes one up

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "src/base/process_memory.hpp"
+#include "src/exec/caption.hpp"
 
 namespace tutti::exec {
 
@@ -119,6 +120,8 @@ Result<bool> CollectiveRun::enter() {
   Entry& entry = block.entries[sequence % kEntries];
   entry.call = *args_->call;
   entry.call_hash = call_hash_;
+  if (!args_->caption.empty()) [[unlikely]]
+    write_caption(block.captions[sequence % kEntries], args_->caption);
   if (publishes) TUTTI_TRY(publish_input());
   if (plan_->lowered().protocol == Protocol::kDirect) announce_input(entry);
   entry.sequence.store(sequence, std::memory_order_release);
@@ -206,12 +209,14 @@ Result<bool> CollectiveRun::has_entered(Rank peer) {
 }
 
 Error CollectiveRun::mismatch(Rank peer, const CallSignature& theirs) const {
+  const std::string caption =
+      read_caption(team_.member(peer).block->captions[team_.sequence % kEntries]);
   return peer_error(
       Code::kInvalidUsage, peer,
       "the ranks made different calls as number {} of this communicator: {} calls {}, "
       "{} calls {}; all ranks must make the same calls in the same order",
-      team_.sequence, team_.member(team_.rank()).label, describe(*args_->call),
-      team_.member(peer).label, describe(theirs));
+      team_.sequence, team_.member(team_.rank()).label, shown(*args_->call, args_->caption),
+      team_.member(peer).label, shown(theirs, caption));
 }
 
 /// Staging alternates between two regions; this one is free once all have left the call before

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "src/exec/plan.hpp"
 #include "src/exec/team.hpp"
@@ -16,6 +17,9 @@ struct CollectiveArgs {
   Reduction reduction;  ///< type, operator, this rank's scalar; the divisor is set by the run
   /// The same on every rank, or the call is an error. Outlives the run.
   const CallSignature* call = nullptr;
+  /// Shown beside `call` in that error, here and on mapped peers; must outlive the run. "":
+  /// nothing, and then in every call of the team.
+  std::string_view caption;
 };
 
 enum class Poll : std::uint8_t { kPending, kDone };

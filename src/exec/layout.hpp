@@ -61,12 +61,19 @@ struct alignas(kLine) Progress {
 };
 static_assert(sizeof(Progress) == kLine);
 
+/// What a rank wants its peers to show of a call should it not match theirs: its place and its
+/// arguments, written under TUTTI_CHECK=1 alone. See caption.hpp.
+struct alignas(kLine) Caption {
+  char text[512];
+};
+
 struct RankBlock {
   std::uint64_t nonce;  ///< tells whether a read at this block's address reached this block
   Progress progress;
   Entry entries[kEntries];
   alignas(kLine) std::byte notes[kEntries][kNoteBytes];
   alignas(kLine) std::byte packets[kPackets][kPacketBytes];
+  Caption captions[kEntries];
 };
 
 /// Point-to-point, sender's side: one line per destination rank.

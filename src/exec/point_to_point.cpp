@@ -5,13 +5,15 @@
 #include <deque>
 #include <new>
 
+#include "src/exec/caption.hpp"
 #include "src/reduce/reduce.hpp"
 
 namespace tutti::exec {
 namespace {
 
 constexpr Lane kPointToPointLane = 0xffff;
-constexpr std::size_t kSlotStride = sizeof(SlotHeader) + kMailSlotBytes;
+constexpr std::size_t kSlotStride = sizeof(SlotHeader) + kMailSlotBytes + sizeof(Caption);
+constexpr std::size_t kCaptionOffset = kSlotStride - sizeof(Caption);
 constexpr std::size_t kStreamFrom = 1024;
 
 std::size_t mail_bytes(std::int32_t size) { return (sizeof(Outbox) + sizeof(Inbox)) * size; }
@@ -69,7 +71,8 @@ Status PointToPointRun::copy_to_self() {
   for (std::size_t i = 0; i < sends.size(); ++i) {
     if (!fit(sends[i]->what.call, receives[i]->what.call))
       return make_error(Code::kInvalidUsage, "rank {} to itself: {} meets {}", team_.rank(),
-                        describe(sends[i]->what.call), describe(receives[i]->what.call));
+                        shown(sends[i]->what.call, sends[i]->what.caption),
+                        shown(receives[i]->what.call, receives[i]->what.caption));
     if (sends[i]->what.bytes > 0)
       std::memmove(receives[i]->what.data, sends[i]->what.data, sends[i]->what.bytes);
     sends[i]->done = receives[i]->done = true;
@@ -178,6 +181,8 @@ Result<bool> PointToPointRun::send_mapped(Job& job) {
     auto* const header = reinterpret_cast<SlotHeader*>(slot);
     header->message = job.message;
     header->call = job.what.call;
+    if (job.moved == 0 && !job.what.caption.empty())
+      write_caption(*reinterpret_cast<Caption*>(slot + kCaptionOffset), job.what.caption);
     const std::size_t bytes = std::min(kMailSlotBytes, job.what.bytes - job.moved);
     const Destination to{slot + sizeof(SlotHeader),
                          bytes >= kStreamFrom && team_.options().stores.slots ? Stores::kNonTemporal
@@ -214,16 +219,8 @@ Result<bool> PointToPointRun::recv_mapped(Job& job) {
     const std::byte* const slot = slots + (consumed_[peer] % kMailSlots) * kSlotStride;
     SlotHeader header;  // a peer's copy, taken once
     std::memcpy(&header, slot, sizeof header);
-    if (header.message != job.message || !fit(header.call, job.what.call)) {
-      CallSignature sent = header.call;
-      sent.collective = Collective::kSend;
-      if (static_cast<int>(sent.type) >= kDataTypes) sent.type = DataType::kInt8;
-      return peer_error(Code::kInvalidUsage, peer,
-                        "{} receives {} as message {} from {}, which sends {} as message {}: both "
-                        "sides must name the same type and count",
-                        team_.member(team_.rank()).label, describe(job.what.call), job.message,
-                        team_.member(peer).label, describe(sent), header.message);
-    }
+    if (header.message != job.message || !fit(header.call, job.what.call))
+      return mismatch(job, header, *reinterpret_cast<const Caption*>(slot + kCaptionOffset));
     const std::size_t bytes = std::min(kMailSlotBytes, job.what.bytes - job.moved);
     const Destination to{job.what.data + job.moved, Stores::kCached};
     if (bytes > 0) copy_bytes(slot + sizeof(SlotHeader), {&to, 1}, bytes);
@@ -235,6 +232,21 @@ Result<bool> PointToPointRun::recv_mapped(Job& job) {
     moved = true;
   }
   return moved;
+}
+
+/// What arrived is not what `job` receives; `header` is a copy, `caption` the peer's memory.
+Error PointToPointRun::mismatch(const Job& job, const SlotHeader& header,
+                                const Caption& caption) const {
+  const Rank peer = job.what.peer;
+  CallSignature sent = header.call;
+  sent.collective = Collective::kSend;
+  if (static_cast<int>(sent.type) >= kDataTypes) sent.type = DataType::kInt8;
+  return peer_error(Code::kInvalidUsage, peer,
+                    "{} receives {} as message {} from {}, which sends {} as message {}: both "
+                    "sides must name the same type and count",
+                    team_.member(team_.rank()).label, shown(job.what.call, job.what.caption),
+                    job.message, team_.member(peer).label, shown(sent, read_caption(caption)),
+                    header.message);
 }
 
 // --- peers behind a connection ---
@@ -259,7 +271,11 @@ Result<bool> PointToPointRun::move_remote(Job& job) {
     job.posted = true;
   }
   const Transfer::State state = job.transfer->state.load(std::memory_order_acquire);
-  if (state == Transfer::State::kFailed) return job.transfer->error;
+  if (state == Transfer::State::kFailed) {
+    Error error = job.transfer->error;
+    if (!job.what.caption.empty()) error.what += fmt::format(" (here: {})", job.what.caption);
+    return error;
+  }
   job.done = state == Transfer::State::kDone;
   if (!job.done) team_.blocked_on_network(job.what.peer);
   return job.done;

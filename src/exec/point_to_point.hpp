@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "src/exec/collective.hpp"
@@ -22,7 +23,8 @@ struct PointToPoint {
   Rank peer = 0;
   std::byte* data = nullptr;  ///< only read when `sends`
   std::size_t bytes = 0;
-  CallSignature call;  ///< collective, type, count; root is the peer
+  CallSignature call;   ///< collective, type, count; root is the peer
+  std::string caption;  ///< shown in place of `call` when the two sides do not fit; "": none, ever
 };
 
 /// Resource; reused from group to group.
@@ -57,6 +59,7 @@ class PointToPointRun {
   Result<std::byte*> own_slots(Rank peer);
   Result<const std::byte*> peer_slots(Rank peer, std::uint64_t announced);
   Result<std::byte*> peer_mail(Rank peer);
+  Error mismatch(const Job& job, const SlotHeader& header, const Caption& caption) const;
   [[nodiscard]] StreamId stream_of(const Job& job) const;
 
   Team& team_;

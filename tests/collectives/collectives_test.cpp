@@ -326,6 +326,50 @@ TEST(Collectives, MismatchedCallsEndInAnErrorThatShowsBothSides) {
   }
 }
 
+bool says_once(const std::string& message, const std::string& part) {
+  const std::size_t at = message.find(part);
+  return at != std::string::npos && at == message.rfind(part);
+}
+
+TEST(Collectives, MismatchedCallsThatKnowTheirPlacesShowThemAndAllArguments) {
+  run_ranks(make_test_runtime(), 2, [](Communicator& communicator) {
+    static float data[2][64];  // of both, for both to know the addresses
+    Call calls[2];
+    for (const Rank rank : {0, 1}) {
+      calls[rank].send = calls[rank].recv = data[rank];
+      calls[rank].count = rank == 0 ? 32 : 64;
+      calls[rank].site = {rank == 0 ? "ncclHere" : "ncclThere", __builtin_return_address(0)};
+    }
+    const Status status = communicator.run(calls[communicator.rank()]);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, Code::kInvalidUsage);
+    for (const Call& call : calls)
+      EXPECT_TRUE(says_once(status.error().what, "calls " + describe(call))) << status.error().what;
+  });
+}
+
+TEST(Collectives, AReceiveThatDoesNotFitTheSendShowsThePlacesAndArgumentsOfBoth) {
+  run_ranks(make_test_runtime(), 2, [](Communicator& communicator) {
+    static float sent[200'000], received[64];  // more than is sent before it is received
+    Call send, recv;
+    send.collective = Collective::kSend;
+    send.send = sent;
+    send.count = 200'000;
+    send.root = 1;
+    send.site = {"ncclSend", __builtin_return_address(0)};
+    recv.collective = Collective::kRecv;
+    recv.recv = received;
+    recv.count = 64;
+    recv.root = 0;
+    recv.site = {"ncclRecv", __builtin_return_address(0)};
+    const Status status = communicator.run(communicator.rank() == 0 ? send : recv);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, Code::kInvalidUsage);
+    for (const Call& call : {send, recv})
+      EXPECT_TRUE(says_once(status.error().what, describe(call))) << status.error().what;
+  });
+}
+
 TEST(Collectives, SendsAndReceivesOfAGroupPairInOrder) {
   run_ranks(make_test_runtime(), 3, [](Communicator& communicator) {
     const Rank rank = communicator.rank();

@@ -6,6 +6,8 @@
 namespace tutti::testing {
 namespace {
 
+using ::testing::AnyOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 constexpr Seconds kLiveness(1);
@@ -68,6 +70,34 @@ TEST_P(Faults, DifferentCollectivesShowBothSidesBothCalls) {
     EXPECT_THAT(answer.text, HasSubstr("rank 1"));
   }
   EXPECT_FALSE((*job_)[0].ask("reduce 10").ok());
+  expect_nothing_left();
+}
+
+// Between processes that share memory both sides see all of both; over tcp a frame has no room for
+// the place of the other call.
+TEST_P(Faults, DifferentCallsShowTheirPlacesAndArgumentsWhenChecksAreOn) {
+  form(2, {{"TUTTI_CHECK", "1"}});
+  (*job_)[0].tell("reduce 1003");
+  (*job_)[1].tell("broadcast 1003");
+  const Answer answers[] = {(*job_)[0].hear("reduce"),
+                            (*job_)[1].hear("broadcast", Seconds(2 * kSlack))};
+  const auto place = [](const std::string& function) {
+    return ContainsRegex(function +
+                         "\\(sendbuff=0x[0-9a-f]+, recvbuff=0x[0-9a-f]+, count=1003, int32, "
+                         "[a-z=0-9]+\\) at [^ ]*fault_rank\\([^ ]*\\+0x[0-9a-f]+\\)");
+  };
+  const bool maps = std::string(GetParam()) == "1";
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(answers[rank].result, ncclInvalidUsage) << answers[rank];
+    if (maps || rank == 0) {
+      EXPECT_THAT(answers[rank].text, place("ncclAllReduce"));
+    }
+    if (maps || rank == 1) {
+      EXPECT_THAT(answers[rank].text, place("ncclBroadcast"));
+    }
+    EXPECT_THAT(answers[rank].text, AnyOf(HasSubstr("ncclAllReduce"), HasSubstr("all_reduce")));
+    EXPECT_THAT(answers[rank].text, AnyOf(HasSubstr("ncclBroadcast"), HasSubstr("broadcast")));
+  }
   expect_nothing_left();
 }
 
