@@ -1,12 +1,7 @@
 #include "src/base/waiter.hpp"
 
-#include <algorithm>
 #include <climits>
-#include <cstdio>
-#include <cstring>
 #include <ctime>
-#include <fstream>
-#include <string>
 
 #include <linux/futex.h>
 #include <sched.h>
@@ -42,32 +37,11 @@ void sleep_on(const WaitWord& word, Nanos longest) {
   word.sleepers->fetch_sub(1, std::memory_order_relaxed);
 }
 
-/// CPUs allowed by cgroup v2's cpu.max of this process's group, or INT_MAX.
-int quota_cpus() {
-  std::ifstream self("/proc/self/cgroup");
-  std::string line, path;
-  while (std::getline(self, line))
-    if (line.rfind("0::", 0) == 0) path = line.substr(3);
-  std::ifstream limit("/sys/fs/cgroup" + path + "/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (!(limit >> quota >> period) || quota == "max" || period <= 0) return INT_MAX;
-  const double cpus = std::strtod(quota.c_str(), nullptr) / period;
-  return static_cast<int>(std::clamp(cpus, 1.0, double{INT_MAX}));
-}
-
 }  // namespace
 
-int usable_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  const int allowed = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-  return std::max(1, std::min(allowed, quota_cpus()));
-}
-
-WaitPolicy WaitPolicy::for_ranks_on_host(int ranks) {
+WaitPolicy WaitPolicy::for_ranks_on_host(int ranks, int cpus) {
   WaitPolicy policy;
-  if (ranks > usable_cpus()) {
+  if (ranks > cpus) {
     policy.spins = 0;
     policy.yields = 20000;
   }

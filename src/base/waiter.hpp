@@ -14,16 +14,13 @@
 
 namespace tutti {
 
-/// CPUs this process may use: affinity mask and cgroup quota, at least 1.
-int usable_cpus();
-
 struct WaitPolicy {
   std::uint32_t spins = 2000;   ///< polls with a pause between them
   std::uint32_t yields = 2000;  ///< then polls with sched_yield
   Nanos longest_sleep = std::chrono::milliseconds(1);
 
-  /// For `ranks` of this host that share usable_cpus().
-  static WaitPolicy for_ranks_on_host(int ranks);
+  /// For `ranks` of one host that have `cpus` CPUs together.
+  static WaitPolicy for_ranks_on_host(int ranks, int cpus);
 };
 
 /// A word in (possibly shared) memory whose change ends a wait, and the flag by which its writer

@@ -12,11 +12,9 @@ using std::chrono::milliseconds;
 /// Sleeps from the first poll on.
 WaitPolicy sleeper(Nanos longest) { return {0, 0, longest}; }
 
-TEST(Waiter, AProcessHasAtLeastOneCpu) { EXPECT_GE(usable_cpus(), 1); }
-
 TEST(Waiter, RanksThatShareCpusDoNotSpin) {
-  EXPECT_EQ(WaitPolicy::for_ranks_on_host(usable_cpus() + 1).spins, 0u);
-  EXPECT_GT(WaitPolicy::for_ranks_on_host(1).spins, 0u);
+  EXPECT_EQ(WaitPolicy::for_ranks_on_host(3, 2).spins, 0u);
+  EXPECT_GT(WaitPolicy::for_ranks_on_host(2, 2).spins, 0u);
 }
 
 TEST(Waiter, SleepsOnlyWhileTheWordHoldsWhatWasSeen) {

@@ -82,6 +82,7 @@ class Assembler {
     mine.process_token = runtime_.process_token;
     mine.pid = static_cast<std::uint32_t>(getpid());
     mine.host = host_name();
+    mine.cpus = CpuShare::of_this_thread();
     mine.agreement = agreement_;
     for (const auto& transport : runtime_.transports)
       mine.addresses.push_back({std::string(transport->name()), transport->address()});
@@ -191,17 +192,24 @@ class Assembler {
                             "ranks {} and {} disagree on whether they share a host: check that all "
                             "ranks of a host see the same TUTTI_HOSTID and TUTTI_SHM",
                             a, b);
-    const auto neighbours = static_cast<int>(
-        std::count(placement.host.begin(), placement.host.end(), placement.host[rank_]));
     const auto all_read = [](const Blob& row) {
       return std::ranges::all_of(row, [](std::byte reach) {
         return reach == static_cast<std::byte>(Reach::kMapsAndReads);
       });
     };
     team_->set_reads_inputs(std::ranges::all_of(rows, all_read));
-    team_->set_wait_policy(WaitPolicy::for_ranks_on_host(neighbours));
+    team_->set_wait_policy(wait_policy(placement));
     team_->set_placement(std::move(placement));
     return ok_status();
+  }
+
+  /// A launcher may have bound each rank to a core of its own: what counts is what the ranks of
+  /// this host have together.
+  [[nodiscard]] WaitPolicy wait_policy(const lower::Placement& placement) const {
+    std::vector<CpuShare> shares;
+    for (Rank peer = 0; peer < size_; ++peer)
+      if (placement.mapped(rank_, peer)) shares.push_back(cards_[peer].cpus);
+    return WaitPolicy::for_ranks_on_host(static_cast<int>(shares.size()), usable_cpus(shares));
   }
 
   Runtime& runtime_;

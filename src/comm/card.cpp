@@ -7,7 +7,28 @@ namespace tutti {
 namespace {
 constexpr std::size_t kLongestText = 4096;
 constexpr std::uint32_t kMostAddresses = 16;
+constexpr std::uint32_t kMostMaskWords = kMostCpus / 64;
 constexpr std::uint64_t kLeastStaging = 64 << 10, kMostStaging = 1 << 30;  // the setting's range
+
+void put(ByteWriter& writer, const CpuShare& cpus) {
+  writer.put(static_cast<std::uint32_t>(cpus.mask.size()));
+  for (const std::uint64_t word : cpus.mask) writer.put(word);
+  writer.put(cpus.quota.thousandths).put(cpus.quota.group);
+}
+
+Result<CpuShare> get_cpus(ByteReader& reader, Rank rank) {
+  CpuShare cpus;
+  const auto words = reader.get<std::uint32_t>();
+  if (words > kMostMaskWords)
+    return peer_error(Code::kPeerFailed, rank, "rank {} announces a mask of {} x 64 CPUs", rank,
+                      words);
+  for (std::uint32_t i = 0; i < words && reader.ok(); ++i)
+    cpus.mask.push_back(reader.get<std::uint64_t>());
+  cpus.quota.thousandths = reader.get<std::uint32_t>();
+  cpus.quota.group = reader.get<std::uint64_t>();
+  return cpus;
+}
+
 }  // namespace
 
 Blob encode(const Card& card) {
@@ -18,6 +39,7 @@ Blob encode(const Card& card) {
   writer.sized(as_bytes(card.host)).sized(as_bytes(card.agreement.algorithm));
   writer.put(card.agreement.staging_bytes);
   writer.put(static_cast<std::uint8_t>(card.agreement.deterministic));
+  put(writer, card.cpus);
   writer.put(static_cast<std::uint32_t>(card.addresses.size()));
   for (const Card::Address& address : card.addresses)
     writer.sized(as_bytes(address.transport)).sized(address.address);
@@ -41,6 +63,7 @@ Result<Card> decode_card(std::span<const std::byte> bytes, Rank rank) {
   card.agreement.algorithm = reader.text(kLongestText);
   card.agreement.staging_bytes = reader.get<std::uint64_t>();
   card.agreement.deterministic = reader.get<std::uint8_t>() != 0;
+  TUTTI_ASSIGN(card.cpus, get_cpus(reader, rank));
   const auto addresses = reader.get<std::uint32_t>();
   if (addresses > kMostAddresses)
     return peer_error(Code::kPeerFailed, rank, "rank {} announces {} addresses", rank, addresses);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/base/blob.hpp"
+#include "src/base/cpus.hpp"
 #include "tutti/error.hpp"
 #include "tutti/types.hpp"
 
@@ -28,6 +29,7 @@ struct Card {
   std::uint64_t block_address = 0;  ///< of the rank's block in its process
   std::uint32_t pid = 0;
   std::string host;  ///< name, for messages
+  CpuShare cpus;     ///< of the thread that makes the communicator
   Agreement agreement;
   struct Address {
     std::string transport;

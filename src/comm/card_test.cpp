@@ -13,6 +13,7 @@ Card sample() {
   card.block_offset = 4096;
   card.pid = 77;
   card.host = "node7";
+  card.cpus = {{0b0110, 1}, {1500, 99}};
   card.agreement = {"ring", 1 << 20, true};
   card.addresses = {{"shm", Blob(3, std::byte{1})}, {"tcp", {}}};
   return card;
@@ -32,6 +33,7 @@ TEST(Card, ComesBackAsItWasSent) {
   EXPECT_EQ(card->block_offset, 4096u);
   EXPECT_EQ(card->pid, 77u);
   EXPECT_EQ(card->host, "node7");
+  EXPECT_EQ(card->cpus, sample().cpus);
   EXPECT_EQ(card->agreement, sample().agreement);
   ASSERT_EQ(card->addresses.size(), 2u);
   EXPECT_EQ(card->addresses[0].transport, "shm");
@@ -64,6 +66,14 @@ TEST(Card, WithMoreAddressesThanThereAreTransportsIsRefused) {
   Card card = sample();
   card.addresses.resize(1000);
   EXPECT_NE(error_of(encode(card)).find("1000 addresses"), std::string::npos);
+}
+
+TEST(Card, WithMoreCpusThanAnyMachineHasIsRefused) {
+  Card card = sample();
+  card.cpus.mask.assign(kMostCpus / 64, ~std::uint64_t{0});
+  EXPECT_EQ(error_of(encode(card)), "");
+  card.cpus.mask.push_back(0);
+  EXPECT_NE(error_of(encode(card)).find("257 x 64 CPUs"), std::string::npos);
 }
 
 TEST(Card, WithStagingThatNoSettingAllowsIsRefused) {
