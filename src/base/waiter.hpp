@@ -9,10 +9,16 @@
 
 #include <atomic>
 #include <cstdint>
+#include <vector>
+
+#include <poll.h>
 
 #include "src/base/clock.hpp"
 
 namespace tutti {
+
+/// What a fruitless poll is followed by; a wait goes through them in this order.
+enum class WaitPhase : std::uint8_t { kSpin, kYield, kSleep };
 
 struct WaitPolicy {
   std::uint32_t spins = 2000;   ///< polls with a pause between them
@@ -21,6 +27,12 @@ struct WaitPolicy {
 
   /// For `ranks` of one host that have `cpus` CPUs together.
   static WaitPolicy for_ranks_on_host(int ranks, int cpus);
+
+  /// Of fruitless poll number `polls` (0, 1, ...) of a wait.
+  [[nodiscard]] WaitPhase phase(std::uint32_t polls) const {
+    if (polls < spins) return WaitPhase::kSpin;
+    return polls - spins < yields ? WaitPhase::kYield : WaitPhase::kSleep;
+  }
 };
 
 /// A word in (possibly shared) memory whose change ends a wait, and the flag by which its writer
@@ -35,6 +47,23 @@ struct WaitWord {
 /// sleep of at most policy.longest_sleep. A writer that misses a sleeper's announcement (the two
 /// race) delays it by no more than that.
 void wait_once(const WaitPolicy& policy, std::uint32_t polls, const WaitWord& word);
+
+/// What one thread waits for when it waits for several things together. Reused from poll to poll.
+struct WaitSet {
+  WaitPhase phase = WaitPhase::kSleep;  ///< the earliest of all that take part
+  Nanos longest_sleep = std::chrono::milliseconds(1);
+  // Looked at by kSleep alone.
+  std::vector<WaitWord> words;      ///< none of them null
+  std::vector<pollfd> descriptors;  ///< of poll(2), which writes into them
+
+  void clear();
+};
+
+/// One fruitless poll of all that take part in `waits`: a pause, a yield, or a sleep that any of
+/// the words or descriptors ends. The words alone are slept on where the kernel can wait for
+/// several (Linux 5.16); elsewhere, and beside descriptors, a word that changes during a sleep ends
+/// it no sooner than the longest one, which is then at most a millisecond.
+void wait_once(WaitSet& waits);
 
 /// Writers: after a store to a wait word.
 void wake_sleepers(const std::atomic<std::uint64_t>& word,

@@ -48,6 +48,7 @@ class FakeCommunicator : public Communicator {
     return open ? Progress::kIdle : Progress::kPending;
   }
   void idle(std::uint32_t) override {}
+  void add_waits(WaitSet&) override {}
   Status run(const Call& call) override {
     TUTTI_TRY(start({&call, 1}));
     while (true) {

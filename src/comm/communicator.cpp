@@ -99,6 +99,7 @@ class RankCommunicator final : public Communicator {
   }
 
   void idle(std::uint32_t polls) override { team_->idle(polls); }
+  void add_waits(WaitSet& waits) override { team_->add_waits(waits); }
 
   Status run(const Call& call) override {
     if (!queue_.empty() || is_point_to_point(call)) {
@@ -444,6 +445,7 @@ void end_all(std::span<Communicator* const> communicators, const Error& why) {
 
 Status run_group(std::span<Communicator* const> communicators) {
   std::vector<Communicator*> busy(communicators.begin(), communicators.end());
+  WaitSet waits;
   for (std::uint32_t polls = 0; !busy.empty(); ++polls) {
     bool finished = false;
     for (std::size_t i = 0; i < busy.size();) {
@@ -460,9 +462,14 @@ Status run_group(std::span<Communicator* const> communicators) {
       }
     }
     if (finished) polls = 0;
-    // A thread that drives several ranks must not sleep on one of them while others could move.
     if (busy.size() == 1) busy.front()->idle(polls);
-    if (busy.size() > 1 && polls > 0) busy.front()->idle(0);
+    // What one rank of this thread did may have moved others that were polled before it; and the
+    // thread must not sleep on one of them while others could move.
+    if (busy.size() > 1 && polls > 0) {
+      waits.clear();
+      for (Communicator* communicator : busy) communicator->add_waits(waits);
+      wait_once(waits);
+    }
   }
   return ok_status();
 }

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/waiter.hpp"
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/comm/call.hpp"
 #include "src/comm/runtime.hpp"
@@ -50,6 +51,9 @@ class Communicator {
   /// May sleep until poll() could do something; at most a millisecond. `spins` counts the caller's
   /// fruitless polls so far and decides between spinning, yielding and sleeping.
   virtual void idle(std::uint32_t spins) = 0;
+  /// idle() for a thread that polls several communicators: adds what this one waits for, and does
+  /// not wait.
+  virtual void add_waits(WaitSet& waits) = 0;
 
   /// start + poll until done: the path of a lone blocking call.
   virtual Status run(const Call& call) = 0;

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
-#include <new>
+#include <utility>
 
 #include "src/exec/caption.hpp"
 #include "src/reduce/reduce.hpp"
@@ -42,6 +41,7 @@ PointToPointRun::PointToPointRun(Team& team)
 
 Status PointToPointRun::start(std::span<const PointToPoint> transfers) {
   jobs_.clear();
+  jobs_.reserve(transfers.size());
   bool mapped = false;
   for (const PointToPoint& what : transfers) {
     Job job;
@@ -53,13 +53,30 @@ Status PointToPointRun::start(std::span<const PointToPoint> transfers) {
     }
     jobs_.push_back(std::move(job));
   }
+  queue_up();
   if (mapped) TUTTI_TRY(open_mail());
-  left_ = jobs_.size();
   return copy_to_self();
 }
 
+/// Chains the jobs of each peer and direction; the first of each may move at once.
+void PointToPointRun::queue_up() {
+  heads_.clear();
+  moved_ = true;
+  std::vector<std::uint32_t> last(2 * static_cast<std::size_t>(team_.size()), kNone);
+  for (std::uint32_t i = 0; i < jobs_.size(); ++i) {
+    const PointToPoint& what = jobs_[i].what;
+    if (what.peer == team_.rank()) continue;
+    std::uint32_t& before = last[2 * static_cast<std::size_t>(what.peer) + (what.sends ? 1 : 0)];
+    if (before == kNone)
+      heads_.push_back(i);
+    else
+      jobs_[before].next = i;
+    before = i;
+  }
+}
+
 Status PointToPointRun::copy_to_self() {
-  std::deque<Job*> sends, receives;
+  std::vector<Job*> sends, receives;
   for (Job& job : jobs_)
     if (job.what.peer == team_.rank()) (job.what.sends ? sends : receives).push_back(&job);
   if (sends.size() != receives.size())
@@ -76,31 +93,18 @@ Status PointToPointRun::copy_to_self() {
     if (sends[i]->what.bytes > 0)
       std::memmove(receives[i]->what.data, sends[i]->what.data, sends[i]->what.bytes);
     sends[i]->done = receives[i]->done = true;
-    left_ -= 2;
   }
   return ok_status();
 }
 
 Result<Poll> PointToPointRun::poll() {
   if (team_.abort_word().raised()) return team_.abort_word().error();
-  for (bool moved = true; moved && left_ > 0;) {
-    moved = false;
-    for (std::size_t i = 0; i < jobs_.size(); ++i) {
-      Job& job = jobs_[i];
-      if (job.done) continue;
-      // Only the oldest unfinished transfer of a pair and direction may move.
-      const bool waits_its_turn = std::any_of(
-          jobs_.begin(), jobs_.begin() + static_cast<std::ptrdiff_t>(i), [&](const Job& earlier) {
-            return !earlier.done && earlier.what.peer == job.what.peer &&
-                   earlier.what.sends == job.what.sends;
-          });
-      if (waits_its_turn) continue;
-      TUTTI_ASSIGN(const bool advanced, advance(job));
-      moved |= advanced;
-      if (job.done) --left_;
-    }
+  for (bool moved = true; moved && !heads_.empty();) {
+    TUTTI_ASSIGN(moved, sweep());
+    moved_ |= moved;
   }
-  if (left_ == 0) return Poll::kDone;
+  if (heads_.empty()) return Poll::kDone;
+  team_.blocked_on_any(jobs_[heads_.front()].what.peer, waits_, std::exchange(moved_, false));
   team_.progress_connections();
   return Poll::kPending;
 }
@@ -114,6 +118,27 @@ Status PointToPointRun::check_peers() {
   for (const Job& job : jobs_)
     if (!job.done && gone[job.what.peer]) return team_.left_error(job.what.peer);
   return ok_status();
+}
+
+/// Moves the oldest unfinished transfer of each peer and direction, and at once those behind it.
+/// Returns whether any moved.
+Result<bool> PointToPointRun::sweep() {
+  waits_.clear();
+  bool moved = false;
+  for (std::size_t i = 0; i < heads_.size();) {
+    Job& job = jobs_[heads_[i]];
+    TUTTI_ASSIGN(const bool advanced, advance(job));
+    moved |= advanced;
+    if (!job.done) {
+      ++i;
+    } else if (job.next != kNone) {
+      heads_[i] = job.next;
+    } else {
+      heads_[i] = heads_.back();
+      heads_.pop_back();
+    }
+  }
+  return moved;
 }
 
 Result<bool> PointToPointRun::advance(Job& job) {
@@ -169,11 +194,10 @@ Result<bool> PointToPointRun::send_mapped(Job& job) {
     if (theirs != nullptr)
       taken = inbox(theirs, team_.size(), team_.rank()).consumed.load(std::memory_order_acquire);
     if (published_[peer] - taken >= kMailSlots) {
-      if (theirs == nullptr)
-        team_.blocked_on(peer, {&block->progress.mail_offset, 0, &block->progress.sleepers});
-      else
-        team_.blocked_on(peer, {&inbox(theirs, team_.size(), team_.rank()).consumed, taken,
-                                &block->progress.sleepers});
+      const std::atomic<std::uint64_t>& awaited =
+          theirs == nullptr ? block->progress.mail_offset
+                            : inbox(theirs, team_.size(), team_.rank()).consumed;
+      waits_.push_back({&awaited, taken, &block->progress.sleepers});
       return moved;
     }
     TUTTI_ASSIGN(std::byte* const slots, own_slots(peer));
@@ -203,7 +227,7 @@ Result<bool> PointToPointRun::recv_mapped(Job& job) {
   RankBlock* block = team_.member(peer).block;
   TUTTI_ASSIGN(std::byte* const theirs, peer_mail(peer));
   if (theirs == nullptr) {
-    team_.blocked_on(peer, {&block->progress.mail_offset, 0, &block->progress.sleepers});
+    waits_.push_back({&block->progress.mail_offset, 0, &block->progress.sleepers});
     return false;
   }
   Outbox& out = outbox(theirs, team_.rank());
@@ -211,7 +235,7 @@ Result<bool> PointToPointRun::recv_mapped(Job& job) {
   while (!job.done) {
     const std::uint64_t published = out.published.load(std::memory_order_acquire);
     if (published <= consumed_[peer]) {
-      team_.blocked_on(peer, {&out.published, published, &block->progress.sleepers});
+      waits_.push_back({&out.published, published, &block->progress.sleepers});
       return moved;
     }
     TUTTI_ASSIGN(const std::byte* const slots,
@@ -277,7 +301,6 @@ Result<bool> PointToPointRun::move_remote(Job& job) {
     return error;
   }
   job.done = state == Transfer::State::kDone;
-  if (!job.done) team_.blocked_on_network(job.what.peer);
   return job.done;
 }
 
@@ -286,7 +309,7 @@ void PointToPointRun::cancel() {
     if (job.posted && !job.done)
       team_.member(job.what.peer).connection->cancel(stream_of(job), *job.transfer);
   jobs_.clear();
-  left_ = 0;
+  heads_.clear();
 }
 
 }  // namespace tutti::exec

@@ -34,23 +34,28 @@ class PointToPointRun {
 
   /// kInvalidUsage when sends to this rank itself have no matching receives.
   Status start(std::span<const PointToPoint> transfers);
+  /// Takes time in proportion to the pairs and directions that are under way and to what it moves,
+  /// however many transfers stand behind them.
   Result<Poll> poll();
   /// Between polls, now and then: an error when a transfer waits for a rank that has left.
   Status check_peers();
   void cancel();
 
  private:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   struct Job {
     PointToPoint what;
     std::uint64_t message = 0;  ///< number within (pair, direction)
     std::size_t moved = 0;      ///< bytes
-    bool started = false;       ///< mapped: a zero-byte message still takes one slice
     bool posted = false;        ///< remote
     bool done = false;
     std::unique_ptr<Transfer> transfer;  ///< remote
+    std::uint32_t next = kNone;          ///< job of the same peer and direction
   };
 
+  void queue_up();
   Status copy_to_self();
+  Result<bool> sweep();
   Result<bool> advance(Job& job);
   Result<bool> send_mapped(Job& job);
   Result<bool> recv_mapped(Job& job);
@@ -64,9 +69,11 @@ class PointToPointRun {
 
   Team& team_;
   std::vector<Job> jobs_;
-  std::size_t left_ = 0;
-  std::byte* mail_ = nullptr;      ///< Outbox[size], Inbox[size]
-  std::vector<std::byte*> slots_;  ///< per destination
+  std::vector<std::uint32_t> heads_;  ///< jobs under way, one for each peer and direction
+  std::vector<WaitWord> waits_;       ///< what they wait for, as the last sweep found it
+  bool moved_ = false;                ///< since the team was last told what to wait for
+  std::byte* mail_ = nullptr;         ///< Outbox[size], Inbox[size]
+  std::vector<std::byte*> slots_;     ///< per destination
   std::vector<std::byte*> peer_mail_;
   std::vector<std::uint64_t> published_, consumed_;  ///< slices, per peer
   std::vector<std::uint64_t> messages_sent_, messages_received_;

@@ -7,7 +7,6 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
-#include <poll.h>
 #include <unistd.h>
 
 #include "src/base/process_memory.hpp"
@@ -165,17 +164,38 @@ bool Team::unobserved() const {
   return members_[rank_].block->progress.departures.load(std::memory_order_acquire) >= observers_;
 }
 
+void Team::blocked_on_any(Rank peer, std::span<const WaitWord> words, bool moved) {
+  if (moved) fruitless_ = 0;
+  blocked_peer_ = peer;
+  blocked_ = words.empty() ? WaitWord{} : words.front();
+  also_blocked_.assign(words.begin() + (words.empty() ? 0 : 1), words.end());
+}
+
 void Team::idle(std::uint32_t polls) {
   const WaitPolicy& policy = options_.wait;
   polls = std::min(polls, fruitless_++);
-  if (remote_.empty() || polls < policy.spins + policy.yields)
+  const bool on_one_word = remote_.empty() && also_blocked_.empty();
+  if (on_one_word || policy.phase(polls) != WaitPhase::kSleep)
     return wait_once(policy, polls, blocked_);
-  std::vector<pollfd> descriptors;
-  for (Connection* connection : remote_)
+  WaitSet waits;
+  add_wakers(waits);
+  wait_once(waits);
+}
+
+void Team::add_waits(WaitSet& waits) {
+  const WaitPhase phase = options_.wait.phase(fruitless_++);
+  waits.phase = std::min(waits.phase, phase);
+  if (phase == WaitPhase::kSleep) add_wakers(waits);
+}
+
+void Team::add_wakers(WaitSet& waits) const {
+  waits.longest_sleep = std::min(waits.longest_sleep, options_.wait.longest_sleep);
+  if (blocked_.word != nullptr) waits.words.push_back(blocked_);
+  waits.words.insert(waits.words.end(), also_blocked_.begin(), also_blocked_.end());
+  for (const Connection* connection : remote_)
     if (const int fd = connection->poll_fd(); fd >= 0)
-      descriptors.push_back(
+      waits.descriptors.push_back(
           {fd, static_cast<short>(connection->wants_write() ? POLLIN | POLLOUT : POLLIN), 0});
-  poll(descriptors.data(), descriptors.size(), 1);
 }
 
 bool Team::progress_connections() {

@@ -94,11 +94,17 @@ class Team {
 
   /// Where the running operation last found nothing to do.
   void blocked_on(Rank peer, const WaitWord& word) {
-    if (word.word != blocked_.word || word.seen != blocked_.seen) fruitless_ = 0;
+    if (word.word != blocked_.word || word.seen != blocked_.seen) {
+      fruitless_ = 0;
+      also_blocked_.clear();
+    }
     blocked_peer_ = peer;
     blocked_ = word;
   }
   void blocked_on_network(Rank peer) { blocked_on(peer, {}); }
+  /// The same where a change of any of `words` (none: the network alone) helps; `moved`: something
+  /// has, since the call before.
+  void blocked_on_any(Rank peer, std::span<const WaitWord> words, bool moved);
   /// The peer that blocked_on() last named.
   [[nodiscard]] Rank waiting_for() const { return blocked_peer_; }
   /// Whether a mapped peer has departed. All it ever did is visible then: what is still missing
@@ -111,6 +117,9 @@ class Team {
   /// millisecond.
   /// A wait for something new begins with spinning again.
   void idle(std::uint32_t polls);
+  /// idle() for a thread that polls several teams: instead of waiting, adds what this one waits
+  /// for.
+  void add_waits(WaitSet& waits);
 
   /// Tells the mapped peers that this rank will never again read their memory or change its own,
   /// and lets go of the connections; only unobserved() and the destructor may follow.
@@ -130,6 +139,7 @@ class Team {
 
  private:
   Team(Rank rank, std::int32_t size, std::shared_ptr<SharedHeap> heap, const TeamOptions& options);
+  void add_wakers(WaitSet& waits) const;
 
   Rank rank_;
   std::shared_ptr<SharedHeap> heap_;
@@ -141,6 +151,7 @@ class Team {
   bool reads_inputs_ = false;
   AbortWord abort_;
   WaitWord blocked_;
+  std::vector<WaitWord> also_blocked_;
   Rank blocked_peer_ = kNoRank;
   std::uint32_t fruitless_ = 0;  ///< idle() calls since anything changed
   std::vector<std::byte*> shared_;

@@ -1,6 +1,8 @@
 // Every collective x type x operator x number of ranks x size x in place or not, against a plain
 // reference. Inputs are small integers, so every sum and product is exact in every type.
 #include <cstring>
+#include <ctime>
+#include <functional>
 #include <mutex>
 #include <set>
 
@@ -397,6 +399,103 @@ TEST(Collectives, SendsAndReceivesOfAGroupPairInOrder) {
     EXPECT_EQ(got_second, std::vector<std::int32_t>(7, previous + 100));
     EXPECT_EQ(self_out, self_in);
   });
+}
+
+/// A send or receive of `data`.
+Call message(Collective collective, std::vector<std::int32_t>& data, Rank peer) {
+  Call call;
+  call.collective = collective;
+  call.send = call.recv = data.data();
+  call.count = data.size();
+  call.type = DataType::kInt32;
+  call.root = peer;
+  return call;
+}
+
+// Time that grew with the square of their number would be minutes here.
+TEST(Collectives, AGroupMayHoldThousandsOfMessages) {
+  constexpr std::size_t kMessages = 10000;
+  run_ranks(make_test_runtime(), 2, [](Communicator& communicator) {
+    const Rank peer = 1 - communicator.rank();
+    std::vector<std::vector<std::int32_t>> out(kMessages), in(kMessages);
+    std::vector<Call> calls;
+    for (std::size_t i = 0; i < kMessages; ++i) {
+      out[i].assign(i % 3, static_cast<std::int32_t>(i) * (1 + communicator.rank()));
+      in[i].assign(i % 3, -1);
+      calls.push_back(message(Collective::kSend, out[i], peer));
+    }
+    for (auto& data : in) calls.push_back(message(Collective::kRecv, data, peer));
+    ASSERT_TRUE(communicator.start(calls));
+    Communicator* const self = &communicator;
+    const Status status = run_group({&self, 1});
+    ASSERT_TRUE(status) << status.error().what;
+    for (std::size_t i = 0; i < kMessages; ++i)
+      ASSERT_EQ(in[i], std::vector<std::int32_t>(i % 3, static_cast<std::int32_t>(i) * (1 + peer)));
+  });
+}
+
+/// Processor time of the calling thread.
+Nanos processor_time() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + Nanos(time.tv_nsec);
+}
+
+/// Runs `waiting`, which needs `late`, while another thread lets some time pass before it runs
+/// `late`. The thread that waits must not burn that time.
+void expect_sleep(const std::function<void()>& waiting, const std::function<void()>& late) {
+  const auto delay = std::chrono::milliseconds(kSanitized ? 3000 : 300);
+  std::thread others([&] {
+    std::this_thread::sleep_for(delay);
+    late();
+  });
+  const Nanos before = processor_time();
+  const TimePoint begin = Clock::now();
+  waiting();
+  const Nanos used = processor_time() - before;
+  EXPECT_GE(Clock::now() - begin, delay / 2);  // it did wait
+  EXPECT_LT(used, delay / 4);
+  others.join();
+}
+
+TEST(Waiting, AThreadThatDrivesSeveralRanksSleepsWhileAllWaitForAnother) {
+  auto ranks = testing::all_ranks(3);
+  std::vector<float> values(3, 1);
+  const auto sum_of = [&](Rank rank) {
+    Call call;
+    call.send = call.recv = &values[rank];
+    call.count = 1;
+    return call;
+  };
+  expect_sleep(
+      [&] {
+        for (const Rank rank : {0, 1}) {
+          const Call call = sum_of(rank);
+          ASSERT_TRUE(ranks[rank]->start({&call, 1}));
+        }
+        Communicator* const group[] = {ranks[0].get(), ranks[1].get()};
+        ASSERT_TRUE(run_group(group));
+      },
+      [&] { ASSERT_TRUE(ranks[2]->run(sum_of(2))); });
+  EXPECT_EQ(values, std::vector<float>(3, 3));
+}
+
+TEST(Waiting, ARankSleepsWhileItsMessagesWaitForSeveralPeers) {
+  auto ranks = testing::all_ranks(3);
+  std::vector<std::int32_t> out(1 << 20, 5), in(7), got_out(1 << 20), got_in(7, 9);
+  const auto run = [&](Rank rank, std::vector<Call> calls) {
+    ASSERT_TRUE(ranks[rank]->start(calls));
+    Communicator* const self = ranks[rank].get();
+    ASSERT_TRUE(run_group({&self, 1}));
+  };
+  expect_sleep(
+      [&] { run(0, {message(Collective::kSend, out, 1), message(Collective::kRecv, in, 2)}); },
+      [&] {
+        run(1, {message(Collective::kRecv, got_out, 0)});
+        run(2, {message(Collective::kSend, got_in, 0)});
+      });
+  EXPECT_EQ(got_out, out);
+  EXPECT_EQ(in, got_in);
 }
 
 TEST(Collectives, OneThreadDrivesEightRanks) {
