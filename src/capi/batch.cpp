@@ -30,6 +30,11 @@ void Batch::add(ncclComm* handle, const std::shared_ptr<Stream>& stream, const C
   }
 }
 
+Status Batch::check() const {
+  for (const Share& share : shares_) TUTTI_TRY(check_group(share.calls, share.handle->comm->rank));
+  return ok_status();
+}
+
 /// When one communicator refuses its calls, those started already would wait for ranks that may
 /// never come: they end with the same error.
 Status Batch::start_all() {

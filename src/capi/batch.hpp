@@ -18,11 +18,13 @@ class Batch {
   /// `stream` nullptr: the calling thread.
   void add(ncclComm* handle, const std::shared_ptr<Stream>& stream, const Call& call);
   [[nodiscard]] bool empty() const { return shares_.empty(); }
+  /// check_group() of each communicator's calls: a batch that fails it ends no communicator.
+  [[nodiscard]] Status check() const;
 
   /// Takes each communicator's turn and runs the calls: here when some call has no stream (or, when
   /// the communicators do not block, on a background thread), else on the first stream, while the
   /// other streams wait for it. ncclInProgress when the caller has to ask for the end.
-  /// `function` names the caller for error texts.
+  /// `function` names the caller for error texts. The batch must pass check().
   static Result<ncclResult_t> dispatch(Batch batch, const char* function);
 
  private:

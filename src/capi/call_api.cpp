@@ -23,6 +23,7 @@ Result<ncclResult_t> enqueue(const char* function, ncclComm* handle, cudaStream_
   }
   Batch batch;
   batch.add(handle, ours, call);
+  TUTTI_TRY(batch.check());
   return Batch::dispatch(std::move(batch), function);
 }
 

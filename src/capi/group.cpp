@@ -84,14 +84,14 @@ void Group::fail(const Error& error) {
   if (!error_) error_ = error;
 }
 
-std::optional<Error> Group::error() const {
-  if (error_) return error_;
+Status Group::check() const {
+  if (error_) return *error_;
   if (has_blocking_ && has_nonblocking_) {
     return make_error(Code::kInvalidArgument,
                       "the group mixes communicators that block with ones that do not: use a group "
                       "for each kind");
   }
-  return std::nullopt;
+  return batch_.check();
 }
 
 Result<ncclResult_t> Group::run_all() {
@@ -118,9 +118,9 @@ Result<ncclResult_t> Group::end() {
   if (--depth_ > 0) return ncclSuccess;
   Group whole = std::exchange(*this, Group{});
   Result<ncclResult_t> outcome = ncclSuccess;
-  if (const auto error = whole.error()) {
+  if (Status right = whole.check(); !right) {
     for (const Job& job : whole.beginnings_) job.undo();
-    outcome = *error;
+    outcome = std::move(right).error();
   } else {
     outcome = whole.run_all();
   }

@@ -47,7 +47,7 @@ class Group {
 
  private:
   void note_mode(bool blocking);
-  [[nodiscard]] std::optional<Error> error() const;
+  [[nodiscard]] Status check() const;
   Result<ncclResult_t> run_all();
   void clear();
 

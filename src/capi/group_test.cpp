@@ -200,6 +200,29 @@ TEST(Groups, EndTheOthersWhenOneCommunicatorRefuses) {
   EXPECT_FALSE(started.fake->health());
 }
 
+TEST(Groups, WhoseMessagesToOneselfDoNotPairAreRefusedAndEndNoCommunicator) {
+  const FakeHandle bystander(0);
+  const FakeHandle on(1);
+  EXPECT_EQ(tuttiNcclGroupStart(), ncclSuccess);
+  EXPECT_EQ(all_reduce(bystander), ncclSuccess);
+  EXPECT_EQ(tuttiNcclSend(a, 1, ncclFloat, 1, on.handle, nullptr), ncclSuccess);
+  EXPECT_EQ(tuttiNcclSend(a, 1, ncclFloat, 1, on.handle, nullptr), ncclSuccess);
+  EXPECT_EQ(tuttiNcclRecv(b, 1, ncclFloat, 1, on.handle, nullptr), ncclSuccess);
+  EXPECT_EQ(tuttiNcclGroupEnd(), ncclInvalidUsage);
+  EXPECT_THAT(tuttiNcclGetLastError(nullptr), HasSubstr("2 sends to itself and 1 receives"));
+  for (const FakeHandle* each : {&bystander, &on}) {
+    EXPECT_TRUE(each->fake->calls().empty());
+    EXPECT_EQ(async_error(*each), ncclSuccess);
+  }
+}
+
+TEST(Background, MessagesToOneselfThatDoNotPairAreRefusedAtOnce) {
+  const FakeHandle on(1, 2, false);
+  EXPECT_EQ(tuttiNcclSend(a, 1, ncclFloat, 1, on.handle, nullptr), ncclInvalidUsage);
+  EXPECT_EQ(async_error(on), ncclSuccess);
+  EXPECT_TRUE(on.fake->calls().empty());
+}
+
 TEST(Background, CallsReturnInProgressAndAreAskedFor) {
   const FakeHandle on(0, 2, false);
   on.fake->open = false;

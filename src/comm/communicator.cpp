@@ -70,6 +70,7 @@ class RankCommunicator final : public Communicator {
     TUTTI_TRY(usable());
     std::vector<exec::PointToPoint> transfers;
     for (const Call& call : calls) TUTTI_TRY(validate(call));
+    TUTTI_TRY(check_group(calls, rank()));
     for (const Call& call : calls) {
       if (is_point_to_point(call))
         transfers.push_back(transfer_of(call));
@@ -412,6 +413,25 @@ class RankCommunicator final : public Communicator {
 };
 
 }  // namespace
+
+Status check_group(std::span<const Call> calls, Rank rank) {
+  std::vector<const Call*> sends, receives;
+  for (const Call& call : calls)
+    if (is_point_to_point(call) && call.root == rank)
+      (call.collective == Collective::kSend ? sends : receives).push_back(&call);
+  if (sends.size() != receives.size())
+    return make_error(Code::kInvalidUsage,
+                      "rank {} posts {} sends to itself and {} receives from itself in one group: "
+                      "post the missing ones in the same group, since nobody else can",
+                      rank, sends.size(), receives.size());
+  for (std::size_t i = 0; i < sends.size(); ++i)
+    if (sends[i]->type != receives[i]->type || sends[i]->count != receives[i]->count)
+      return make_error(Code::kInvalidUsage,
+                        "rank {} to itself: {} meets {}: both must name the same type and count",
+                        rank, describe(signature_of(*sends[i])),
+                        describe(signature_of(*receives[i])));
+  return ok_status();
+}
 
 Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Runtime> runtime,
                                                            std::unique_ptr<Bootstrap> bootstrap,

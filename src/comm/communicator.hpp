@@ -21,6 +21,10 @@
 
 namespace tutti {
 
+/// What a group as a whole may ask of `rank`: the k-th send to itself needs a k-th receive from
+/// itself of the same type and count. kInvalidUsage otherwise.
+Status check_group(std::span<const Call> calls, Rank rank);
+
 struct CommunicatorOptions {
   std::string name;  ///< for log lines; "" makes one up
   bool blocking = true;
@@ -40,8 +44,9 @@ class Communicator {
   [[nodiscard]] virtual const std::string& name() const = 0;
 
   /// Starts the calls of one group: they are queued behind the calls started before and run as
-  /// poll() is called. Arguments are validated here; nothing starts when one is wrong. Calls of one
-  /// group run in order, except that all sends and receives of a group progress together.
+  /// poll() is called. Arguments are validated here (check_group() included); nothing starts when
+  /// one is wrong, and the communicator lives on. Calls of one group run in order, except that all
+  /// sends and receives of a group progress together.
   virtual Status start(std::span<const Call> calls) = 0;
 
   enum class Progress : std::uint8_t { kIdle, kPending };

@@ -79,19 +79,14 @@ Status PointToPointRun::copy_to_self() {
   std::vector<Job*> sends, receives;
   for (Job& job : jobs_)
     if (job.what.peer == team_.rank()) (job.what.sends ? sends : receives).push_back(&job);
-  if (sends.size() != receives.size())
-    return make_error(
-        Code::kInvalidUsage,
-        "rank {} posts {} sends and {} receives to itself in one group: they can only "
-        "match each other",
-        team_.rank(), sends.size(), receives.size());
+  TUTTI_CHECK(sends.size() == receives.size(), "sends={} receives={}", sends.size(),
+              receives.size());
   for (std::size_t i = 0; i < sends.size(); ++i) {
-    if (!fit(sends[i]->what.call, receives[i]->what.call))
-      return make_error(Code::kInvalidUsage, "rank {} to itself: {} meets {}", team_.rank(),
-                        shown(sends[i]->what.call, sends[i]->what.caption),
-                        shown(receives[i]->what.call, receives[i]->what.caption));
-    if (sends[i]->what.bytes > 0)
-      std::memmove(receives[i]->what.data, sends[i]->what.data, sends[i]->what.bytes);
+    const PointToPoint& from = sends[i]->what;
+    const PointToPoint& to = receives[i]->what;
+    TUTTI_CHECK(fit(from.call, to.call) && from.bytes == to.bytes, "{} meets {}",
+                describe(from.call), describe(to.call));
+    if (from.bytes > 0) std::memmove(to.data, from.data, from.bytes);
     sends[i]->done = receives[i]->done = true;
   }
   return ok_status();

@@ -32,7 +32,7 @@ class PointToPointRun {
  public:
   explicit PointToPointRun(Team& team);
 
-  /// kInvalidUsage when sends to this rank itself have no matching receives.
+  /// The k-th send to this rank itself must have a k-th receive from itself with the same call.
   Status start(std::span<const PointToPoint> transfers);
   /// Takes time in proportion to the pairs and directions that are under way and to what it moves,
   /// however many transfers stand behind them.

@@ -171,6 +171,29 @@ TEST_P(OneThread, DrivesAllToAllAndMessages) {
   }
 }
 
+TEST_P(OneThread, MayGoOnAfterAMessageToOneselfThatNobodyReceives) {
+  std::vector<int> one(n_, 1), total(n_);
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (int r = 0; r < n_; ++r) {
+    EXPECT_EQ(ncclAllReduce(&one[r], &total[r], 1, ncclInt, ncclSum, ranks_.comms[r], nullptr),
+              ncclSuccess);
+  }
+  EXPECT_EQ(ncclSend(&one[0], 1, ncclInt, 0, ranks_.comms[0], nullptr), ncclSuccess);
+  EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
+  EXPECT_NE(std::string(ncclGetLastError(nullptr)).find("1 sends to itself and 0 receives"),
+            std::string::npos)
+      << ncclGetLastError(nullptr);
+  EXPECT_EQ(ncclRecv(&one[0], 1, ncclInt, 0, ranks_.comms[0], nullptr), ncclInvalidUsage);
+  ASSERT_EQ(grouped(ranks_,
+                    [&](int r) {
+                      return ncclAllReduce(&one[r], &total[r], 1, ncclInt, ncclSum, ranks_.comms[r],
+                                           nullptr);
+                    }),
+            ncclSuccess)
+      << ncclGetLastError(nullptr);
+  EXPECT_EQ(total, std::vector<int>(n_, n_));
+}
+
 TEST_P(OneThread, ScalesBeforeItSums) {
   std::vector<ncclRedOp_t> ops(n_);
   std::vector<float> scalars(n_), in(n_, 4.0F), out(n_);

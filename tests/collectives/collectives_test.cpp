@@ -434,6 +434,44 @@ TEST(Collectives, AGroupMayHoldThousandsOfMessages) {
   });
 }
 
+TEST(Collectives, MessagesToOneselfThatDoNotPairAreRefusedAndNothingElseEnds) {
+  run_ranks(make_test_runtime(), 2, [](Communicator& communicator) {
+    const Rank rank = communicator.rank();
+    std::vector<std::int32_t> one(3, rank), other(3), longer(4);
+    const auto refusal = [&](std::vector<Call> calls) {
+      const Status status = communicator.start(calls);
+      EXPECT_FALSE(status);
+      if (status) return std::string();
+      EXPECT_EQ(status.error().code, Code::kInvalidUsage);
+      return status.error().what;
+    };
+    const Call send = message(Collective::kSend, one, rank);
+    const Call recv = message(Collective::kRecv, other, rank);
+    EXPECT_NE(refusal({send}).find("1 sends to itself and 0 receives"), std::string::npos);
+    EXPECT_NE(refusal({recv, send, recv}).find("1 sends to itself and 2 receives"),
+              std::string::npos);
+    const std::string both = refusal({send, message(Collective::kRecv, longer, rank)});
+    EXPECT_NE(both.find("count=3"), std::string::npos) << both;
+    EXPECT_NE(both.find("count=4"), std::string::npos) << both;
+    const Status alone = communicator.run(send);
+    ASSERT_FALSE(alone);
+    EXPECT_EQ(alone.error().code, Code::kInvalidUsage);
+
+    ASSERT_TRUE(communicator.health());
+    const Call good[] = {recv, send};
+    ASSERT_TRUE(communicator.start(good));
+    Communicator* const self = &communicator;
+    ASSERT_TRUE(run_group({&self, 1}));
+    EXPECT_EQ(other, one);
+    float value = 1;
+    Call sum;
+    sum.send = sum.recv = &value;
+    sum.count = 1;
+    ASSERT_TRUE(communicator.run(sum));
+    EXPECT_EQ(value, 2.0f);
+  });
+}
+
 /// Processor time of the calling thread.
 Nanos processor_time() {
   timespec time{};
