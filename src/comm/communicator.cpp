@@ -18,7 +18,8 @@ namespace tutti {
 namespace {
 
 constexpr auto kSayWhoWaits = std::chrono::seconds(10);
-constexpr std::uint32_t kPollsBetweenClocks = 1024;
+// A poll may sleep for a millisecond, yield to a busy process, or stand beside those of many ranks.
+constexpr std::uint32_t kPollsBetweenClocks = 16;
 constexpr auto kLookForLeavers = std::chrono::milliseconds(20);
 // Two ranks learn of a stopped one at most two heartbeats apart, and of a dead one at once.
 constexpr auto kReasonComes = std::chrono::seconds(2);
@@ -327,19 +328,22 @@ class RankCommunicator final : public Communicator {
                                                : point_to_point_.check_peers());
     }
     const std::chrono::duration<double> waited = now - started_;
-    const Rank peer = team_->waiting_for();
-    const std::string whom = peer == kNoRank ? "its peers" : team_->member(peer).label;
     if (timeout_ > 0 && waited.count() > timeout_)
       return peer_error(
-          Code::kTimeout, peer,
+          Code::kTimeout, team_->waiting_for(),
           "not complete after {:.1f} s, longer than TUTTI_TIMEOUT={} s: it waits for {}",
-          waited.count(), timeout_, whom);
+          waited.count(), timeout_, awaited());
     if (!warned_ && waited > kSayWhoWaits) {
       warned_ = true;
       log_warn(who_, "{} (call {}) waits for {} since {:.0f} s", describe(active_call_),
-               team_->sequence, whom, waited.count());
+               team_->sequence, awaited(), waited.count());
     }
     return ok_status();
+  }
+
+  std::string awaited() const {
+    const Rank peer = team_->waiting_for();
+    return peer == kNoRank ? "its peers" : team_->member(peer).label;
   }
 
   /// A peer that cancelled its half of a transfer gave up for a reason, and that travels on another

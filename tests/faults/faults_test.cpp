@@ -156,6 +156,16 @@ TEST_P(Faults, ARankThatLeftPolitelyIsNamedByThoseWhoCallOn) {
   expect_nothing_left();
 }
 
+// What sleeps between its looks at the clock must not look too rarely.
+TEST_P(Faults, AShortTimeoutIsNotALongOneForAWaitThatSleeps) {
+  form(2, {{"TUTTI_TIMEOUT", "0.2"}});
+  const TimePoint fault = Clock::now();
+  (*job_)[0].tell("reduce 100000");
+  expect_remote_error({0}, {1}, fault, {Seconds(0.19), Seconds(0.7 * kSlack)}, "reduce");
+  EXPECT_FALSE((*job_)[1].ask("reduce 100000").ok());
+  expect_nothing_left();
+}
+
 INSTANTIATE_TEST_SUITE_P(Over, Faults, ::testing::Values("1", "0"), transport_name);
 
 }  // namespace
