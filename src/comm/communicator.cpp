@@ -18,8 +18,9 @@ namespace tutti {
 namespace {
 
 constexpr auto kSayWhoWaits = std::chrono::seconds(10);
-// A poll may sleep for a millisecond, yield to a busy process, or stand beside those of many ranks.
-constexpr std::uint32_t kPollsBetweenClocks = 16;
+// Most waits end before the first look at the clock, which costs half a poll. Later polls may each
+// come with a sleep of a millisecond, the turn of a busy process, or the polls of many ranks.
+constexpr std::uint32_t kPollsBeforeClock = 64, kPollsBetweenClocks = 16;
 constexpr auto kLookForLeavers = std::chrono::milliseconds(20);
 // Two ranks learn of a stopped one at most two heartbeats apart, and of a dead one at once.
 constexpr auto kReasonComes = std::chrono::seconds(2);
@@ -314,7 +315,7 @@ class RankCommunicator final : public Communicator {
 
   /// Called on fruitless polls; looks at the clock now and then.
   Status check_clock() {
-    if (++polls_ % kPollsBetweenClocks != 0) return ok_status();
+    if (++polls_ < kPollsBeforeClock || polls_ % kPollsBetweenClocks != 0) return ok_status();
     const TimePoint now = Clock::now();
     if (!clock_started_) {
       clock_started_ = true;

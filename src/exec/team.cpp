@@ -168,14 +168,14 @@ void Team::blocked_on_any(Rank peer, std::span<const WaitWord> words, bool moved
   if (moved) fruitless_ = 0;
   blocked_peer_ = peer;
   blocked_ = words.empty() ? WaitWord{} : words.front();
-  also_blocked_.assign(words.begin() + (words.empty() ? 0 : 1), words.end());
+  on_several_ = words.size() > 1;
+  if (on_several_) also_blocked_.assign(words.begin() + 1, words.end());
 }
 
 void Team::idle(std::uint32_t polls) {
   const WaitPolicy& policy = options_.wait;
   polls = std::min(polls, fruitless_++);
-  const bool on_one_word = remote_.empty() && also_blocked_.empty();
-  if (on_one_word || policy.phase(polls) != WaitPhase::kSleep)
+  if (policy.phase(polls) != WaitPhase::kSleep || (remote_.empty() && !on_several_))
     return wait_once(policy, polls, blocked_);
   WaitSet waits;
   add_wakers(waits);
@@ -191,7 +191,8 @@ void Team::add_waits(WaitSet& waits) {
 void Team::add_wakers(WaitSet& waits) const {
   waits.longest_sleep = std::min(waits.longest_sleep, options_.wait.longest_sleep);
   if (blocked_.word != nullptr) waits.words.push_back(blocked_);
-  waits.words.insert(waits.words.end(), also_blocked_.begin(), also_blocked_.end());
+  if (on_several_)
+    waits.words.insert(waits.words.end(), also_blocked_.begin(), also_blocked_.end());
   for (const Connection* connection : remote_)
     if (const int fd = connection->poll_fd(); fd >= 0)
       waits.descriptors.push_back(

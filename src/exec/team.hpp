@@ -94,10 +94,8 @@ class Team {
 
   /// Where the running operation last found nothing to do.
   void blocked_on(Rank peer, const WaitWord& word) {
-    if (word.word != blocked_.word || word.seen != blocked_.seen) {
-      fruitless_ = 0;
-      also_blocked_.clear();
-    }
+    if (word.word != blocked_.word || word.seen != blocked_.seen) fruitless_ = 0;
+    on_several_ = false;
     blocked_peer_ = peer;
     blocked_ = word;
   }
@@ -151,7 +149,8 @@ class Team {
   bool reads_inputs_ = false;
   AbortWord abort_;
   WaitWord blocked_;
-  std::vector<WaitWord> also_blocked_;
+  std::vector<WaitWord> also_blocked_;  ///< while on_several_
+  bool on_several_ = false;
   Rank blocked_peer_ = kNoRank;
   std::uint32_t fruitless_ = 0;  ///< idle() calls since anything changed
   std::vector<std::byte*> shared_;
