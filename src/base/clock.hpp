@@ -1,6 +1,8 @@
-// Time: one monotonic clock, and deadlines as points on it.
+// Time: one monotonic clock, and deadlines as points on it, which may be called off early.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 
 namespace tutti {
@@ -9,32 +11,83 @@ using Clock = std::chrono::steady_clock;
 using Nanos = std::chrono::nanoseconds;
 using TimePoint = Clock::time_point;
 
-/// A point in time after which a wait gives up. `Deadline::never()` waits for as long as the peer
-/// lives.
+/// Ends waits before their deadline. Any thread may raise it; it outlives the deadlines that look
+/// at it and stays raised.
+class Cancellation {
+ public:
+  /// Raised as soon as one of these is, too.
+  explicit Cancellation(const Cancellation* one = nullptr, const Cancellation* other = nullptr)
+      : one_(one), other_(other) {}
+  Cancellation(const Cancellation&) = delete;
+  Cancellation& operator=(const Cancellation&) = delete;
+
+  void raise() { raised_.store(true, std::memory_order_release); }
+  [[nodiscard]] bool raised() const {
+    return raised_.load(std::memory_order_acquire) || (one_ != nullptr && one_->raised()) ||
+           (other_ != nullptr && other_->raised());
+  }
+
+ private:
+  std::atomic<bool> raised_{false};
+  const Cancellation* const one_;
+  const Cancellation* const other_;
+};
+
+/// A point in time after which a wait gives up, or a Cancellation, whichever comes first.
+/// `Deadline::never()` waits for as long as the peer lives. Value.
 class Deadline {
  public:
-  static Deadline never() { return Deadline(TimePoint::max()); }
-  static Deadline after(Nanos duration) { return Deadline(Clock::now() + duration); }
-  static Deadline at(TimePoint when) { return Deadline(when); }
+  static Deadline never() { return Deadline(TimePoint::max(), nullptr); }
+  static Deadline after(Nanos duration) { return Deadline(Clock::now() + duration, nullptr); }
+  static Deadline at(TimePoint when) { return Deadline(when, nullptr); }
+
+  /// The same, and passed once `cancellation` (instead of any before it) is raised.
+  [[nodiscard]] Deadline unless(const Cancellation& cancellation) const {
+    return Deadline(when_, &cancellation);
+  }
+  /// This one or `duration` from now, whichever comes first.
+  [[nodiscard]] Deadline within(Nanos duration) const {
+    return Deadline(std::min(when_, Clock::now() + duration), cancellation_);
+  }
 
   [[nodiscard]] bool is_never() const { return when_ == TimePoint::max(); }
-  [[nodiscard]] bool passed() const { return !is_never() && Clock::now() >= when_; }
+  [[nodiscard]] bool passed() const {
+    return cancelled() || (!is_never() && Clock::now() >= when_);
+  }
   /// Time left, never negative; Nanos::max() for never().
   [[nodiscard]] Nanos left() const {
+    if (cancelled()) return Nanos::zero();
     if (is_never()) return Nanos::max();
     const auto now = Clock::now();
     return now >= when_ ? Nanos::zero() : std::chrono::duration_cast<Nanos>(when_ - now);
   }
-  /// For poll(2): milliseconds left rounded up, at most `cap`.
+  /// How long one sleep of a wait may last at most, given what wakes it in time otherwise: nobody
+  /// signals a cancellation, so it has to be looked at.
+  [[nodiscard]] Nanos nap(Nanos cap = std::chrono::hours(1)) const {
+    if (cancellation_ != nullptr) cap = std::min<Nanos>(cap, kLookAgain);
+    return std::min(cap, left());
+  }
+  /// For poll(2): milliseconds of the same, rounded up. A sleep that ends sooner than the deadline
+  /// is to be followed by another.
   [[nodiscard]] int poll_ms(int cap) const {
-    const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left()).count();
-    return ms > cap ? cap : static_cast<int>(ms);
+    const auto ms =
+        std::chrono::ceil<std::chrono::milliseconds>(nap(std::chrono::milliseconds(cap)));
+    return static_cast<int>(ms.count());
   }
   [[nodiscard]] TimePoint when() const { return when_; }
+  [[nodiscard]] const Cancellation* cancellation() const { return cancellation_; }
 
  private:
-  explicit Deadline(TimePoint when) : when_(when) {}
+  static constexpr auto kLookAgain = std::chrono::milliseconds(20);
+
+  Deadline(TimePoint when, const Cancellation* cancellation)
+      : when_(when), cancellation_(cancellation) {}
+  [[nodiscard]] bool cancelled() const {
+    return cancellation_ != nullptr && cancellation_->raised();
+  }
+
   TimePoint when_;
+  const Cancellation* cancellation_;
 };
 
 }  // namespace tutti

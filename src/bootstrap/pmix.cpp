@@ -110,11 +110,10 @@ Status fence(const Library& library, Deadline deadline) {
   TUTTI_TRY(check(started, "starting a PMIx fence"));
   (void)owned.release();  // on_fence's now
   std::unique_lock lock(state->mutex);
-  const auto done = [&] { return state->status.has_value(); };
-  if (deadline.is_never()) {
-    state->done.wait(lock, done);
-  } else if (!state->done.wait_until(lock, deadline.when(), done)) {
-    return make_error(Code::kTimeout, "the fence of PMIx timed out: not all ranks came");
+  while (!state->status) {
+    if (deadline.passed())
+      return make_error(Code::kTimeout, "the fence of PMIx timed out: not all ranks came");
+    state->done.wait_for(lock, deadline.nap());
   }
   return check(*state->status, "the fence of PMIx");
 }

@@ -360,14 +360,14 @@ void back_off(int attempt, Deadline deadline) {
       std::min<Nanos>(milliseconds(1000), milliseconds(10) * (1 << std::min(attempt, 7)));
   const Nanos half = most / 2;
   const Nanos jitter(random_u64() % static_cast<std::uint64_t>(half.count()));
-  std::this_thread::sleep_for(std::min(deadline.left(), half + jitter));
+  const Deadline awake = deadline.within(half + jitter);
+  while (!awake.passed()) std::this_thread::sleep_for(awake.nap());
 }
 
 Result<Fd> connect_to(const SocketAddress& address, Deadline deadline) {
   constexpr auto kOneTry = std::chrono::seconds(5);
   for (int attempt = 0;; ++attempt) {
-    const auto soon = Deadline::after(std::min<Nanos>(kOneTry, deadline.left()));
-    auto fd = connect_once(address, soon);
+    auto fd = connect_once(address, deadline.within(kOneTry));
     if (fd) return fd;
     const Error& error = fd.error();
     const bool may_come = error.code == Code::kTimeout || error.code == Code::kPeerFailed;

@@ -74,7 +74,7 @@ Result<std::shared_ptr<Connection>> PeerListener::connect(const PeerProcess& pee
   std::unique_lock lock(mutex_);
   while (connecting_.contains(peer.token)) {  // by another thread, whose deadline may be later
     if (deadline.passed()) return late(peer);
-    connected_.wait_for(lock, std::min<Nanos>(deadline.left(), std::chrono::milliseconds(100)));
+    connected_.wait_for(lock, deadline.nap(std::chrono::milliseconds(100)));
   }
   if (auto existing = connections_[peer.token].lock(); existing && existing->health())
     return existing;
@@ -84,25 +84,48 @@ Result<std::shared_ptr<Connection>> PeerListener::connect(const PeerProcess& pee
     TUTTI_ASSIGN(PeerSocket socket, meet(peer, own_key, deadline));
     return hooks_.make(peer, std::move(socket), deadline);
   };
+  remember(own_key);
   auto made = make();
+  forget(own_key);
   wipe(own_key);
   lock.lock();
   if (made) connections_[peer.token] = *made;
   connecting_.erase(peer.token);
+  tidy();
   connected_.notify_all();
   return made;
 }
 
 Result<PeerSocket> PeerListener::meet(const PeerProcess& peer, const Key& key, Deadline deadline) {
-  remember(key);
   return self_ < peer.token ? dial(peer, key, deadline) : await(peer, deadline);
 }
 
 void PeerListener::remember(const Key& key) {
   std::scoped_lock lock(mutex_);
   const std::uint64_t group = group_of(key);
-  if (std::ranges::find(memberships_, group, &Membership::group) == memberships_.end())
-    memberships_.push_back({key, group});
+  const auto known = std::ranges::find(memberships_, group, &Membership::group);
+  if (known == memberships_.end())
+    memberships_.push_back({key, group, 1});
+  else
+    ++known->uses;
+}
+
+void PeerListener::forget(const Key& key) {
+  std::scoped_lock lock(mutex_);
+  const auto known = std::ranges::find(memberships_, group_of(key), &Membership::group);
+  if (--known->uses > 0) return;
+  wipe(known->key);
+  memberships_.erase(known);
+}
+
+// Under the lock: drops connections that are gone, and peers that came and went unawaited.
+void PeerListener::tidy() {
+  std::erase_if(connections_, [](const auto& entry) { return entry.second.expired(); });
+  std::erase_if(met_, [this](const auto& entry) {
+    if (connecting_.contains(entry.first)) return false;
+    pollfd end{entry.second.fd.get(), POLLRDHUP, 0};
+    return ::poll(&end, 1, 0) > 0 && (end.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+  });
 }
 
 Error PeerListener::late(const PeerProcess& peer) const {
@@ -116,8 +139,7 @@ Error PeerListener::late(const PeerProcess& peer) const {
 
 Result<PeerSocket> PeerListener::dial(const PeerProcess& peer, const Key& key, Deadline deadline) {
   for (int attempt = 0;; ++attempt) {
-    auto fd =
-        hooks_.dial(peer.address, Deadline::after(std::min<Nanos>(kOneDial, deadline.left())));
+    auto fd = hooks_.dial(peer.address, deadline.within(kOneDial));
     auto met = fd ? introduce(std::move(*fd), peer, key, deadline) : std::move(fd).error();
     if (met) return met;
     // A broken socket may be a peer that is busy; a refusal that came in words is final.

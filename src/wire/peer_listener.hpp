@@ -62,9 +62,11 @@ class PeerListener {
     std::unique_ptr<Handshake> handshake;
     TimePoint until;
   };
+  /// Of this process in a group, while it connects to members of it.
   struct Membership {
     Key key;
     std::uint64_t group;
+    int uses;
   };
 
   Result<PeerSocket> meet(const PeerProcess& peer, const Key& key, Deadline deadline);
@@ -73,6 +75,8 @@ class PeerListener {
   Result<PeerSocket> await(const PeerProcess& peer, Deadline deadline);
   Error late(const PeerProcess& peer) const;
   void remember(const Key& key);
+  void forget(const Key& key);
+  void tidy();
   void serve();
   void let_in();
   bool attend(Visitor& visitor);
