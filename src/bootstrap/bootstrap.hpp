@@ -32,10 +32,14 @@ class Bootstrap {
   /// Collective over all ranks of this group, calls in the same order everywhere. Element r of the
   /// result is rank r's blob. On timeout the error names the ranks that never came.
   virtual Result<std::vector<Blob>> all_gather(Blob mine, Deadline deadline) = 0;
+  /// Whether the last all_gather is known to have failed on every rank: none has its result, and
+  /// none will get it. False when it succeeded, or when that cannot be known.
+  [[nodiscard]] virtual bool failed_for_all() const { return false; }
 
   /// A group of some ranks of this one. Called by exactly the members, with the same list
   /// (ascending order is not required: members[i] becomes rank i) and the same `tag`, which tells
-  /// concurrent or repeated calls apart. Works while any other rank, rank 0 included, is dead.
+  /// concurrent or repeated calls apart. Works while any other rank, rank 0 included, is dead; the
+  /// death of a member ends it soon after it is known, in an error that names its rank here.
   virtual Result<std::unique_ptr<Bootstrap>> subgroup(std::span<const Rank> members,
                                                       std::uint64_t tag, Deadline deadline) = 0;
 

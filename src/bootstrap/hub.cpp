@@ -50,6 +50,12 @@ Status Hub::check(const Identity& identity, const JoinBody& join) const {
                       identity.rank, rank);
   }
   if (members_.empty()) return ok_status();
+  if (options_.members.empty() && !equal_secrets(join.members, shown_)) {
+    return peer_error(Code::kInvalidArgument, rank,
+                      "rank {} was given other unique ids than the ranks that joined before it: "
+                      "all must pass the same array",
+                      rank);
+  }
   if (join.size != size()) {
     const auto first = std::ranges::find(members_, State::kHere, &Member::state);
     return peer_error(Code::kInvalidArgument, rank,
@@ -81,11 +87,16 @@ void Hub::adopt(std::shared_ptr<Channel> channel, const Identity& identity, cons
   if (const Status fine = check(identity, join); !fine) {
     channel->send(FrameType::kReject, 0, encode(fine.error()));
     channel->finish();
-    // Nobody can tell which size is the right one, so the group will not form.
-    if (!formed_ && !ended_ && join.size != size() && !members_.empty()) give_up(fine.error());
+    // Nobody can tell which size or which array of ids is the right one: the group will not form.
+    const bool contradicts =
+        join.size != size() || (options_.members.empty() && !equal_secrets(join.members, shown_));
+    if (!formed_ && !ended_ && contradicts && !members_.empty()) give_up(fine.error());
     return;
   }
-  if (members_.empty()) members_.resize(static_cast<std::size_t>(join.size));
+  if (members_.empty()) {
+    members_.resize(static_cast<std::size_t>(join.size));
+    shown_ = join.members;
+  }
   raise_fd_limit(static_cast<std::uint64_t>(join.size) * 2 + 256);
   const Rank rank = join.rank;
   Member& seat = member(rank);
@@ -98,9 +109,10 @@ void Hub::adopt(std::shared_ptr<Channel> channel, const Identity& identity, cons
       {.on_frame = [this, rank](const Frame& frame) { on_frame(rank, frame); },
        .on_end =
            [this, rank](const Error& why) {
-             lose(rank, peer_error(Code::kPeerFailed, rank,
+             const Rank name = name_of(rank);
+             lose(rank, peer_error(Code::kPeerFailed, name,
                                    "rank {} died: its process ({}) ended without a goodbye ({})",
-                                   rank, member(rank).from, why.what));
+                                   name, member(rank).from, why.what));
            }});
   if (++here_ == size()) form();
 }
@@ -114,8 +126,23 @@ void Hub::form() {
            size());
 }
 
+Rank Hub::name_of(Rank rank) const {
+  return formed_ || options_.members.empty() ? rank
+                                             : options_.members[static_cast<std::size_t>(rank)];
+}
+
+std::vector<Rank> Hub::absent() const {
+  std::vector<Rank> absent;
+  for (Rank r = 0; r < size() && !formed_ && !ended_; ++r) {
+    if (members_[static_cast<std::size_t>(r)].state == State::kAbsent) absent.push_back(r);
+  }
+  return absent;
+}
+
 void Hub::give_up(const Error& why) {
+  if (formed_ || ended_) return;
   ended_ = why;
+  service_.cancel(tick_);
   const auto keep = shared_from_this();
   const auto frame = encode_frame(FrameType::kReject, 0, encode(why));
   for (Member& member : members_) {
@@ -253,13 +280,9 @@ void Hub::lose(Rank rank, Error why) {
   dead.channel->close();
   dead.channel.reset();
   --here_;
-  const auto frame = encode_frame(FrameType::kFailure, 0, encode(why));
-  send_all(frame);
-  if (!formed_) {
-    give_up(why);
-  } else if (arrived_ > 0) {
-    review_round();
-  }
+  if (!formed_) return give_up(why);
+  send_all(encode_frame(FrameType::kFailure, 0, encode(why)));
+  if (arrived_ > 0) review_round();
   close_if_deserted();
 }
 
@@ -282,9 +305,10 @@ void Hub::tick() {
     if (channel->output_empty()) channel->send(kBeat);
     if (Clock::now() - channel->last_heard() < options_.liveness) continue;
     if (member(r).state != State::kHere) continue;  // reading found its end
-    lose(r, peer_error(Code::kPeerFailed, r,
-                       "rank {} ({}) has been silent for {:.1f} s: it is stopped or unreachable", r,
-                       member(r).from, seconds(options_.liveness)));
+    const Rank name = name_of(r);
+    lose(r, peer_error(Code::kPeerFailed, name,
+                       "rank {} ({}) has been silent for {:.1f} s: it is stopped or unreachable",
+                       name, member(r).from, seconds(options_.liveness)));
   }
 }
 

@@ -34,10 +34,13 @@ class Hub : public std::enable_shared_from_this<Hub> {
   Hub& operator=(const Hub&) = delete;
 
   [[nodiscard]] std::uint64_t group() const { return options_.group; }
+  [[nodiscard]] bool formed() const { return formed_; }
   /// A member that proved itself asks to join.
   void adopt(std::shared_ptr<Channel> channel, const Identity& identity, const JoinBody& join);
-  /// Ends a group that did not form: whoever waits for it hears `why`.
+  /// Ends a group that did not form: whoever waits for it, or comes later, hears `why`.
   void give_up(const Error& why);
+  /// Who has not come yet, while the group forms; empty before anybody has told its size.
+  [[nodiscard]] std::vector<Rank> absent() const;
 
  private:
   enum class State : std::uint8_t { kAbsent, kHere, kLeft, kDead };
@@ -53,6 +56,8 @@ class Hub : public std::enable_shared_from_this<Hub> {
 
   [[nodiscard]] Status check(const Identity& identity, const JoinBody& join) const;
   [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(members_.size()); }
+  /// What errors call a member. Those who wait for a subgroup know it by its rank in the parent.
+  [[nodiscard]] Rank name_of(Rank rank) const;
   Member& member(Rank rank) { return members_[static_cast<std::size_t>(rank)]; }
 
   void form();
@@ -74,6 +79,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
   Lobby& lobby_;
   const HubOptions options_;
   std::vector<Member> members_;  // empty until the first one tells the size
+  Digest shown_{};               // what all ranks of a job must show: the first one's
   std::int32_t here_ = 0;
   bool formed_ = false;
   std::optional<Error> ended_;  // it will not form, or gathers no more

@@ -26,6 +26,8 @@ class Shared {
 
   Result<std::vector<Blob>> all_gather(Rank rank, std::uint64_t sequence, Blob mine,
                                        Deadline deadline);
+  /// Whether that all-gather can never complete, since a rank left without taking part.
+  bool failed_for_all(std::uint64_t sequence);
   Result<std::shared_ptr<Shared>> subgroup(std::span<const Rank> members, std::uint64_t tag,
                                            Rank self);
   void leave(Rank rank);
@@ -79,15 +81,18 @@ Result<std::vector<Blob>> Shared::all_gather(Rank rank, std::uint64_t sequence, 
       return peer_error(Code::kPeerFailed, gone, "rank {} has left the group of {}", gone, size());
     }
     if (deadline.passed()) return absent_error("an all-gather of the bootstrap", round.came);
-    if (deadline.is_never()) {
-      changed_.wait(lock);
-    } else {
-      changed_.wait_until(lock, deadline.when());
-    }
+    changed_.wait_for(lock, deadline.nap());
   }
   std::vector<Blob> result = round.blobs;
   if (++round.taken == size()) rounds_.erase(sequence);
   return result;
+}
+
+bool Shared::failed_for_all(std::uint64_t sequence) {
+  std::scoped_lock lock(mutex_);
+  const auto round = rounds_.find(sequence);
+  return round != rounds_.end() && round->second.arrived < size() &&
+         deserter(round->second) != kNoRank;
 }
 
 Result<std::shared_ptr<Shared>> Shared::subgroup(std::span<const Rank> members, std::uint64_t tag,
@@ -132,6 +137,9 @@ class InProcessBootstrap final : public Bootstrap {
 
   Result<std::vector<Blob>> all_gather(Blob mine, Deadline deadline) override {
     return shared_->all_gather(rank_, sequence_++, std::move(mine), deadline);
+  }
+  [[nodiscard]] bool failed_for_all() const override {
+    return sequence_ > 0 && shared_->failed_for_all(sequence_ - 1);
   }
 
   Result<std::unique_ptr<Bootstrap>> subgroup(std::span<const Rank> members, std::uint64_t tag,

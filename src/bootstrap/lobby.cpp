@@ -92,9 +92,9 @@ void Lobby::abandon_hub(std::uint64_t parent, std::uint64_t group, const Error& 
   const auto found = groups_.find(parent);
   if (found == groups_.end()) return;
   const auto hub = found->second.hubs.find(group);
-  if (hub == found->second.hubs.end()) return;
+  // One that did form, unnoticed by its own rank, closes when all have left it.
+  if (hub == found->second.hubs.end() || hub->second->formed()) return;
   hub->second->give_up(why);
-  found->second.hubs.erase(hub);
   dismiss(parent);
 }
 

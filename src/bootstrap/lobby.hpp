@@ -49,7 +49,8 @@ class Lobby {
   /// first.
   void open_hub(std::uint64_t parent, std::shared_ptr<Hub> hub);
   void close_hub(std::uint64_t parent, std::uint64_t group);
-  /// Closes a hub whose group did not form, undoing one admit(); who waits there hears `why`.
+  /// Ends a hub whose group did not form, undoing one admit(): who waits there hears `why`, and so
+  /// does who comes later, as long as the parent is here.
   void abandon_hub(std::uint64_t parent, std::uint64_t group, const Error& why);
 
  private:

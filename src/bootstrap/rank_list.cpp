@@ -22,12 +22,15 @@ std::string describe_ranks(std::span<const Rank> ascending, std::size_t most) {
   return text;
 }
 
-Error absent_error(std::string_view doing, const std::vector<bool>& came) {
+Error absent_error(std::string_view doing, const std::vector<bool>& came,
+                   std::span<const Rank> names) {
   std::vector<Rank> present;
   std::vector<Rank> absent;
   for (std::size_t r = 0; r < came.size(); ++r) {
-    (came[r] ? present : absent).push_back(static_cast<Rank>(r));
+    (came[r] ? present : absent).push_back(r < names.size() ? names[r] : static_cast<Rank>(r));
   }
+  std::ranges::sort(present);
+  std::ranges::sort(absent);
   return peer_error(Code::kTimeout, absent.empty() ? kNoRank : absent.front(),
                     "{} timed out: of {} ranks, these never came: {}; these did: {}", doing,
                     came.size(), describe_ranks(absent), describe_ranks(present));

@@ -13,8 +13,10 @@ namespace tutti {
 /// Ascending ranks as ranges; "none" when empty; at most `most` ranges, then "and 12 more".
 std::string describe_ranks(std::span<const Rank> ascending, std::size_t most = 16);
 
-/// What a wait that timed out says: who never came and who did. `came[r]` tells of rank r.
-Error absent_error(std::string_view doing, const std::vector<bool>& came);
+/// What a wait that timed out says: who never came and who did. `came[r]` tells of rank r, which is
+/// called names[r]; without names, r.
+Error absent_error(std::string_view doing, const std::vector<bool>& came,
+                   std::span<const Rank> names = {});
 
 /// Members of a subgroup must be distinct ranks of a group of `size` and contain `self`.
 Status check_members(std::span<const Rank> members, Rank self, std::int32_t size);

@@ -28,7 +28,11 @@ struct HubTarget {
   GroupIdentity admits;                  ///< the group whose key opens the hub's door
   Rank self = kNoRank;                   ///< in that group
   std::optional<std::uint64_t> token{};  ///< of the hub's process, when known
+  Rank host = kNoRank;                   ///< in that group: a member, which listens while it is one
 };
+
+/// How long others may keep a member of a subgroup waiting before their pulse is felt.
+constexpr auto kKnock = std::chrono::milliseconds(300);
 
 std::string describe(const std::vector<SocketAddress>& addresses) {
   std::string text;
@@ -41,20 +45,26 @@ Result<Fd> approach(Service& service, const HubTarget& hub, const SocketAddress&
                     Deadline deadline) {
   constexpr auto kConnect = std::chrono::seconds(5);
   constexpr auto kHandshake = std::chrono::seconds(10);
-  TUTTI_ASSIGN(Fd fd,
-               connect_once(address, Deadline::after(std::min<Nanos>(kConnect, deadline.left()))));
+  TUTTI_ASSIGN(Fd fd, connect_once(address, deadline.within(kConnect)));
   HandshakeOptions options;
   options.self = {service.token(), hub.self, hub.admits.id};
   options.key = hub.admits.key;
   options.peer_name = "the hub at " + to_text(address);
   options.expected_token = hub.token;
-  TUTTI_TRY(shake_hands(fd.get(), std::move(options),
-                        Deadline::after(std::min<Nanos>(kHandshake, deadline.left()))));
+  TUTTI_TRY(shake_hands(fd.get(), std::move(options), deadline.within(kHandshake)));
   return fd;
 }
 
-Result<Fd> reach_hub(Service& service, const HubTarget& hub, Deadline deadline) {
+Error gone(Rank rank, const SocketAddress& listener) {
+  return peer_error(Code::kPeerFailed, rank,
+                    "rank {} is gone: nobody listens at {} any more, where its process did", rank,
+                    to_text(listener));
+}
+
+Result<Fd> reach_hub(Service& service, const HubTarget& hub, const StarMember::Vigil& vigil,
+                     Deadline deadline) {
   for (int attempt = 0;; ++attempt) {
+    if (vigil) TUTTI_TRY(vigil());
     Error last;
     for (const auto& address : hub.addresses) {
       auto fd = approach(service, hub, address, deadline);
@@ -62,6 +72,7 @@ Result<Fd> reach_hub(Service& service, const HubTarget& hub, Deadline deadline) 
       last = std::move(fd).error();
       if (last.os_errno == 0 && last.code != Code::kTimeout) return last;
       if (last.code == Code::kUnavailable) return last;
+      if (hub.host != kNoRank && last.os_errno == ECONNREFUSED) return gone(hub.host, address);
     }
     if (deadline.passed()) {
       return Error{Code::kTimeout,
@@ -82,11 +93,18 @@ class StarBootstrap final : public Bootstrap {
     std::int32_t size = 0;
   };
 
+  struct Entrance {
+    HubTarget hub;
+    Place place;
+    Digest proof{};                 ///< JoinBody::members
+    StarMember::Vigil vigil{};      ///< may be empty
+    std::span<const Rank> names{};  ///< what the members are called in errors; empty: their ranks
+  };
+
   /// Connects, joins and waits until the group is complete.
   static Result<std::unique_ptr<Bootstrap>> enter(std::shared_ptr<Service> service,
-                                                  const HubTarget& hub, const Place& place,
-                                                  const Digest& proof, const JoinOptions& options,
-                                                  Deadline deadline);
+                                                  const Entrance& entrance,
+                                                  const JoinOptions& options, Deadline deadline);
 
   StarBootstrap(std::shared_ptr<Service> service, const Place& place, const JoinOptions& options)
       : service_(std::move(service)),
@@ -106,10 +124,22 @@ class StarBootstrap final : public Bootstrap {
                                               Deadline deadline) override;
   void on_failure(std::function<void(const Error&)> handler) override;
   void announce(const Error& error) override;
+  [[nodiscard]] bool failed_for_all() const override { return member_->failed_for_all(); }
 
  private:
+  /// A hub that forms a subgroup, as the user's thread may know it: it lives on the service thread.
+  struct Forming {
+    std::span<const Rank> members;
+    std::weak_ptr<Hub> hub;  ///< only here, on the first member
+    TimePoint next_knock = Clock::now() + kKnock;
+  };
+
   /// On the service thread: the door of this process, and the connection to the hub.
   Status start(Fd fd, const Digest& proof);
+  std::weak_ptr<Hub> open_hub(const GroupIdentity& group, std::span<const Rank> members,
+                              const Digest& proof);
+  Status look_after(Forming& forming, Deadline deadline);
+  Status knock(Rank rank, Deadline deadline);
 
   std::shared_ptr<Service> service_;
   const Place place_;
@@ -119,15 +149,15 @@ class StarBootstrap final : public Bootstrap {
 };
 
 Result<std::unique_ptr<Bootstrap>> StarBootstrap::enter(std::shared_ptr<Service> service,
-                                                        const HubTarget& hub, const Place& place,
-                                                        const Digest& proof,
+                                                        const Entrance& entrance,
                                                         const JoinOptions& options,
                                                         Deadline deadline) {
   for (int attempt = 0;; ++attempt) {
-    TUTTI_ASSIGN(Fd fd, reach_hub(*service, hub, deadline));
-    auto self = std::make_unique<StarBootstrap>(service, place, options);
-    TUTTI_TRY(service->call([&] { return self->start(std::move(fd), proof); }));
-    const Status welcome = self->member_->wait_for_welcome(deadline);
+    TUTTI_ASSIGN(Fd fd, reach_hub(*service, entrance.hub, entrance.vigil, deadline));
+    auto self = std::make_unique<StarBootstrap>(service, entrance.place, options);
+    TUTTI_TRY(service->call([&] { return self->start(std::move(fd), entrance.proof); }));
+    const Status welcome =
+        self->member_->wait_for_welcome(deadline, entrance.vigil, entrance.names);
     if (welcome) return std::unique_ptr<Bootstrap>(std::move(self));
     // A crowd of strangers may have pushed this connection out before the hub knew whose it was.
     if (welcome.error().os_errno != ECONNRESET || deadline.passed()) return welcome.error();
@@ -173,6 +203,58 @@ void StarBootstrap::announce(const Error& error) {
   });
 }
 
+std::weak_ptr<Hub> StarBootstrap::open_hub(const GroupIdentity& group,
+                                           std::span<const Rank> members, const Digest& proof) {
+  return service_->call([&] {
+    const auto lobby = lobby_.lock();
+    lobby->admit(place_.group.id, place_.group.key);
+    auto hub = std::make_shared<Hub>(*service_, *lobby,
+                                     HubOptions{.parent = place_.group.id,
+                                                .group = group.id,
+                                                .members = {members.begin(), members.end()},
+                                                .proof = proof,
+                                                .liveness = options_.liveness});
+    lobby->open_hub(place_.group.id, hub);
+    return std::weak_ptr<Hub>(hub);
+  });
+}
+
+/// An error once a member is known to be dead: then the subgroup cannot form. This group's hub
+/// tells of deaths, as long as there is one; the subgroup's first member also finds out by itself.
+Status StarBootstrap::look_after(Forming& forming, Deadline deadline) {
+  for (const Rank rank : forming.members) TUTTI_TRY(member_->standing(rank));
+  if (forming.members.front() != place_.rank || Clock::now() < forming.next_knock)
+    return ok_status();
+  const std::vector<Rank> absent = service_->call([&] {
+    const auto hub = forming.hub.lock();
+    return hub ? hub->absent() : std::vector<Rank>();
+  });
+  for (const Rank index : absent)
+    TUTTI_TRY(knock(forming.members[static_cast<std::size_t>(index)], deadline));
+  forming.next_knock = Clock::now() + kKnock;
+  return ok_status();
+}
+
+/// Whether the process of a rank still answers at its door and still belongs to this group.
+Status StarBootstrap::knock(Rank rank, Deadline deadline) {
+  const MemberInfo& info = member_->member(rank);
+  const HubTarget door = {{info.listener}, place_.group, place_.rank, info.token, rank};
+  const Deadline patience = deadline.within(options_.liveness);
+  const auto answer = approach(*service_, door, info.listener, patience);
+  if (answer || deadline.passed() || answer.error().code == Code::kUnavailable) return ok_status();
+  if (answer.error().os_errno == ECONNREFUSED) return gone(rank, info.listener);
+  if (answer.error().code == Code::kTimeout) {
+    if (!patience.passed()) return ok_status();
+    return peer_error(Code::kPeerFailed, rank,
+                      "rank {} ({}) has been silent for {:.1f} s: it is stopped or unreachable",
+                      rank, to_text(info.listener),
+                      std::chrono::duration<double>(options_.liveness).count());
+  }
+  if (answer.error().os_errno != 0) return ok_status();  // nothing certain: it is asked again
+  return peer_error(Code::kPeerFailed, rank, "rank {} has left the group of {}: {}", rank,
+                    place_.size, answer.error().what);
+}
+
 Result<std::unique_ptr<Bootstrap>> StarBootstrap::subgroup(std::span<const Rank> members,
                                                            std::uint64_t tag, Deadline deadline) {
   TUTTI_TRY(check_members(members, place_.rank, place_.size));
@@ -182,27 +264,19 @@ Result<std::unique_ptr<Bootstrap>> StarBootstrap::subgroup(std::span<const Rank>
   const GroupIdentity group = {derive_id(key, "tutti group"), key};
   const Digest proof = derive_key(key, "tutti members", std::as_bytes(members));
   const Rank first = members.front();
-  const bool hosts = first == place_.rank;
-
-  const auto open = [&] {
-    const auto lobby = lobby_.lock();
-    lobby->admit(place_.group.id, place_.group.key);
-    lobby->open_hub(place_.group.id,
-                    std::make_shared<Hub>(*service_, *lobby,
-                                          HubOptions{.parent = place_.group.id,
-                                                     .group = group.id,
-                                                     .members = {members.begin(), members.end()},
-                                                     .proof = proof,
-                                                     .liveness = options_.liveness}));
-  };
-  if (hosts) service_->call(open);
+  Forming forming{members, {}};
+  if (first == place_.rank) forming.hub = open_hub(group, members, proof);
 
   const MemberInfo& host = member_->member(first);
-  const HubTarget hub = {{host.listener}, place_.group, place_.rank, host.token};
   const auto index = std::ranges::find(members, place_.rank) - members.begin();
-  const Place place = {group, static_cast<Rank>(index), static_cast<std::int32_t>(members.size())};
-  auto result = enter(service_, hub, place, proof, options_, deadline);
-  if (!result && hosts) {
+  const Entrance entrance = {
+      .hub = {{host.listener}, place_.group, place_.rank, host.token, first},
+      .place = {group, static_cast<Rank>(index), static_cast<std::int32_t>(members.size())},
+      .proof = proof,
+      .vigil = [&] { return look_after(forming, deadline); },
+      .names = members};
+  auto result = enter(service_, entrance, options_, deadline);
+  if (!result && first == place_.rank) {
     service_->call([&] {
       if (const auto lobby = lobby_.lock())
         lobby->abandon_hub(place_.group.id, group.id, result.error());
@@ -250,7 +324,9 @@ Result<std::unique_ptr<Bootstrap>> join(const std::shared_ptr<Service>& service,
   raise_fd_limit(static_cast<std::uint64_t>(size) * 2 + 256);
   const GroupIdentity group = {id.job, id.key};
   const HubTarget hub = {id.addresses, group, rank};
-  return StarBootstrap::enter(service, hub, {group, rank, size}, Digest{}, options, deadline);
+  return StarBootstrap::enter(service,
+                              {.hub = hub, .place = {group, rank, size}, .proof = options.given},
+                              options, deadline);
 }
 
 }  // namespace tutti

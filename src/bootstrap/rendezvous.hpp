@@ -9,11 +9,13 @@
 // death of that process, and the hub tells all members at once; silence beyond the liveness limit
 // is a stopped or unreachable process, and told likewise. The loss of the hub is noticed by every
 // member and blamed on the ranks of the hub's process; the deaths of others after it are not
-// noticed here.
+// noticed here until a subgroup is formed.
 //
 // Every process of a group listens too (one port for all its groups and ranks), on the interface
 // that reaches the hub: subgroup() makes the first member the hub of a star of its own, so it needs
-// nobody but its members.
+// nobody but its members. While a subgroup forms, the death of a member ends the attempt for all:
+// the hub of this group tells of it, and where that hub is gone the first member finds out by
+// knocking at the doors of those that have not come.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +44,9 @@ struct JoinOptions {
   InterfaceChoice interfaces;  ///< default: the interface that reaches the hub
   Nanos liveness = std::chrono::seconds(15);
   Lobby::Limits limits{};
+  /// All ranks must join with the same: a digest of what else they were given. A rank that shows
+  /// another one ends the rendezvous with an error for all.
+  Digest given{};
 };
 
 /// Opens a hub and returns the id that leads to it. The hub ends when its group was complete and

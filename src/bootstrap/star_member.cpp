@@ -7,6 +7,9 @@
 #include "src/bootstrap/rank_list.hpp"
 
 namespace tutti {
+namespace {
+constexpr auto kVigil = std::chrono::milliseconds(50);
+}
 
 StarMember::StarMember(Service& service, Rank rank, std::int32_t size, Nanos liveness)
     : service_(service), rank_(rank), size_(size), liveness_(liveness) {}
@@ -112,6 +115,7 @@ void StarMember::on_welcome(const Frame& frame) {
 
 void StarMember::on_gathered(const Frame& frame) {
   std::optional<Result<std::vector<Blob>>> result;
+  const bool for_all = frame.type == FrameType::kGatherFailed;
   if (frame.type == FrameType::kGathered) {
     if (auto blobs = decode_blobs(frame.body, static_cast<std::size_t>(size_))) {
       result = *std::move(blobs);
@@ -123,6 +127,7 @@ void StarMember::on_gathered(const Frame& frame) {
   std::scoped_lock lock(mutex_);
   if (frame.sequence + 1 != sequence_) return;  // this rank stopped waiting for it
   result_ = std::move(result);
+  failed_for_all_ = for_all;
   changed_.notify_all();
 }
 
@@ -132,6 +137,10 @@ void StarMember::on_news(const Frame& frame) {
   if (!error || error->peer >= size_) return;
   const bool notice = frame.type == FrameType::kNotice;
   if (notice && frame.sequence >= static_cast<std::uint64_t>(size_)) return;
+  if (!notice && error->peer >= 0) {
+    std::scoped_lock lock(mutex_);
+    dead_.emplace(error->peer, *error);
+  }
   failures_.report(notice ? notice_of(static_cast<Rank>(frame.sequence), *error) : *error);
   failures_.deliver_pending();
 }
@@ -148,6 +157,7 @@ void StarMember::lose_hub(const std::string& how) {
       failures.push_back(
           peer_error(Code::kPeerFailed, rank,
                      "rank {} died: its process, the hub of this group, is gone ({})", rank, how));
+      dead_.emplace(rank, failures.back());
     }
     if (!over_) {
       if (!failures.empty()) {
@@ -173,34 +183,59 @@ void StarMember::lose_hub(const std::string& how) {
 // ---- user's thread ----
 
 template <class Done>
-bool StarMember::wait(std::unique_lock<std::mutex>& lock, Deadline deadline, Done done) {
-  if (deadline.is_never()) {
-    changed_.wait(lock, done);
-    return true;
-  }
+bool StarMember::wait(std::unique_lock<std::mutex>& lock, Deadline deadline, const Vigil& vigil,
+                      Done done) {
   const Nanos margin = std::min<Nanos>(std::chrono::milliseconds(250), deadline.left() / 4);
-  if (changed_.wait_until(lock, deadline.when() - margin, done)) return true;
-  came_.clear();
-  service_.post([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->send(encode_frame(FrameType::kWho, 0));
-  });
-  return changed_.wait_until(lock, deadline.when(), done);
+  bool asked = false;
+  while (!done()) {
+    if (deadline.passed()) return false;
+    if (!asked && deadline.left() <= margin) {
+      asked = true;
+      came_.clear();
+      service_.post([weak = weak_from_this()] {
+        if (const auto self = weak.lock()) self->send(encode_frame(FrameType::kWho, 0));
+      });
+    }
+    Nanos nap = deadline.nap();
+    if (!asked && !deadline.is_never()) nap = std::min(nap, deadline.left() - margin);
+    if (vigil) nap = std::min<Nanos>(nap, kVigil);
+    changed_.wait_for(lock, nap);
+    if (!vigil || done()) continue;
+    lock.unlock();
+    const Status hopeful = vigil();
+    lock.lock();
+    if (!hopeful && !over_) over_ = hopeful.error();
+  }
+  return true;
 }
 
-Error StarMember::timed_out(std::string_view doing) const {
-  if (!came_.empty()) return absent_error(doing, came_);
+Error StarMember::timed_out(std::string_view doing, std::span<const Rank> names) const {
+  if (!came_.empty()) return absent_error(doing, came_, names);
   return make_error(Code::kTimeout,
                     "{} timed out, and the hub did not say who is missing: its process is "
                     "overloaded or stopped",
                     doing);
 }
 
-Status StarMember::wait_for_welcome(Deadline deadline) {
+Status StarMember::wait_for_welcome(Deadline deadline, const Vigil& vigil,
+                                    std::span<const Rank> names) {
   std::unique_lock lock(mutex_);
-  const bool done = wait(lock, deadline, [&] { return welcome_ || over_; });
+  const bool done = wait(lock, deadline, vigil, [&] { return welcome_ || over_; });
   if (welcome_) return ok_status();
   if (done) return *over_;
-  return timed_out(fmt::format("joining the group of {} as rank {}", size_, rank_));
+  return timed_out(fmt::format("joining the group of {} as rank {}", size_, rank_), names);
+}
+
+Status StarMember::standing(Rank rank) const {
+  std::scoped_lock lock(mutex_);
+  const auto found = dead_.find(rank);
+  if (found == dead_.end()) return ok_status();
+  return found->second;
+}
+
+bool StarMember::failed_for_all() const {
+  std::scoped_lock lock(mutex_);
+  return failed_for_all_;
 }
 
 Result<std::vector<Blob>> StarMember::all_gather(Blob mine, Deadline deadline) {
@@ -212,11 +247,12 @@ Result<std::vector<Blob>> StarMember::all_gather(Blob mine, Deadline deadline) {
   std::unique_lock lock(mutex_);
   if (over_) return *over_;
   result_.reset();
+  failed_for_all_ = false;
   service_.post([weak = weak_from_this(),
                  frame = encode_frame(FrameType::kGather, sequence_++, mine)]() mutable {
     if (const auto self = weak.lock()) self->send(std::move(frame));
   });
-  const bool done = wait(lock, deadline, [&] { return result_ || over_; });
+  const bool done = wait(lock, deadline, {}, [&] { return result_ || over_; });
   if (result_) return *std::exchange(result_, std::nullopt);
   if (done) return *over_;
   // The hub may yet complete this round without us, so a later one would be out of step.

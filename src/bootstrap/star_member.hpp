@@ -3,6 +3,8 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -21,6 +23,10 @@ namespace tutti {
 /// Resource. The user's thread calls the waiting functions, the service thread the others.
 class StarMember : public std::enable_shared_from_this<StarMember> {
  public:
+  /// Looks now and then, while a rank waits for a group to form, whether it still can; an error
+  /// ends the wait.
+  using Vigil = std::function<Status()>;
+
   StarMember(Service& service, Rank rank, std::int32_t size, Nanos liveness);
 
   // ---- service thread ----
@@ -31,11 +37,15 @@ class StarMember : public std::enable_shared_from_this<StarMember> {
 
   // ---- user's thread ----
   /// An error with os_errno ECONNRESET: the connection ended before the hub took notice of it, so
-  /// another try may fare better.
-  Status wait_for_welcome(Deadline deadline);
+  /// another try may fare better. `names[r]`: what rank r is called in errors; empty: r.
+  Status wait_for_welcome(Deadline deadline, const Vigil& vigil, std::span<const Rank> names);
   Result<std::vector<Blob>> all_gather(Blob mine, Deadline deadline);
   /// Says goodbye and waits until the hub has heard it, a second at most.
   void leave();
+  /// Ok, or what told of the death of `rank`.
+  [[nodiscard]] Status standing(Rank rank) const;
+  /// Whether the last all-gather failed on every rank: none has its result or will get it.
+  [[nodiscard]] bool failed_for_all() const;
 
   /// Valid once welcome.
   [[nodiscard]] const MemberInfo& member(Rank rank) const {
@@ -52,8 +62,8 @@ class StarMember : public std::enable_shared_from_this<StarMember> {
   void tick();
   /// Waits for `done`; shortly before the deadline asks the hub who is missing.
   template <class Done>
-  bool wait(std::unique_lock<std::mutex>& lock, Deadline deadline, Done done);
-  [[nodiscard]] Error timed_out(std::string_view doing) const;
+  bool wait(std::unique_lock<std::mutex>& lock, Deadline deadline, const Vigil& vigil, Done done);
+  [[nodiscard]] Error timed_out(std::string_view doing, std::span<const Rank> names = {}) const;
 
   Service& service_;
   const Rank rank_;
@@ -65,7 +75,7 @@ class StarMember : public std::enable_shared_from_this<StarMember> {
   std::shared_ptr<Channel> channel_;
   Service::TimerId tick_ = 0;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   // Guarded by mutex_.
   bool heard_ = false;  // anything at all
@@ -77,6 +87,8 @@ class StarMember : public std::enable_shared_from_this<StarMember> {
   std::vector<MemberInfo> members_;  // constant once welcome
   bool hub_left_ = false;            // all ranks of the hub's process said goodbye
   std::vector<bool> came_;           // the hub's latest answer; empty: none
+  std::map<Rank, Error> dead_;
+  bool failed_for_all_ = false;  // of the latest all-gather
   std::uint64_t sequence_ = 0;
   std::optional<Result<std::vector<Blob>>> result_;
 };
