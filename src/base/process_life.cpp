@@ -65,6 +65,7 @@ ProcessLife ProcessLife::of(pid_t pid) {
   bool gone = false;
   if (pid <= 0) return life;
   const auto stat = read_stat(pid, gone);
+  life.ended_ = gone;
   if (!stat) return life;
   life.pid_ = pid;
   life.started_ = stat->started;
@@ -79,7 +80,7 @@ ProcessLife ProcessLife::of_peer(int unix_socket) {
 }
 
 bool ProcessLife::ended() const {
-  if (pid_ == 0) return false;
+  if (ended_ || pid_ == 0) return ended_;
   bool gone = false;
   const auto stat = read_stat(pid_, gone);
   if (!stat) return gone;

@@ -13,7 +13,7 @@ class ProcessLife {
  public:
   /// Of nobody known: never counts as ended.
   ProcessLife() = default;
-  /// Of a process of this machine.
+  /// Of a process of this machine; ended if there is none of that number.
   static ProcessLife of(pid_t pid);
   /// Of the process that connected, or listened, at the other end of a unix socket.
   static ProcessLife of_peer(int unix_socket);
@@ -25,6 +25,7 @@ class ProcessLife {
  private:
   pid_t pid_ = 0;
   std::uint64_t started_ = 0;  ///< clock ticks since the machine's start
+  bool ended_ = false;         ///< before anybody looked
 };
 
 }  // namespace tutti

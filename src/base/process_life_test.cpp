@@ -44,6 +44,7 @@ TEST(ProcessLife, EndsWithTheProcessBeforeAndAfterItsParentLooks) {
   EXPECT_TRUE(life.ended()) << "a zombie";
   child.reap();
   EXPECT_TRUE(life.ended()) << "no process";
+  EXPECT_TRUE(ProcessLife::of(child.pid()).ended()) << "nor was there one";
 }
 
 TEST(ProcessLife, OfNobodyNeverEnds) {

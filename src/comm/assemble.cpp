@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include "src/base/abort_word.hpp"
 #include "src/base/bytes.hpp"
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
@@ -33,7 +34,7 @@ class Assembler {
 
   Result<Assembly> run() {
     if (Status built = build(); !built) {
-      if (team_) runtime_.graveyard.keep(std::move(team_));
+      lay_to_rest();
       return std::move(built).error();
     }
     Assembly assembly;
@@ -49,9 +50,42 @@ class Assembler {
   Status build() {
     TUTTI_TRY(agree_on_options());
     TUTTI_TRY(exchange_cards());
-    for (Rank peer = 0; peer < size_; ++peer)
-      if (peer != rank_) TUTTI_TRY(add(peer));
+    TUTTI_TRY(add_peers());
     return agree_on_placement();
+  }
+
+  /// A rank that dies or gives up meanwhile would be waited for in vain: its end is the reason why
+  /// a connection does not come about.
+  Status add_peers() {
+    Cancellation over(deadline_.cancellation());
+    AbortWord reason;
+    bootstrap_.on_failure([&](const Error& error) {
+      if (reason.raise(error)) over.raise();
+    });
+    const Status added = add_peers(deadline_.unless(over));
+    bootstrap_.on_failure(nullptr);
+    if (added || !reason.raised()) return added;
+    Error error = reason.error();
+    if (error.code == Code::kUnavailable || error.code == Code::kInternal)
+      error.code = Code::kPeerFailed;  // there, not here
+    return error;
+    return added;
+  }
+
+  Status add_peers(Deadline deadline) {
+    for (Rank peer = 0; peer < size_; ++peer)
+      if (peer != rank_) TUTTI_TRY(add(peer, deadline));
+    return ok_status();
+  }
+
+  /// Peers touch this rank's memory only after all have placed themselves. Where that never came
+  /// to be, for anybody, the memory goes at once.
+  void lay_to_rest() {
+    if (!team_ || !placed_ || (!all_placed_ && bootstrap_.failed_for_all())) return;
+    if (all_placed_)
+      runtime_.graveyard.bury(std::move(team_));
+    else
+      runtime_.graveyard.keep(std::move(team_));
   }
 
   /// Rank 0's settings count; a rank that was told otherwise says so.
@@ -108,14 +142,14 @@ class Assembler {
     return id;
   }
 
-  Status add(Rank peer) {
+  Status add(Rank peer, Deadline deadline) {
     const Card& card = cards_[peer];
     const std::string label = label_of(card, peer);
     if (card.process_token == runtime_.process_token) {
       used_.insert("threads");
       return team_->add_mapped(peer, runtime_.heap->mapping(), card.block_offset, nullptr, label);
     }
-    TUTTI_ASSIGN(auto connection, connect(peer, card, label));
+    TUTTI_ASSIGN(auto connection, connect(peer, card, label, deadline));
     const std::span<std::byte> mapping = connection->mapped();
     if (!mapping.empty())
       return team_->add_mapped(peer, mapping, card.block_offset, std::move(connection), label);
@@ -124,8 +158,8 @@ class Assembler {
   }
 
   /// Through the first transport that both sides have and that reaches the peer.
-  Result<std::shared_ptr<Connection>> connect(Rank peer, const Card& card,
-                                              const std::string& label) {
+  Result<std::shared_ptr<Connection>> connect(Rank peer, const Card& card, const std::string& label,
+                                              Deadline deadline) {
     if (const auto known = connections_.find(card.process_token); known != connections_.end())
       return known->second;
     std::string tried;
@@ -136,7 +170,7 @@ class Assembler {
       tried += fmt::format(" {}", transport->name());
       if (address == card.addresses.end() || !transport->reaches(address->address)) continue;
       const PeerProcess process{card.process_token, peer, address->address};
-      auto connection = transport->connect(process, bootstrap_.key(), deadline_);
+      auto connection = transport->connect(process, bootstrap_.key(), deadline);
       if (!connection) {
         Error error = std::move(connection).error();
         error.peer = peer;
@@ -172,7 +206,9 @@ class Assembler {
   Status agree_on_placement() {
     Blob mine;
     for (Rank peer = 0; peer < size_; ++peer) mine.push_back(reach(peer));
+    placed_ = true;
     TUTTI_ASSIGN(const std::vector<Blob> rows, bootstrap_.all_gather(mine, deadline_));
+    all_placed_ = true;
     TUTTI_CHECK(rows[rank_] == mine, "rank {} finds its row of the placement changed", rank_);
     lower::Placement placement;
     placement.host.assign(size_, -1);
@@ -222,6 +258,7 @@ class Assembler {
   std::unique_ptr<exec::Team> team_;
   std::map<std::uint64_t, std::shared_ptr<Connection>> connections_;
   std::set<std::string> used_;
+  bool placed_ = false, all_placed_ = false;
 };
 
 }  // namespace

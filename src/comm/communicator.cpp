@@ -24,6 +24,7 @@ constexpr std::uint32_t kPollsBeforeClock = 64, kPollsBetweenClocks = 16;
 constexpr auto kLookForLeavers = std::chrono::milliseconds(20);
 // Two ranks learn of a stopped one at most two heartbeats apart, and of a dead one at once.
 constexpr auto kReasonComes = std::chrono::seconds(2);
+constexpr auto kLookAtLives = std::chrono::milliseconds(250);  // some 10 us each
 constexpr std::uint32_t kShrinkColor = 0xffffffff;  // colors of split groups are not negative
 
 class RankCommunicator final : public Communicator {
@@ -42,8 +43,7 @@ class RankCommunicator final : public Communicator {
         timeout_(runtime_->settings.seconds("TIMEOUT")) {
     if (name_.empty()) name_ = fmt::format("comm{:x}", team_->options().communicator & 0xffffff);
     who_ = fmt::format("[{} {}/{}]", name_, rank(), size());
-    bootstrap_->on_failure(
-        [this](const Error& error) { team_->abort_word().raise(from_afar(error)); });
+    bootstrap_->on_failure([this](const Error& error) { raise(from_afar(error)); });
     log_info(Subsystem::kInit, who_, "ready: {} ranks on {} hosts, transports: {}", size(), hosts_,
              fmt::join(transports_, ","));
   }
@@ -200,7 +200,7 @@ class RankCommunicator final : public Communicator {
   void abort(const Error& why) override {
     Error error = why;
     error.code = Code::kAborted;
-    if (team_->abort_word().raise(error)) bootstrap_->announce(error);
+    if (raise(error)) bootstrap_->announce(error);
   }
 
  private:
@@ -263,8 +263,7 @@ class RankCommunicator final : public Communicator {
 
   Status begin(const Queued& queued) {
     if (queued.transfers.empty()) return begin_collective(queued.call);
-    clock_started_ = false;
-    polls_ = 0;
+    rewind_clock();
     active_ = Active::kPointToPoint;
     active_call_ = {queued.transfers.front().sends ? Collective::kSend : Collective::kRecv,
                     queued.transfers.front().call.type, ReduceOp::kSum,
@@ -277,8 +276,7 @@ class RankCommunicator final : public Communicator {
     active_call_ = signature_of(call);
     if (call.site.caller != nullptr) [[unlikely]]
       caption_ = describe(call);
-    clock_started_ = false;
-    polls_ = 0;
+    rewind_clock();
     TUTTI_ASSIGN(BoundPlan* const bound, plans_.get(call, is_in_place(call, rank())));
     exec::CollectiveArgs& args = collective_args_;
     args.input = static_cast<const std::byte*>(call.send);
@@ -320,13 +318,17 @@ class RankCommunicator final : public Communicator {
     if (!clock_started_) {
       clock_started_ = true;
       warned_ = false;
-      started_ = looked_ = now;
+      started_ = looked_ = looked_at_lives_ = now;
       return ok_status();
     }
     if (now - looked_ > kLookForLeavers) {
       looked_ = now;
       TUTTI_TRY(active_ == Active::kCollective ? collective_.check_peers()
                                                : point_to_point_.check_peers());
+    }
+    if (now - looked_at_lives_ > kLookAtLives) {
+      looked_at_lives_ = now;
+      TUTTI_TRY(look_at(team_->waiting_for(), now));
     }
     const std::chrono::duration<double> waited = now - started_;
     if (timeout_ > 0 && waited.count() > timeout_)
@@ -345,6 +347,42 @@ class RankCommunicator final : public Communicator {
   std::string awaited() const {
     const Rank peer = team_->waiting_for();
     return peer == kNoRank ? "its peers" : team_->member(peer).label;
+  }
+
+  void rewind_clock() {
+    clock_started_ = false;
+    polls_ = 0;
+    suspect_ = kNoRank;
+  }
+
+  /// Whether a mapped peer can still do what this rank waits for. The bootstrap tells of failures
+  /// sooner, but its hub may have left the group in peace and ended. A peer that did its part
+  /// before it ended is found out by the polls between two looks.
+  Status look_at(Rank peer, TimePoint now) {
+    const exec::Member* member = peer == kNoRank ? nullptr : &team_->member(peer);
+    if (member == nullptr || member->block == nullptr) return ok_status();
+    const bool ended = member->life.ended();
+    const bool gave_up = member->block->progress.gave_up.load(std::memory_order_acquire) != 0;
+    if (!ended && !gave_up) {
+      suspect_ = kNoRank;
+    } else if (suspect_ != peer) {
+      suspect_ = peer;
+      suspected_ = now;
+    } else if (ended) {
+      return peer_error(Code::kPeerFailed, peer, "{} died: its process has ended", member->label);
+    } else if (now - suspected_ > kReasonComes) {
+      return peer_error(Code::kPeerFailed, peer,
+                        "{} gave up, and nobody is left to tell why: see its own error",
+                        member->label);
+    }
+    return ok_status();
+  }
+
+  /// True when this call was the first. Mapped peers may look for it.
+  bool raise(const Error& error) {
+    const bool first = team_->abort_word().raise(error);
+    team_->own_block().progress.gave_up.store(1, std::memory_order_release);
+    return first;
   }
 
   /// A peer that cancelled its half of a transfer gave up for a reason, and that travels on another
@@ -368,7 +406,7 @@ class RankCommunicator final : public Communicator {
     error.what =
         fmt::format("{} (call {} of {}, rank {}): {}", repeats ? describe(active_call_) : caption_,
                     team_->sequence, name_, rank(), error.what);
-    if (!known && team_->abort_word().raise(error)) bootstrap_->announce(error);
+    if (!known && raise(error)) bootstrap_->announce(error);
     log_warn(who_, "{}: {}", name_of(error.code), error.what);
     return error;
   }
@@ -386,7 +424,17 @@ class RankCommunicator final : public Communicator {
                                                  const CommunicatorOptions& options,
                                                  Deadline deadline) {
     TUTTI_ASSIGN(auto bootstrap, bootstrap_->subgroup(ranks, tag, deadline));
-    return create(runtime_, std::move(bootstrap), options, deadline);
+    auto made = create(runtime_, std::move(bootstrap), options, deadline);
+    if (made) return made;
+    // Whoever called knows the ranks by their numbers here.
+    Error error = std::move(made).error();
+    error.what = fmt::format("making a communicator of the ranks {} of {}, as 0..{}: {}",
+                             fmt::join(ranks, ","), name_, ranks.size() - 1, error.what);
+    if (error.peer >= 0 && error.peer < static_cast<Rank>(ranks.size())) {
+      error.peer = ranks[error.peer];
+      error.what += fmt::format(" (rank {} of {})", error.peer, name_);
+    }
+    return error;
   }
 
   std::shared_ptr<Runtime> runtime_;
@@ -413,7 +461,9 @@ class RankCommunicator final : public Communicator {
   double timeout_ = 0;
   std::uint32_t polls_ = 0;
   bool clock_started_ = false, warned_ = false;
-  TimePoint started_, looked_;
+  TimePoint started_, looked_, looked_at_lives_;
+  Rank suspect_ = kNoRank;  ///< seen to have ended or given up at the last look
+  TimePoint suspected_;
   std::optional<TimePoint> cancelled_;  ///< when a peer was seen to give up
 };
 
@@ -449,10 +499,14 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Runti
     return std::move(assembly).error();
   }
   const Agreement& agreement = assembly->agreement;
-  TUTTI_ASSIGN(Tuner tuner,
-               Tuner::create(runtime->algorithms, {agreement.algorithm, agreement.deterministic}));
+  auto tuner = Tuner::create(runtime->algorithms, {agreement.algorithm, agreement.deterministic});
+  if (!tuner) {
+    bootstrap->announce(tuner.error());
+    runtime->graveyard.bury(std::move(assembly->team));
+    return std::move(tuner).error();
+  }
   return std::unique_ptr<Communicator>(std::make_unique<RankCommunicator>(
-      std::move(runtime), std::move(bootstrap), *std::move(assembly), std::move(tuner), options));
+      std::move(runtime), std::move(bootstrap), *std::move(assembly), *std::move(tuner), options));
 }
 
 namespace {

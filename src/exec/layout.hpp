@@ -1,8 +1,8 @@
 // What a rank of a communicator keeps in shared memory for its peers on the same host to read.
 //
-// Every field has one writer, its owner, except `sleepers` and `departures`. Peers treat what they
-// read as hostile: data is only ever data; the few offsets are validated against the mapping before
-// use.
+// Every field has one writer, its owner, except `sleepers` and departure marks. Peers treat what
+// they read as hostile: data is only ever data; the few offsets are validated against the mapping
+// before use.
 #pragma once
 
 #include <atomic>
@@ -56,8 +56,8 @@ struct alignas(kLine) Progress {
   std::atomic<std::uint32_t> sleepers;        ///< peers asleep on a word of this rank
   std::atomic<std::uint64_t> staging_offset;  ///< announce()d, in the owner's heap
   std::atomic<std::uint64_t> mail_offset;     ///< announce()d, in the owner's heap
-  std::atomic<std::uint64_t> departures;      ///< peers that will not read this rank's memory again
   std::atomic<std::uint32_t> left;            ///< not 0: the owner changes nothing here any more
+  std::atomic<std::uint32_t> gave_up;         ///< not 0: the owner's communicator failed
 };
 static_assert(sizeof(Progress) == kLine);
 
@@ -75,6 +75,16 @@ struct RankBlock {
   alignas(kLine) std::byte packets[kPackets][kPacketBytes];
   Caption captions[kEntries];
 };
+
+/// A block is followed by one mark a rank: that rank sets its own, for good, when it will never
+/// touch the memory of the block's owner again.
+constexpr std::size_t block_bytes(std::int32_t ranks) {
+  return sizeof(RankBlock) + static_cast<std::size_t>(ranks);
+}
+inline std::atomic<std::uint8_t>& departure_mark(RankBlock& block, Rank rank) {
+  static_assert(std::atomic<std::uint8_t>::is_always_lock_free);
+  return reinterpret_cast<std::atomic<std::uint8_t>*>(&block + 1)[rank];
+}
 
 /// Point-to-point, sender's side: one line per destination rank.
 struct alignas(kLine) Outbox {

@@ -40,7 +40,7 @@ Result<std::unique_ptr<Team>> Team::create(Rank rank, std::int32_t size,
                                            std::shared_ptr<SharedHeap> heap,
                                            const TeamOptions& options) {
   std::unique_ptr<Team> team(new Team(rank, size, std::move(heap), options));
-  TUTTI_ASSIGN(std::byte* const memory, team->allocate_shared(sizeof(RankBlock)));
+  TUTTI_ASSIGN(std::byte* const memory, team->allocate_shared(block_bytes(size)));
   Member& self = team->members_[rank];
   self.block = new (memory) RankBlock{};
   self.heap = team->heap_->mapping();
@@ -65,23 +65,28 @@ std::uint64_t Team::offset_of(const std::byte* data) const {
 
 Status Team::add_mapped(Rank rank, std::span<std::byte> mapping, std::uint64_t offset,
                         std::shared_ptr<Connection> connection, std::string label) {
-  const bool fits = offset % kLine == 0 && mapping.size() >= sizeof(RankBlock) &&
-                    offset <= mapping.size() - sizeof(RankBlock);
+  const std::size_t bytes = block_bytes(size());
+  const bool fits =
+      offset % kLine == 0 && mapping.size() >= bytes && offset <= mapping.size() - bytes;
   if (!fits)
     return peer_error(Code::kPeerFailed, rank,
                       "{} announces its block at offset {} of a heap of {} bytes: the ranks do not "
                       "run the same library",
                       label, offset, mapping.size());
   const pid_t process = connection ? connection->local_pid() : getpid();
-  members_[rank] = {reinterpret_cast<RankBlock*>(mapping.data() + offset), mapping, process,
-                    std::move(connection), std::move(label)};
+  members_[rank] = {reinterpret_cast<RankBlock*>(mapping.data() + offset),
+                    mapping,
+                    process,
+                    connection ? ProcessLife::of(process) : ProcessLife(),
+                    std::move(connection),
+                    std::move(label)};
   return ok_status();
 }
 
 void Team::add_remote(Rank rank, std::shared_ptr<Connection> connection, std::string label) {
   if (std::find(remote_.begin(), remote_.end(), connection.get()) == remote_.end())
     remote_.push_back(connection.get());
-  members_[rank] = {nullptr, {}, -1, std::move(connection), std::move(label)};
+  members_[rank] = {nullptr, {}, -1, {}, std::move(connection), std::move(label)};
 }
 
 bool Team::can_read(Rank rank, std::uint64_t address) const {
@@ -147,21 +152,26 @@ Error Team::left_error(Rank peer) const {
                     members_[peer].label);
 }
 
-void Team::depart() {
+void Team::depart(bool tell) {
   remote_.clear();
   own_block().progress.left.store(1, std::memory_order_release);
   for (Rank peer = 0; peer < size(); ++peer) {
+    Member& member = members_[peer];
     if (peer == rank_) continue;
-    if (members_[peer].block != nullptr) {
-      members_[peer].block->progress.departures.fetch_add(1, std::memory_order_acq_rel);
-      ++observers_;
+    if (member.block != nullptr) {
+      if (tell) departure_mark(*member.block, rank_).store(1, std::memory_order_release);
+      observers_.push_back({peer, member.life});
     }
-    members_[peer] = {};
+    member = {};
   }
 }
 
-bool Team::unobserved() const {
-  return members_[rank_].block->progress.departures.load(std::memory_order_acquire) >= observers_;
+bool Team::unobserved() {
+  std::erase_if(observers_, [this](const Observer& observer) {
+    const auto& mark = departure_mark(own_block(), observer.rank);
+    return mark.load(std::memory_order_acquire) != 0 || observer.process.ended();
+  });
+  return observers_.empty();
 }
 
 void Team::blocked_on_any(Rank peer, std::span<const WaitWord> words, bool moved) {

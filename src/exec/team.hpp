@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/base/abort_word.hpp"
+#include "src/base/process_life.hpp"
 #include "src/base/result.hpp"
 #include "src/base/shared_heap.hpp"
 #include "src/base/waiter.hpp"
@@ -21,6 +22,7 @@ struct Member {
   RankBlock* block = nullptr;              ///< null when not mapped
   std::span<std::byte> heap;               ///< the mapping that `block` lies in
   pid_t process = -1;                      ///< of mapped ones, as seen from here
+  ProcessLife life;                        ///< of that, unless it is this process
   std::shared_ptr<Connection> connection;  ///< null for this process's own ranks
   std::string label;                       ///< "rank 3 (host:pid)", for messages
 };
@@ -119,12 +121,13 @@ class Team {
   /// for.
   void add_waits(WaitSet& waits);
 
-  /// Tells the mapped peers that this rank will never again read their memory or change its own,
-  /// and lets go of the connections; only unobserved() and the destructor may follow.
-  void depart();
-  /// After depart(): whether all mapped peers have departed too, so that this team may be
-  /// destroyed.
-  [[nodiscard]] bool unobserved() const;
+  /// Tells the mapped peers that this rank will never again touch their memory or change its own,
+  /// and lets go of the connections; only unobserved() and the destructor may follow. `tell` false:
+  /// without a word, for when the peers may have given their memory back already.
+  void depart(bool tell = true);
+  /// After depart(): whether every mapped peer has told that it departed, or its process has ended,
+  /// so that this team may be destroyed.
+  [[nodiscard]] bool unobserved();
 
   // State of the collective protocol, in step on all ranks.
   std::uint64_t sequence = 0;                  ///< calls entered
@@ -144,7 +147,11 @@ class Team {
   TeamOptions options_;
   std::vector<Member> members_;
   std::vector<Connection*> remote_;  ///< distinct connections of unmapped members
-  std::uint64_t observers_ = 0;      ///< mapped peers, once departed
+  struct Observer {
+    Rank rank;
+    ProcessLife process;
+  };
+  std::vector<Observer> observers_;  ///< once departed: mapped peers that may read its memory
   lower::Placement placement_;
   bool reads_inputs_ = false;
   AbortWord abort_;

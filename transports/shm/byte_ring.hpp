@@ -24,6 +24,7 @@ struct RingHeader {
   /// Not 0: that side may sleep; the other clears it and rings.
   alignas(128) std::atomic<std::uint32_t> producer_sleeps;
   alignas(128) std::atomic<std::uint32_t> consumer_sleeps;
+  std::atomic<std::uint32_t> consumer_left;  ///< not 0: it will not touch the ring again
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 static_assert(sizeof(RingHeader) == 512);
@@ -57,6 +58,8 @@ class RingConsumer {
   [[nodiscard]] bool must_ring();
   Result<bool> has_bytes();
   void sleep(bool may_sleep) { header_->consumer_sleeps.store(may_sleep); }
+  /// The consumer's last act.
+  void leave() { header_->consumer_left.store(1, std::memory_order_release); }
 
  private:
   Status look();

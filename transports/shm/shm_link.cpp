@@ -28,19 +28,36 @@ Fd open_peer_process(int socket) {
 
 }  // namespace
 
-Result<std::shared_ptr<OwnRing>> OwnRing::create(std::shared_ptr<SharedHeap> heap,
-                                                 std::size_t bytes) {
-  TUTTI_ASSIGN(const auto memory, heap->allocate(sizeof(RingHeader) + bytes));
-  return std::shared_ptr<OwnRing>(new OwnRing(std::move(heap), memory));
+Result<std::span<std::byte>> RingYard::take(std::size_t bytes) {
+  std::scoped_lock lock(mutex_);
+  sweep_locked();
+  return heap_->allocate(bytes);
 }
 
-OwnRing::~OwnRing() {
-  const auto* header = std::launder(reinterpret_cast<const RingHeader*>(memory_.data()));
-  if (header->read.load() == header->written.load()) (void)heap_->free(memory_.data());
+void RingYard::give_back(std::span<std::byte> memory, const ProcessLife& peer) {
+  std::scoped_lock lock(mutex_);
+  left_.push_back({memory, peer});
+  sweep_locked();
+}
+
+void RingYard::sweep_locked() {
+  std::erase_if(left_, [this](const Left& ring) {
+    const auto* header = std::launder(reinterpret_cast<const RingHeader*>(ring.memory.data()));
+    const bool unused =
+        header->consumer_left.load(std::memory_order_acquire) != 0 || ring.peer.ended();
+    if (unused) (void)heap_->free(ring.memory.data());
+    return unused;
+  });
+}
+
+Result<std::shared_ptr<OwnRing>> OwnRing::create(std::shared_ptr<RingYard> yard, std::size_t bytes,
+                                                 const ProcessLife& peer) {
+  TUTTI_ASSIGN(const auto memory, yard->take(sizeof(RingHeader) + bytes));
+  return std::shared_ptr<OwnRing>(new OwnRing(std::move(yard), memory, peer));
 }
 
 std::uint64_t OwnRing::offset() const {
-  return static_cast<std::uint64_t>(memory_.data() - heap_->mapping().data());
+  return static_cast<std::uint64_t>(memory_.data() - yard_->heap().mapping().data());
 }
 
 ShmLink::ShmLink(Parts parts)

@@ -7,32 +7,58 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
+#include <vector>
 
 #include "src/base/fd.hpp"
+#include "src/base/process_life.hpp"
 #include "src/base/shared_heap.hpp"
 #include "src/wire/byte_link.hpp"
 #include "transports/shm/byte_ring.hpp"
 
 namespace tutti {
 
-/// A ring's memory in this process's heap; given back once the peer has read all of it, else kept
-/// until the heap goes.
+/// Memory for rings, of this process's heap. A slower peer may still touch a ring that this side is
+/// done with, so it is given back only once the peer has left it or its process has ended; that is
+/// looked at whenever a ring is taken. Thread-safe.
+class RingYard {
+ public:
+  explicit RingYard(std::shared_ptr<SharedHeap> heap) : heap_(std::move(heap)) {}
+  Result<std::span<std::byte>> take(std::size_t bytes);
+  void give_back(std::span<std::byte> memory, const ProcessLife& peer);
+  [[nodiscard]] SharedHeap& heap() { return *heap_; }
+
+ private:
+  struct Left {
+    std::span<std::byte> memory;
+    ProcessLife peer;
+  };
+  void sweep_locked();
+
+  const std::shared_ptr<SharedHeap> heap_;
+  std::mutex mutex_;
+  std::vector<Left> left_;
+};
+
+/// A ring's memory.
 class OwnRing {
  public:
-  static Result<std::shared_ptr<OwnRing>> create(std::shared_ptr<SharedHeap> heap,
-                                                 std::size_t bytes);
-  ~OwnRing();
+  /// `peer`: the process that reads the ring.
+  static Result<std::shared_ptr<OwnRing>> create(std::shared_ptr<RingYard> yard, std::size_t bytes,
+                                                 const ProcessLife& peer);
+  ~OwnRing() { yard_->give_back(memory_, peer_); }
   OwnRing(const OwnRing&) = delete;
   OwnRing& operator=(const OwnRing&) = delete;
   [[nodiscard]] std::span<std::byte> memory() const { return memory_; }
   [[nodiscard]] std::uint64_t offset() const;
 
  private:
-  OwnRing(std::shared_ptr<SharedHeap> heap, std::span<std::byte> memory)
-      : heap_(std::move(heap)), memory_(memory) {}
-  std::shared_ptr<SharedHeap> heap_;
-  std::span<std::byte> memory_;
+  OwnRing(std::shared_ptr<RingYard> yard, std::span<std::byte> memory, const ProcessLife& peer)
+      : yard_(std::move(yard)), memory_(memory), peer_(peer) {}
+  const std::shared_ptr<RingYard> yard_;
+  const std::span<std::byte> memory_;
+  const ProcessLife peer_;
 };
 
 class ShmLink final : public ByteLink {
@@ -44,6 +70,7 @@ class ShmLink final : public ByteLink {
     std::span<std::byte> incoming;         ///< the peer's ring inside it
   };
   explicit ShmLink(Parts parts);
+  ~ShmLink() override { consumer_.leave(); }
 
   Result<std::size_t> write(std::span<const iovec> pieces) override;
   Result<std::size_t> read(std::span<const iovec> pieces) override;

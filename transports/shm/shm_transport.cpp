@@ -194,6 +194,7 @@ class ShmTransport final : public Transport {
   ShmTransport(std::shared_ptr<SharedHeap> heap, ShmAddress address, Fd listener,
                const ShmOptions& options)
       : heap_(std::move(heap)),
+        yard_(std::make_shared<RingYard>(heap_)),
         address_(std::move(address)),
         ring_bytes_(options.ring_bytes),
         peers_(std::move(listener), options.token, "shm",
@@ -223,7 +224,7 @@ class ShmTransport final : public Transport {
 
  private:
   Result<std::shared_ptr<void>> greet(int socket) {
-    TUTTI_ASSIGN(auto ring, OwnRing::create(heap_, ring_bytes_));
+    TUTTI_ASSIGN(auto ring, OwnRing::create(yard_, ring_bytes_, ProcessLife::of_peer(socket)));
     TUTTI_TRY(send_introduction(socket, heap_->fd(),
                                 {heap_->mapping().size(), ring->offset(), ring_bytes_}));
     return std::shared_ptr<void>(std::move(ring));
@@ -253,6 +254,7 @@ class ShmTransport final : public Transport {
   }
 
   const std::shared_ptr<SharedHeap> heap_;
+  const std::shared_ptr<RingYard> yard_;
   const ShmAddress address_;
   const std::size_t ring_bytes_;
   PeerListener peers_;
