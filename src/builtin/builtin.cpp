@@ -1,27 +1,18 @@
 #include "src/builtin/builtin.hpp"
 
-#include <random>
-
 #include "algorithms/algorithms.hpp"
 #include "src/base/result.hpp"
+#include "src/wire/service.hpp"
 #include "transports/shm/shm_transport.hpp"
 #include "transports/tcp/tcp_transport.hpp"
 
 namespace tutti {
-namespace {
-
-/// 64 bits nobody can guess: names this process to its peers.
-std::uint64_t random_token() {
-  std::random_device random;
-  return std::uint64_t{random()} << 32 | random();
-}
-
-}  // namespace
 
 Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
   auto runtime = std::make_shared<Runtime>();
   runtime->settings = settings;
-  runtime->process_token = random_token();
+  TUTTI_ASSIGN(runtime->service, Service::create());
+  runtime->process_token = runtime->service->token();
   TUTTI_ASSIGN(runtime->heap, SharedHeap::create());
 
   if (settings.flag("SHM")) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "nccl.h"
+#include "src/base/clock.hpp"
 #include "src/capi/config.hpp"
 #include "src/capi/turnstile.hpp"
 #include "src/capi/worker.hpp"
@@ -91,6 +92,8 @@ struct Comm {
   std::atomic<int> background{0};
   std::unique_ptr<Communicator> communicator;
   bool checks = false;  ///< TUTTI_CHECK; set when rank is
+  /// Any thread may raise it: ends an init under way, and a split or shrink of this communicator.
+  Cancellation aborted;
 
   ScaledSums operators;
   Registrations registrations;

@@ -85,6 +85,17 @@ Result<ncclResult_t> init_all(ncclComm_t* comms, int count, const int* devices) 
   return outcome;
 }
 
+/// Makes a communicator of the parent's ranks in the parent's turn, or until the parent is aborted.
+template <class Make>
+Result<std::unique_ptr<Communicator>> in_turn(ncclComm* parent, Deadline deadline, Make make) {
+  const Turn turn(parent->turns);
+  const Cancellation aborted(deadline.cancellation(), &parent->comm->aborted);
+  auto made = make(deadline.unless(aborted));
+  if (!made && parent->comm->aborted.raised())
+    return make_error(Code::kAborted, "the parent was aborted meanwhile");
+  return made;
+}
+
 /// A split whose rank joins no group: takes part in the exchange, makes no handle.
 Result<ncclResult_t> split_off(ncclComm* parent, const Maker& make) {
   Job job{"ncclCommSplit", parent, [make]() -> Status {
@@ -110,8 +121,9 @@ Result<ncclResult_t> split(ncclComm* parent, int color, int key, ncclComm_t* new
   }
   TUTTI_ASSIGN(const CommConfig parsed, parse_config(config, parent->comm->config));
   Maker make = [parent, color, key](const CommunicatorOptions& options, Deadline deadline) {
-    const Turn turn(parent->turns);
-    return parent->comm->communicator->split(color, key, options, deadline);
+    return in_turn(parent, deadline, [&](Deadline limit) {
+      return parent->comm->communicator->split(color, key, options, limit);
+    });
   };
   if (color >= 0) return begin("ncclCommSplit", newcomm, parsed, std::move(make));
   return split_off(parent, make);
@@ -159,8 +171,9 @@ Result<ncclResult_t> shrink(ncclComm* parent, int* list, int count, ncclComm_t* 
                    parent->comm->rank));
   }
   Maker make = [parent, excluded](const CommunicatorOptions& options, Deadline deadline) {
-    const Turn turn(parent->turns);
-    return parent->comm->communicator->shrink(excluded, options, deadline);
+    return in_turn(parent, deadline, [&](Deadline limit) {
+      return parent->comm->communicator->shrink(excluded, options, limit);
+    });
   };
   return begin("ncclCommShrink", newcomm, parsed, std::move(make));
 }

@@ -28,15 +28,24 @@ void quiesce(ncclComm* handle) {
   handle->comm->worker.drain();
 }
 
+void abort_communicator(Comm& comm) {
+  if (comm.phase.load(std::memory_order_acquire) == Comm::Phase::kStarting) return;
+  comm.communicator->abort(make_error(Code::kAborted, "rank {} called ncclCommAbort", comm.rank));
+}
+
 Status make_and_publish(ncclComm* handle, const Maker& make, double timeout_s) {
   TUTTI_ASSIGN(const Deadline usual, init_deadline());
-  const Deadline deadline = timeout_s > 0 ? Deadline::after(from_seconds(timeout_s)) : usual;
   TUTTI_ASSIGN(const auto runtime, process().runtime());
+  const Deadline limit = timeout_s > 0 ? Deadline::after(from_seconds(timeout_s)) : usual;
+  const Turn turn(handle->turns);  // whoever aborts waits for it
   Comm& comm = *handle->comm;
   comm.checks = runtime->settings.flag("CHECK");
   const CommunicatorOptions options{comm.config.name, comm.config.blocking};
-  TUTTI_ASSIGN(auto made, make(options, deadline));
-  publish(comm, std::move(made));
+  auto made = make(options, limit.unless(comm.aborted));
+  if (!made && comm.aborted.raised())
+    return make_error(Code::kAborted, "the communicator was aborted while it was being made");
+  if (!made) return std::move(made).error();
+  publish(comm, *std::move(made));
   return ok_status();
 }
 
@@ -84,11 +93,12 @@ Status end_comm(ncclComm* handle, bool abort) {
                       static_cast<const void*>(handle));
   }
   Comm& comm = *handle->comm;
-  const bool made = comm.phase.load(std::memory_order_acquire) != Comm::Phase::kStarting;
-  if (abort && made) {
-    comm.communicator->abort(make_error(Code::kAborted, "rank {} called ncclCommAbort", comm.rank));
+  if (abort) {
+    comm.aborted.raise();
+    abort_communicator(comm);
   }
   quiesce(handle);
+  if (abort) abort_communicator(comm);  // it may have come to life in the end
   if (!abort && comm.phase.load() == Comm::Phase::kReady && comm.health()) {
     if (const Status flushed = finalize(handle); !flushed) {
       log_warn("", "ncclCommDestroy: freed, though its goodbye failed: {}", flushed.error().what);

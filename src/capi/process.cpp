@@ -44,13 +44,4 @@ Result<std::shared_ptr<Runtime>> Process::runtime() {
   return runtime_;
 }
 
-Result<std::shared_ptr<Service>> Process::service() {
-  TUTTI_TRY(check_not_forked());
-  std::scoped_lock lock(mutex_);
-  if (!service_) {
-    TUTTI_ASSIGN(service_, Service::create());
-  }
-  return service_;
-}
-
 }  // namespace tutti::capi

@@ -13,7 +13,6 @@
 #include "src/capi/group.hpp"
 #include "src/capi/stream.hpp"
 #include "src/comm/runtime.hpp"
-#include "src/wire/service.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti::capi {
@@ -25,9 +24,6 @@ class Process {
   /// tried again by the next call.
   Result<std::shared_ptr<Runtime>> runtime();
 
-  /// The thread that answers peers. Same rules.
-  Result<std::shared_ptr<Service>> service();
-
   HandleTable handles;
   StreamTable streams;
 
@@ -38,7 +34,6 @@ class Process {
  private:
   std::mutex mutex_;
   std::shared_ptr<Runtime> runtime_;
-  std::shared_ptr<Service> service_;
   bool watches_forks_ = false;
 };
 

@@ -1,14 +1,16 @@
 #include "src/capi/rendezvous.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
+#include "src/base/bytes.hpp"
 #include "src/base/result.hpp"
 #include "src/bootstrap/in_process.hpp"
 #include "src/bootstrap/launcher.hpp"
 #include "src/bootstrap/rendezvous.hpp"
-#include "src/capi/process.hpp"
 
 namespace tutti::capi {
 namespace {
@@ -16,8 +18,7 @@ namespace {
 static_assert(sizeof(ncclUniqueId) == kUniqueIdBytes);
 
 InterfaceChoice interfaces_of(const Settings& settings) {
-  const std::string& family = settings.text("SOCKET_FAMILY");
-  return {settings.text("SOCKET_IFNAME"), family == "any" ? "" : family};
+  return {settings.text("SOCKET_IFNAME"), settings.text("SOCKET_FAMILY")};
 }
 
 Nanos liveness_of(const Settings& settings) {
@@ -32,31 +33,75 @@ JoinOptions join_options(const Settings& settings) {
   return options;
 }
 
+/// Where all ranks meet when they were given several ids: one connection a rank makes one hub
+/// enough for thousands, so the others stay unused. Which one it is does not depend on the array's
+/// order.
+Result<UniqueId> meeting_place(std::vector<UniqueId>& ids) {
+  std::vector<std::size_t> order(ids.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, {}, [&](std::size_t i) { return ids[i].job; });
+  const auto twice =
+      std::ranges::adjacent_find(order, {}, [&](std::size_t i) { return ids[i].job; });
+  if (twice != order.end())
+    return make_error(Code::kInvalidArgument,
+                      "commIds[{}] and commIds[{}] are the same id: each must come from a call of "
+                      "ncclGetUniqueId of its own",
+                      std::min(twice[0], twice[1]), std::max(twice[0], twice[1]));
+  std::ranges::sort(ids, {}, &UniqueId::job);
+  return ids.front();
+}
+
+/// The same on all ranks that were given the same set of ids; zeros for one id.
+Digest digest_of(std::span<const UniqueId> sorted) {
+  if (sorted.size() == 1) return {};
+  Blob jobs;
+  for (const UniqueId& id : sorted) ByteWriter(jobs).put(id.job);
+  return derive_key(sorted.front().key, "tutti unique ids", jobs);
+}
+
+Result<std::vector<UniqueId>> decode_ids(std::span<const ncclUniqueId> opaque) {
+  std::vector<UniqueId> ids;
+  for (const ncclUniqueId& each : opaque) {
+    auto id = decode_unique_id(std::as_bytes(std::span(each.internal)));
+    if (!id && opaque.size() > 1)
+      return make_error(id.error().code, "commIds[{}]: {}", ids.size(), id.error().what);
+    if (!id) return std::move(id).error();
+    ids.push_back(*std::move(id));
+  }
+  return ids;
+}
+
 }  // namespace
 
 Result<ncclUniqueId> new_unique_id(const Runtime& runtime) {
-  TUTTI_ASSIGN(const auto service, process().service());
   RootOptions options;
   options.interfaces = interfaces_of(runtime.settings);
   options.liveness = liveness_of(runtime.settings);
   if (const std::string& where = runtime.settings.text("COMM_ID"); !where.empty()) {
     TUTTI_ASSIGN(options.address, parse_address(where));
   }
-  TUTTI_ASSIGN(const UniqueId id, serve_root(service, options));
+  TUTTI_ASSIGN(const UniqueId id, serve_root(runtime.service, options));
   const UniqueIdBytes bytes = encode(id);
   ncclUniqueId opaque;
   std::memcpy(opaque.internal, bytes.data(), bytes.size());
   return opaque;
 }
 
-/// The first id's hub serves all ranks: with one connection a rank, one hub is enough for
-/// thousands.
 Rendezvous meet_by_ids(std::vector<ncclUniqueId> ids, int ranks, Rank rank) {
-  return [first = ids.front(), ranks, rank](
+  return [opaque = std::move(ids), ranks, rank](
              const Runtime& runtime, Deadline deadline) -> Result<std::unique_ptr<Bootstrap>> {
-    TUTTI_ASSIGN(const auto service, process().service());
-    TUTTI_ASSIGN(const UniqueId id, decode_unique_id(std::as_bytes(std::span(first.internal))));
-    return join(service, id, rank, ranks, join_options(runtime.settings), deadline);
+    TUTTI_ASSIGN(auto ids, decode_ids(opaque));
+    TUTTI_ASSIGN(const UniqueId place, meeting_place(ids));
+    JoinOptions options = join_options(runtime.settings);
+    options.given = digest_of(ids);
+    auto joined = join(runtime.service, place, rank, ranks, options, deadline);
+    if (joined || ids.size() == 1 || joined.error().code != Code::kTimeout) return joined;
+    Error error = std::move(joined).error();
+    error.what += fmt::format(
+        " (this rank was given {} unique ids; ranks that were given others meet elsewhere: all "
+        "must pass the same array)",
+        ids.size());
+    return error;
   };
 }
 
@@ -64,8 +109,7 @@ Rendezvous meet_by_launcher(std::string url) {
   return [url = std::move(url)](const Runtime& runtime,
                                 Deadline deadline) -> Result<std::unique_ptr<Bootstrap>> {
     TUTTI_ASSIGN(const tutti::Job job, detect_job(process_environment(), url));
-    TUTTI_ASSIGN(const auto service, process().service());
-    return join_job(service, job, join_options(runtime.settings), deadline);
+    return join_job(runtime.service, job, join_options(runtime.settings), deadline);
   };
 }
 

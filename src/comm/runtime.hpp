@@ -13,9 +13,12 @@
 
 namespace tutti {
 
+class Service;
+
 struct Runtime {
   Settings settings;
-  std::uint64_t process_token = 0;  ///< random; tells this process from all others
+  std::shared_ptr<Service> service;  ///< the process's one service thread
+  std::uint64_t process_token = 0;   ///< its token; tells this process from all others
   std::shared_ptr<SharedHeap> heap;
   std::vector<std::shared_ptr<Transport>> transports;  ///< in order of preference
   std::vector<ir::Algorithm> algorithms;
