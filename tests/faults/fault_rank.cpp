@@ -7,10 +7,16 @@
 //   reduce COUNT              one checked all-reduce of COUNT ints
 //   broadcast COUNT           one broadcast from rank 0
 //   loop COUNT                all-reduces until one fails; says `looping` when the first is over
+//   receive PEER COUNT        receives ints from this rank
 //   shrink RANK,RANK...       replaces the communicator by one without these
+//   churn ROUNDS              makes a communicator of one and aborts it, so often
+//   begin ID RANKS RANK       the same as init, without waiting for it
+//   initmany ID,ID... RANKS RANK   ncclCommInitRankScalable
 //   destroy, abort            ends the communicator
 //   failed                    TEXT is the rank that tuttiCommFailedRank blames
 //   census                    TEXT is `DESCRIPTORS THREADS what the descriptors are`
+//   memory                    TEXT is `MAPPINGS KILOBYTES`: lines of /proc/self/maps, and resident
+//                             memory, shared memory included
 //   limit files|memory MORE   allows that many descriptors or bytes beyond those in use
 //   exit                      ends the process without ending the communicator
 #include <algorithm>
@@ -79,6 +85,12 @@ rlim_t memory_in_use() {
   return pages * 4096;
 }
 
+std::size_t memory_resident() {
+  std::size_t all = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident * 4096;
+}
+
 class FaultRank {
  public:
   Outcome obey(const std::string& command, std::istringstream& arguments) {
@@ -87,11 +99,16 @@ class FaultRank {
     if (command == "reduce") return reduce(arguments);
     if (command == "broadcast") return broadcast(arguments);
     if (command == "loop") return loop(arguments);
+    if (command == "receive") return receive(arguments);
     if (command == "shrink") return shrink(arguments);
+    if (command == "churn") return churn(arguments);
+    if (command == "begin") return begin(arguments);
+    if (command == "initmany") return init_many(arguments);
     if (command == "destroy") return report(ncclCommDestroy(std::exchange(comm_, nullptr)));
     if (command == "abort") return report(ncclCommAbort(std::exchange(comm_, nullptr)));
     if (command == "failed") return failed();
     if (command == "census") return census();
+    if (command == "memory") return memory();
     if (command == "limit") return limit(arguments);
     return {kWrongData, "there is no such command"};
   }
@@ -115,6 +132,48 @@ class FaultRank {
     int ranks = 0, rank = 0;
     arguments >> id >> ranks >> rank;
     return joined(ncclCommInitRank(&comm_, ranks, from_hex(id), rank));
+  }
+
+  Outcome begin(std::istringstream& arguments) {
+    std::string id;
+    int ranks = 0, rank = 0;
+    arguments >> id >> ranks >> rank;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    return report(ncclCommInitRankConfig(&comm_, ranks, from_hex(id), rank, &config));
+  }
+
+  Outcome init_many(std::istringstream& arguments) {
+    std::string list;
+    int ranks = 0, rank = 0;
+    arguments >> list >> ranks >> rank;
+    std::vector<ncclUniqueId> ids;
+    std::istringstream texts(list);
+    for (std::string text; std::getline(texts, text, ',');) ids.push_back(from_hex(text));
+    return joined(ncclCommInitRankScalable(&comm_, ranks, rank, static_cast<int>(ids.size()),
+                                           ids.data(), nullptr));
+  }
+
+  Outcome churn(std::istringstream& arguments) {
+    int rounds = 0;
+    arguments >> rounds;
+    for (int round = 0; round < rounds; ++round) {
+      ncclUniqueId id;
+      ncclComm_t comm = nullptr;
+      ncclResult_t result = ncclGetUniqueId(&id);
+      if (result == ncclSuccess) result = ncclCommInitRank(&comm, 1, id, 0);
+      if (result == ncclSuccess) result = ncclCommAbort(comm);
+      if (result != ncclSuccess) return report(result);
+    }
+    return {};
+  }
+
+  Outcome receive(std::istringstream& arguments) {
+    int peer = 0;
+    std::size_t count = 0;
+    arguments >> peer >> count;
+    prepare(count);
+    return report(ncclRecv(out_[0].data(), count, ncclInt, peer, comm_, nullptr));
   }
 
   Outcome shrink(std::istringstream& arguments) {
@@ -201,6 +260,12 @@ class FaultRank {
     const fs::directory_iterator tasks("/proc/self/task");
     const auto threads = std::distance(fs::begin(tasks), fs::end(tasks));
     return {ncclSuccess, std::to_string(descriptors) + " " + std::to_string(threads) + what};
+  }
+
+  static Outcome memory() {
+    std::ifstream maps("/proc/self/maps");
+    const auto lines = std::count(std::istreambuf_iterator<char>(maps), {}, '\n');
+    return {ncclSuccess, std::to_string(lines) + " " + std::to_string(memory_resident() >> 10)};
   }
 
   static Outcome limit(std::istringstream& arguments) {
