@@ -69,7 +69,6 @@ class Assembler {
     if (error.code == Code::kUnavailable || error.code == Code::kInternal)
       error.code = Code::kPeerFailed;  // there, not here
     return error;
-    return added;
   }
 
   Status add_peers(Deadline deadline) {
