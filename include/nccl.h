@@ -9,7 +9,8 @@
  * Rules that hold for all functions
  *   - Buffers belong to the caller and stay untouched by it until the call is complete.
  *   - Counts are elements, never bytes. Every rank of a communicator makes the same calls in the
- *     same order; a mismatch is an error that shows both sides.
+ *     same order; a mismatch is an error that shows both sides. The root of a small broadcast or
+ *     scatter waits for nobody: its call may succeed, its readers' calls and its next one fail.
  *   - One thread at a time uses a communicator; ncclCommAbort, ncclCommRevoke and
  *     ncclCommGetAsyncError may come from any.
  *   - Nothing may be called in the child of a fork() after the parent called; exec first.

@@ -214,17 +214,17 @@ Status prove(const Algorithm& algorithm, const Request& request, Proved& row) {
   return tutti::ok_status();
 }
 
-/// Adds a row for each collective; stops at the first schedule that is wrong.
-Status prove_all_of(const Algorithm& algorithm, RankRange range, std::vector<Proved>& rows) {
-  for (const std::string& name : collective_names()) {
-    Proved row{.collective = collective_named(name), .algorithm = std::string(algorithm.name)};
-    const auto started = tutti::Clock::now();
-    for (int ranks = range.first; ranks <= range.last; ++ranks)
-      for (const Request& request : requests_for(algorithm, row.collective, ranks))
-        TUTTI_TRY(prove(algorithm, request, row));
-    row.seconds = std::chrono::duration<double>(tutti::Clock::now() - started).count();
-    if (row.schedules > 0) rows.push_back(row);
-  }
+/// Adds a row for what the algorithm has of a collective; stops at the first schedule that is
+/// wrong.
+Status prove_all_of(const Algorithm& algorithm, Collective collective, RankRange range,
+                    std::vector<Proved>& rows) {
+  Proved row{.collective = collective, .algorithm = std::string(algorithm.name)};
+  const auto started = tutti::Clock::now();
+  for (int ranks = range.first; ranks <= range.last; ++ranks)
+    for (const Request& request : requests_for(algorithm, collective, ranks))
+      TUTTI_TRY(prove(algorithm, request, row));
+  row.seconds = std::chrono::duration<double>(tutti::Clock::now() - started).count();
+  if (row.schedules > 0) rows.push_back(row);
   return tutti::ok_status();
 }
 
@@ -253,8 +253,7 @@ struct VerifyOptions {
   std::string json_path;
 };
 
-Status print_rows(std::vector<Proved> rows, const std::string& json_path) {
-  std::ranges::stable_sort(rows, {}, &Proved::collective);
+Status print_rows(const std::vector<Proved>& rows, const std::string& json_path) {
   Table table({"COLLECTIVE", "ALGORITHM", "RANKS", "SCHEDULES", "ROUNDS", "STEPS", "SECONDS"});
   Json json = Json::array();
   Proved sum{};
@@ -318,8 +317,9 @@ Result<Selection> select(const VerifyOptions& options) {
 
 Status prove(const Selection& selection, const std::string& what, std::vector<Proved>& rows) {
   if (selection.file_text) return prove_text(what, *selection.file_text, rows);
-  for (const Algorithm& algorithm : selection.algorithms)
-    TUTTI_TRY(prove_all_of(algorithm, selection.range, rows));
+  for (const std::string& collective : collective_names())
+    for (const Algorithm& algorithm : selection.algorithms)
+      TUTTI_TRY(prove_all_of(algorithm, collective_named(collective), selection.range, rows));
   return tutti::ok_status();
 }
 
@@ -333,7 +333,7 @@ int verify(const VerifyOptions& options) {
     return fail(kProgram, kExitUsage,
                 fmt::format("nothing to prove: {} supports no collective for {} ranks",
                             options.what, options.range));
-  const Status printed = print_rows(std::move(rows), options.json_path);
+  const Status printed = print_rows(rows, options.json_path);
   return printed ? kExitFine : fail(kProgram, printed.error());
 }
 

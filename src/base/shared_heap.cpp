@@ -128,8 +128,16 @@ void give_hole_back(Ranges& holes, std::uint64_t offset, std::uint64_t bytes) {
 
 }  // namespace
 
+std::size_t default_heap_bytes(std::size_t memory_bytes, int cpus) {
+  constexpr std::size_t kForHeaps = std::size_t{1} << 46;
+  return std::min(memory_bytes, kForHeaps / static_cast<std::size_t>(std::max(cpus, 1)));
+}
+
 Result<std::unique_ptr<SharedHeap>> SharedHeap::create(std::size_t virtual_bytes) {
-  const std::size_t wanted = virtual_bytes == 0 ? physical_memory_bytes() : virtual_bytes;
+  const std::size_t wanted =
+      virtual_bytes == 0 ? default_heap_bytes(physical_memory_bytes(),
+                                              static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)))
+                         : virtual_bytes;
   TUTTI_ASSIGN(Fd fd, create_memfd());
   TUTTI_ASSIGN(const auto mapping, size_and_map(fd.get(), std::min(wanted, largest_file_bytes())));
   std::unique_ptr<SharedHeap> heap(new SharedHeap(std::move(fd), mapping));
@@ -143,8 +151,7 @@ SharedHeap::SharedHeap(Fd fd, std::span<std::byte> mapping)
 
 SharedHeap::~SharedHeap() { ::munmap(mapping_.data(), mapping_.size()); }
 
-// The system calls run outside the lock: offset_of is on the path of every collective call and must
-// not wait for another thread's gigabyte.
+// The system calls run outside the lock: nobody's page waits for another thread's gigabyte.
 Result<std::span<std::byte>> SharedHeap::allocate(std::size_t bytes) {
   const std::size_t rounded = round_to_pages(bytes);
   std::optional<std::uint64_t> offset;

@@ -19,10 +19,16 @@
 
 namespace tutti {
 
+/// How large a heap is by default on a machine of so much memory and so many CPUs: the memory, or
+/// less where one rank for each CPU, each of which maps the heaps of all, would not find room for
+/// them. Half of a process's 47 bits of addresses is for heaps.
+std::size_t default_heap_bytes(std::size_t memory_bytes, int cpus);
+
 /// Resource. Thread-safe.
 class SharedHeap {
  public:
-  /// `virtual_bytes` 0: physical memory, halved until the address space has room.
+  /// `virtual_bytes` 0: default_heap_bytes of this machine, halved until the address space has
+  /// room.
   static Result<std::unique_ptr<SharedHeap>> create(std::size_t virtual_bytes = 0);
   ~SharedHeap();
   SharedHeap(const SharedHeap&) = delete;

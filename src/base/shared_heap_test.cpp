@@ -29,6 +29,15 @@ std::int64_t backed_bytes(const SharedHeap& heap) {
   return status.st_blocks * 512;
 }
 
+TEST(SharedHeap, AHeapForEachCpuLeavesHalfOfTheAddressesFree) {
+  constexpr std::size_t kGiB = std::size_t{1} << 30;
+  EXPECT_EQ(default_heap_bytes(8 * kGiB, 2), 8 * kGiB);
+  EXPECT_EQ(default_heap_bytes(512 * kGiB, 64), 512 * kGiB);
+  EXPECT_LE(192 * default_heap_bytes(768 * kGiB, 192), std::size_t{1} << 46);
+  EXPECT_GE(default_heap_bytes(768 * kGiB, 192), 256 * kGiB);
+  EXPECT_EQ(default_heap_bytes(kGiB, 0), kGiB);  // a machine that does not say
+}
+
 TEST(SharedHeap, IsAsLargeAsPhysicalMemoryAndBacksNothingAtFirst) {
   const auto heap = make_heap(0);
   EXPECT_GE(heap->mapping().size(), 256 * kMiB);

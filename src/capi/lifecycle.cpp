@@ -40,7 +40,7 @@ Status make_and_publish(ncclComm* handle, const Maker& make, double timeout_s) {
   const Turn turn(handle->turns);  // whoever aborts waits for it
   Comm& comm = *handle->comm;
   comm.checks = runtime->settings.flag("CHECK");
-  const CommunicatorOptions options{comm.config.name, comm.config.blocking};
+  const CommunicatorOptions options{comm.config.name};
   auto made = make(options, limit.unless(comm.aborted));
   if (!made && comm.aborted.raised())
     return make_error(Code::kAborted, "the communicator was aborted while it was being made");

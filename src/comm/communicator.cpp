@@ -84,6 +84,7 @@ class RankCommunicator final : public Communicator {
   }
 
   Result<Progress> poll() override {
+    if (active_ == Active::kNone && queue_.empty()) TUTTI_TRY(health());
     for (;;) {
       if (active_ == Active::kNone) {
         if (queue_.empty()) return Progress::kIdle;

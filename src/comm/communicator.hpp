@@ -27,7 +27,6 @@ Status check_group(std::span<const Call> calls, Rank rank);
 
 struct CommunicatorOptions {
   std::string name;  ///< for log lines; "" makes one up
-  bool blocking = true;
 };
 
 class Communicator {
@@ -51,7 +50,8 @@ class Communicator {
 
   enum class Progress : std::uint8_t { kIdle, kPending };
   /// Moves the started calls on without waiting; kIdle when all are complete. An error ends all of
-  /// them, raises the abort state and is returned by every later call.
+  /// them, raises the abort state and is returned by every later call, also where nothing is left
+  /// to move.
   virtual Result<Progress> poll() = 0;
   /// May sleep until poll() could do something; at most a millisecond. `spins` counts the caller's
   /// fruitless polls so far and decides between spinning, yielding and sleeping.

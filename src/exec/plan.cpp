@@ -27,12 +27,8 @@ Plan::Plan(std::shared_ptr<const lower::Lowered> lowered, const Team& team, std:
       block_bytes_(count * element_bytes_) {
   const ir::Chunking chunking(count, element_bytes_, lowered_->chunks_per_block);
   longest_chunk_ = chunking.max_size();
-  std::int32_t blocks = 1;
-  for (Rank rank = 0; rank < team.size(); ++rank) {
-    const ir::BlockCounts counts = ir::block_counts(lowered_->request, rank);
-    blocks = std::max({blocks, counts.input, counts.output});
-  }
-  const std::uint32_t chunks = static_cast<std::uint32_t>(blocks) * lowered_->chunks_per_block;
+  const auto blocks = static_cast<std::uint32_t>(ir::largest_block_count(lowered_->request));
+  const std::uint32_t chunks = blocks * lowered_->chunks_per_block;
   for (std::uint32_t chunk = 0; chunk < chunks; ++chunk)
     chunks_.push_back(chunking.elements(chunk));
   const std::int32_t output = ir::block_counts(lowered_->request, team.rank()).output;

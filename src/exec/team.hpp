@@ -113,9 +113,8 @@ class Team {
   [[nodiscard]] Error left_error(Rank peer) const;
   /// Moves the connections of unmapped peers on. Returns whether anything moved.
   bool progress_connections();
-  /// Fruitless poll number `polls` of this wait: spins, yields, or sleeps for at most a
-  /// millisecond.
-  /// A wait for something new begins with spinning again.
+  /// Fruitless poll number `polls` of this wait: spins, yields, or sleeps up to a millisecond. A
+  /// wait for something new begins with spinning again.
   void idle(std::uint32_t polls);
   /// idle() for a thread that polls several teams: instead of waiting, adds what this one waits
   /// for.

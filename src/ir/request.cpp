@@ -1,5 +1,7 @@
 #include "src/ir/request.hpp"
 
+#include <algorithm>
+
 namespace tutti::ir {
 
 BlockCounts block_counts(const Request& request, Rank rank) {
@@ -27,6 +29,15 @@ BlockCounts block_counts(const Request& request, Rank rank) {
       return {};  // a rank-local plan, not a global schedule
   }
   return {};
+}
+
+std::int32_t largest_block_count(const Request& request) {
+  std::int32_t most = 1;
+  for (Rank rank = 0; rank < request.ranks; ++rank) {
+    const BlockCounts counts = block_counts(request, rank);
+    most = std::max({most, counts.input, counts.output});
+  }
+  return most;
 }
 
 Aliasing aliasing(const Request& request, Rank rank) {

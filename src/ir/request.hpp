@@ -37,6 +37,10 @@ struct BlockCounts {
 };
 BlockCounts block_counts(const Request& request, Rank rank);
 
+/// Blocks of the largest buffer of any rank, at least 1. Chunk numbers stay below it times
+/// `chunks_per_block`.
+std::int32_t largest_block_count(const Request& request);
+
 /// With request.in_place, the output block that input block 0 of `rank` overlaps (all_gather: rank;
 /// gather: root's own; else 0) or, where the input is the larger buffer (reduce_scatter, scatter),
 /// the input block that output block 0 overlaps. `exists` is false when this rank's buffers do not

@@ -311,8 +311,10 @@ struct OutsideView {
     std::vector<Operand> fills, reads;
     friend bool operator==(const Publication&, const Publication&) = default;
   };
+  /// The stage too: it decides how the messages of several ops of one stream interleave.
   struct Transfer {
     OpKind kind = OpKind::kSend;
+    std::uint32_t stage = 0;
     bool encoded = false;
     std::vector<std::uint32_t> like;
     friend bool operator==(const Transfer&, const Transfer&) = default;
@@ -342,7 +344,8 @@ OutsideView outside_view(const Program& program) {
     for (const Operand& source : op.sources)
       if (source.memory == Memory::kPublished) view.inputs_read.insert(source.owner);
     if (op.peer != kNoRank)
-      view.transfers[{op.kind, op.peer, op.lane}].push_back({op.kind, op.encoded, op.like});
+      view.transfers[{op.kind, op.peer, op.lane}].push_back(
+          {op.kind, op.stage, op.encoded, op.like});
   }
   return view;
 }

@@ -4,18 +4,21 @@
 // still free of sizes and addresses: an executor binds it to a count, a type and buffers.
 //
 // Words:
-//   slice     chunks are processed in slices of equal length; every rank has the same number of
-//   them. op        one element of a rank's program; run once per slice. stage     op with stage s
-//   handles slice t - s in iteration t: while a rank works on slice k, its
-//             peers' slice k+1 is on the way (software pipelining). Iterations run from 0 to
-//             slices + stages - 1; within one, ops run in program order.
+//   slice     chunks are processed in slices of equal length; all ranks have the same number.
+//
+//   op        one element of a rank's program; run once per slice.
+//
+//   stage     op with stage s handles slice t - s in iteration t: while a rank works on slice k,
+//             its peers' slice k+1 is on the way (software pipelining). Iterations run from 0 to
+//             (slices - 1) + last stage; within one, ops run in program order.
+//
 //   slot      a piece of a rank's staging memory that mapped peers read. Slice k uses instance
 //             k mod slot_depth of each slot. Its producer alone writes it.
-//   progress  one monotonic counter per rank: the (iteration, published op) pairs it has passed,
-//   and
-//             one for leaving the call. `Wait{r, i, d}` before slice k means: rank r has passed its
-//             op i for slice k + d. A single counter per rank replaces flags per message because
-//             programs are static: every rank can compute every other rank's position.
+//
+//   progress  one monotonic counter per rank: the (iteration, published op) pairs that it has
+//             passed, and one for leaving the call. `Wait{r, i, d}` before slice k means: rank r
+//             has passed its op i for slice k + d. A single counter per rank replaces flags per
+//             message because programs are static: every rank can compute every other's position.
 //
 // Three protocols:
 //   kStaged     data moves through slots (mapped peers) and messages (others).

@@ -58,7 +58,12 @@ Status check_frame(const Lowered& lowered, const Placement& placement) {
 class Form {
  public:
   Form(const Lowered& lowered, const Placement& placement, Rank rank)
-      : lowered_(lowered), placement_(placement), rank_(rank), program_(lowered.programs[rank]) {}
+      : lowered_(lowered),
+        placement_(placement),
+        rank_(rank),
+        program_(lowered.programs[rank]),
+        chunks_(std::uint64_t{lowered.chunks_per_block} *
+                static_cast<std::uint64_t>(ir::largest_block_count(lowered.request))) {}
 
   Status check() {
     TUTTI_TRY(check_memory());
@@ -144,11 +149,9 @@ class Form {
   }
 
   Status check_operands(const Op& op) const {
-    const std::uint64_t chunks =
-        std::uint64_t{lowered_.chunks_per_block} * static_cast<std::uint64_t>(ranks());
     if (op.like.empty()) return wrong("has no pieces");
     for (const std::uint32_t chunk : op.like)
-      if (chunk >= chunks) return wrong("a piece has the length of chunk {}", chunk);
+      if (chunk >= chunks_) return wrong("a piece has the length of chunk {}", chunk);
     for (const Operand& source : op.sources) TUTTI_TRY(check_operand(op, source));
     for (const Operand& destination : op.destinations) {
       TUTTI_TRY(check_operand(op, destination));
@@ -259,6 +262,7 @@ class Form {
   const Placement& placement_;
   const Rank rank_;
   const Program& program_;
+  const std::uint64_t chunks_;  ///< that executors know the length of
   std::size_t op_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// What one instruction set offers, and the choice among them. Private to this folder.
+// What one instruction set offers, and which of them this machine has. Private to this folder.
 //
 // Each kernels_<target>.cpp is compiled for its instruction set alone. So that no instruction of
 // it leaks into code that runs everywhere (an inline function is kept once per program, from any
@@ -43,8 +43,5 @@ extern const KernelTable kAvx512Kernels;    // x86-64-v4
 /// kMaxKernelTables. Returns how many.
 std::size_t usable_kernels(const KernelTable** tables);
 inline constexpr std::size_t kMaxKernelTables = 4;
-
-/// The one TUTTI_SIMD asks for: the fastest usable one whose name is `wanted`, else the fastest.
-const KernelTable& choose_kernels(const char* wanted);
 
 }  // namespace tutti

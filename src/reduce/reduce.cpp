@@ -1,10 +1,9 @@
 #include "src/reduce/reduce.hpp"
 
-#include <cstdlib>
 #include <cstring>
 #include <string_view>
 
-#include "src/reduce/kernels.hpp"
+#include "src/reduce/choice.hpp"
 
 namespace tutti {
 namespace {
@@ -13,7 +12,7 @@ namespace {
 constexpr std::size_t kSmallCopyBytes = 256;
 
 const KernelTable& active_kernels() {
-  static const KernelTable& chosen = choose_kernels(std::getenv("TUTTI_SIMD"));
+  static const KernelTable& chosen = kernels_for(process_environment());
   return chosen;
 }
 
@@ -38,13 +37,18 @@ std::size_t usable_kernels(const KernelTable** tables) {
   return count;
 }
 
-const KernelTable& choose_kernels(const char* wanted) {
+const KernelTable& choose_kernels(std::string_view wanted) {
   const KernelTable* tables[kMaxKernelTables];
   const std::size_t count = usable_kernels(tables);
-  for (std::size_t i = 0; wanted != nullptr && i < count; ++i) {
-    if (std::string_view(wanted) == tables[i]->name) return *tables[i];
+  for (std::size_t i = 0; i < count; ++i) {
+    if (wanted == tables[i]->name) return *tables[i];
   }
   return *tables[count - 1];
+}
+
+const KernelTable& kernels_for(const Environment& environment) {
+  const auto settings = Settings::load(environment);
+  return choose_kernels(settings ? settings->text("SIMD") : Settings().text("SIMD"));
 }
 
 void reduce(const Reduction& reduction, std::span<const std::byte* const> sources,

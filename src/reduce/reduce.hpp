@@ -56,8 +56,8 @@ void copy_bytes(const std::byte* source, std::span<const Destination> destinatio
                 std::size_t bytes);
 
 /// The instruction set in use: "scalar", "baseline" (SSE4.2 or NEON), "avx2" or "avx512", the best
-/// this processor has. TUTTI_SIMD can ask for a lower one by that name; any other value is ignored.
-/// Read once, at the first reduction.
+/// this processor has. The setting SIMD can ask for a lower one by that name. Read once, at the
+/// first reduction.
 std::string_view simd_target();
 
 }  // namespace tutti

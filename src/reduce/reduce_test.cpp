@@ -5,13 +5,15 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <random>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "src/base/float_formats.hpp"
-#include "src/reduce/kernels.hpp"
+#include "src/reduce/choice.hpp"
 #include "src/reduce/reference.hpp"
 
 namespace tutti {
@@ -405,8 +407,22 @@ TEST(KernelChoice, TakesTheNamedTargetAndElseTheFastest) {
   for (const KernelTable* target : targets) {
     EXPECT_EQ(&choose_kernels(target->name), target);
   }
-  EXPECT_EQ(&choose_kernels(nullptr), targets.back());
+  EXPECT_EQ(&choose_kernels("auto"), targets.back());
   EXPECT_EQ(&choose_kernels("mmx"), targets.back());
+}
+
+TEST(KernelChoice, ReadsTheSettingAsEveryoneElseDoes) {
+  const auto chosen = [](const char* text) {
+    return &kernels_for([text](const std::string& name) -> std::optional<std::string> {
+      return name == "TUTTI_SIMD" ? std::optional<std::string>(text) : std::nullopt;
+    });
+  };
+  EXPECT_EQ(chosen("scalar"), &kScalarKernels);
+  EXPECT_EQ(chosen("Scalar"), &kScalarKernels);  // settings take any case
+  const KernelTable* const fastest = every_target().back();
+  EXPECT_EQ(chosen(""), fastest);
+  EXPECT_EQ(chosen("AUTO"), fastest);
+  EXPECT_EQ(chosen("mmx"), fastest);  // an error, but not this folder's to report
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 // A Connection joins two *processes*; all communicators share it, told apart by StreamId. It offers
 //   messages   always: ordered within a stream, matched by sequence, landing in the receiver's
 //              buffer;
-//   mapping    when caps().mapped: the peer's shared heap can be loaded from and stored to
-//   directly, and local_pid() names its process.
+//   mapping    when caps().mapped: loads and stores reach the peer's shared heap directly, and
+//              local_pid() names its process.
 // What is not in Caps is not called.
 //
 // Conformance (tests/conformance runs every transport through it):
@@ -16,8 +16,7 @@
 //     transfers on both sides with an error that shows both;
 //   - after cancel() returns, the connection no longer touches that transfer or its buffer;
 //   - when the peer dies, every pending transfer fails with kPeerFailed naming it, and so does
-//   every
-//     later one; health() says why;
+//     every later one; health() says why;
 //   - nothing that a peer sends becomes a length, an index or a pointer before it was validated.
 #pragma once
 

@@ -568,9 +568,12 @@ TEST(Collectives, AGroupThatFailsEndsAllItsCommunicators) {
   const Status status = run_group(group);
   ASSERT_FALSE(status);
   EXPECT_NE(status.error().what.find("enough of this"), std::string::npos) << status.error().what;
-  const auto left = others[0]->poll();
-  ASSERT_TRUE(left);  // nothing of the call is left that could touch its buffers
-  EXPECT_EQ(*left, Communicator::Progress::kIdle);
+  // Nothing of the call is left that could touch its buffers, and every later call says why.
+  for (int again = 0; again < 2; ++again) {
+    const auto left = others[0]->poll();
+    ASSERT_FALSE(left);
+    EXPECT_NE(left.error().what.find("another communicator"), std::string::npos);
+  }
   EXPECT_FALSE(others[0]->health());
 }
 
@@ -638,6 +641,18 @@ Call call_of(Collective collective, std::vector<float>& data, Rank root = 0) {
   call.count = data.size();
   call.root = root;
   return call;
+}
+
+TEST(Collectives, ARootThatWaitsForNobodyLearnsOfAMismatchInItsNextCall) {
+  auto ranks = testing::all_ranks(2);
+  std::vector<float> root(4), reader(8);
+  EXPECT_TRUE(ranks[0]->run(call_of(Collective::kBroadcast, root)));
+  for (const Status& status : {ranks[1]->run(call_of(Collective::kBroadcast, reader)),
+                               ranks[0]->run(call_of(Collective::kBroadcast, root))}) {
+    ASSERT_FALSE(status);
+    EXPECT_NE(status.error().what.find("count=4"), std::string::npos) << status.error().what;
+    EXPECT_NE(status.error().what.find("count=8"), std::string::npos) << status.error().what;
+  }
 }
 
 /// All ranks as one thread's; a wait for a rank that will never come ends with an error of time.

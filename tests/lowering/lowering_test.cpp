@@ -140,5 +140,42 @@ TEST(Lowering, RanksInPlaceAndOutOfPlaceUnderstandEachOtherInTheHostAlgorithms) 
   }
 }
 
+Lowered ring_over_hosts() {
+  const auto schedule = schedule_of("ring", {Collective::kAllReduce, 3, 0, /*in_place=*/false});
+  const auto proof = ir::verify(*schedule);
+  return *lower(*schedule, *proof, {{0, 1, 2}});
+}
+
+TEST(Lowering, RanksThatSendInDifferentStagesDoNotUnderstandEachOther) {
+  const Lowered original = ring_over_hosts();
+  ASSERT_TRUE(interoperable(original, original));
+  int moved = 0;
+  for (std::uint32_t id = 0; id < original.programs[0].ops.size(); ++id) {
+    const Op& op = original.programs[0].ops[id];
+    if (op.peer == kNoRank || op.published || op.stage == original.programs[0].last_stage) continue;
+    Lowered other = original;
+    ++other.programs[0].ops[id].stage;
+    EXPECT_FALSE(interoperable(original, other)) << describe(original, 0, id);
+    ++moved;
+  }
+  EXPECT_GT(moved, 0);
+}
+
+// An executor binds as many chunks as the largest buffer has: one block of a vector that is not
+// split by rank.
+TEST(Lowering, AProgramThatNamesChunksBeyondTheLargestBufferIsMalformed) {
+  Lowered lowered =
+      lowered_on_one_host("two_shot", {Collective::kAllReduce, 4, 0, /*in_place=*/false});
+  const Placement one_host{{0, 0, 0, 0}};
+  ASSERT_TRUE(check(lowered, one_host));
+  std::uint32_t& chunk = lowered.programs[1].ops[0].like[0];
+  chunk += lowered.chunks_per_block;  // of the same length
+  const Status checked = check(lowered, one_host);
+  ASSERT_FALSE(checked);
+  EXPECT_NE(checked.error().what.find(fmt::format("the length of chunk {}", chunk)),
+            std::string::npos)
+      << checked.error().what;
+}
+
 }  // namespace
 }  // namespace tutti::lower

@@ -31,11 +31,6 @@ Status RingProducer::look() {
   return ok_status();
 }
 
-Result<bool> RingProducer::has_room() {
-  TUTTI_TRY(look());
-  return written_ - read_ < capacity_;
-}
-
 Result<std::size_t> RingProducer::write(std::span<const iovec> pieces) {
   std::size_t wanted = 0;
   for (const iovec& piece : pieces) wanted += piece.iov_len;
@@ -73,11 +68,6 @@ Status RingConsumer::look() {
                       written, read_);
   written_ = written;
   return ok_status();
-}
-
-Result<bool> RingConsumer::has_bytes() {
-  TUTTI_TRY(look());
-  return written_ != read_;
 }
 
 Result<std::size_t> RingConsumer::read(std::span<const iovec> pieces) {

@@ -37,8 +37,6 @@ class RingProducer {
   Result<std::size_t> write(std::span<const iovec> pieces);
   /// Whether the consumer sleeps and this call took on to ring for it.
   [[nodiscard]] bool must_ring();
-  /// Whether there is room.
-  Result<bool> has_room();
   void sleep(bool may_sleep) { header_->producer_sleeps.store(may_sleep); }
 
  private:
@@ -56,7 +54,6 @@ class RingConsumer {
   explicit RingConsumer(std::span<std::byte> memory);
   Result<std::size_t> read(std::span<const iovec> pieces);
   [[nodiscard]] bool must_ring();
-  Result<bool> has_bytes();
   void sleep(bool may_sleep) { header_->consumer_sleeps.store(may_sleep); }
   /// The consumer's last act.
   void leave() { header_->consumer_left.store(1, std::memory_order_release); }

@@ -25,7 +25,7 @@ struct ShmAddress {
 Result<ShmAddress> own_shm_address(const std::string& host_id);
 
 Blob encode(const ShmAddress& address);
-/// Validates lengths and characters.
+/// Validates lengths and that the socket's name is one of ours. The rest is only compared.
 Result<ShmAddress> decode_shm_address(std::span<const std::byte> blob);
 
 /// Whether memory can be shared between the two.
