@@ -8,9 +8,17 @@
 namespace tutti {
 namespace {
 
-/// From here on the kernel's copy, which fills the cache with output that does not fit it, falls
-/// behind two copies of which the second streams: 4 ranks, 32 MiB, by a quarter.
-constexpr std::size_t kDirectBelow = std::size_t{16} << 20;
+/// The largest output for which reading peers' buffers beats two copies of which the second
+/// streams, where the kernel reads (perf/, 2 to 8 ranks on 2 CPUs). Beyond it the kernel's copy
+/// fills the cache with output that does not fit it; readers of the same pages get in each other's
+/// way; and the root of a gather would copy alone, which it does no faster than it receives.
+std::size_t direct_limit(const ir::Request& request) {
+  const bool own_share =
+      request.collective == Collective::kAllToAll || request.collective == Collective::kScatter;
+  const int readers = own_share ? 1 : request.ranks - 1;
+  if (request.collective == Collective::kGather || readers > 3) return 0;
+  return readers > 1 ? std::size_t{1} << 20 : std::size_t{16} << 20;
+}
 
 }  // namespace
 
@@ -83,7 +91,7 @@ Result<std::shared_ptr<const lower::Lowered>> PlanCache::lowered(
   options.scales_input = scales_input;
   if (largest.input <= exec::kPacketBytes && lower::can_publish(schedule, team_.placement()))
     options.protocol = lower::Protocol::kPublished;
-  else if (team_.reads_inputs() && largest.output < kDirectBelow &&
+  else if (team_.reads_inputs() && largest.output <= direct_limit(request) &&
            lower::can_read_directly(schedule, team_.placement()))
     options.protocol = lower::Protocol::kDirect;
   const LoweredKey key{algorithm.name,   request.collective, request.root,
