@@ -64,7 +64,8 @@ class Assembler {
     });
     const Status added = add_peers(deadline_.unless(over));
     bootstrap_.on_failure(nullptr);
-    if (added || !reason.raised()) return added;
+    const bool failed_here = !added && added.error().code == Code::kUnavailable;
+    if (added || failed_here || !reason.raised()) return added;
     Error error = reason.error();
     if (error.code == Code::kUnavailable || error.code == Code::kInternal)
       error.code = Code::kPeerFailed;  // there, not here

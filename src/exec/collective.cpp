@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "src/base/process_memory.hpp"
 #include "src/exec/caption.hpp"
@@ -118,8 +119,10 @@ Result<bool> CollectiveRun::enter() {
   team_.entry_readers[sequence % kEntries] = plan_->entry_readers();
   RankBlock& block = team_.own_block();
   Entry& entry = block.entries[sequence % kEntries];
-  entry.call = *args_->call;
-  entry.call_hash = call_hash_;
+  if (std::exchange(team_.entry_hash[sequence % kEntries], call_hash_) != call_hash_) {
+    entry.call = *args_->call;
+    entry.call_hash = call_hash_;
+  }
   if (!args_->caption.empty()) [[unlikely]]
     write_caption(block.captions[sequence % kEntries], args_->caption);
   if (publishes) TUTTI_TRY(publish_input());
@@ -129,11 +132,16 @@ Result<bool> CollectiveRun::enter() {
   return true;
 }
 
-/// Whether nobody reads any more what this rank published `calls` calls ago.
+/// Whether nobody reads any more what this rank published `calls` calls ago. Where that is not
+/// known yet it waits for more than that, so that one look at a peer serves for many calls and a
+/// rank that is far ahead does not watch over each step of the others.
 bool CollectiveRun::is_unread(std::uint64_t calls) {
   if (team_.sequence < calls) return true;
   const std::uint64_t readers = team_.entry_readers[(team_.sequence - calls) % kEntries];
-  return readers == 0 || have_entered(readers, team_.sequence - calls + 1);
+  const std::uint64_t enough = team_.sequence - calls + 1, plenty = enough + calls / 4;
+  for (Rank peer = 0; peer < team_.size() && readers != 0; ++peer)
+    if (is_behind(peer, readers, enough)) return have_entered(readers, plenty);
+  return true;
 }
 
 Status CollectiveRun::publish_input() {
@@ -160,14 +168,18 @@ void CollectiveRun::announce_input(Entry& entry) const {
   std::memcpy(entry.payload, &place, sizeof place);
 }
 
-/// Whether every mapped peer among `ranks` is known to have entered call `sequence` (and so to have
-/// left the one before).
+/// Whether `peer` is a mapped one among `ranks` that is not known to have entered call `sequence`.
+bool CollectiveRun::is_behind(Rank peer, std::uint64_t ranks, std::uint64_t sequence) const {
+  return team_.entered[peer] < sequence && (ranks >> (peer % 64) & 1) != 0 &&
+         peer != team_.rank() && team_.member(peer).block != nullptr;
+}
+
+/// Whether every mapped peer among `ranks` has entered call `sequence` (and so left the one
+/// before).
 bool CollectiveRun::have_entered(std::uint64_t ranks, std::uint64_t sequence) {
   for (Rank peer = 0; peer < team_.size(); ++peer) {
-    if (team_.entered[peer] >= sequence || peer == team_.rank()) continue;
-    if ((ranks >> (peer % 64) & 1) == 0) continue;
+    if (!is_behind(peer, ranks, sequence)) continue;
     RankBlock* block = team_.member(peer).block;
-    if (block == nullptr) continue;
     const auto& word = block->entries[sequence % kEntries].sequence;
     const std::uint64_t seen = word.load(std::memory_order_acquire);
     if (seen < sequence) {
@@ -175,12 +187,6 @@ bool CollectiveRun::have_entered(std::uint64_t ranks, std::uint64_t sequence) {
       return false;
     }
     team_.entered[peer] = sequence;
-    // A later call may be entered too: then the next few need no look at all.
-    for (const std::uint64_t later : {sequence + kEntries / 2, team_.sequence - 1}) {
-      if (later <= sequence || later >= team_.sequence) continue;
-      const auto& entry = block->entries[later % kEntries].sequence;
-      if (entry.load(std::memory_order_acquire) >= later) team_.entered[peer] = later;
-    }
   }
   return true;
 }
@@ -204,7 +210,9 @@ Result<bool> CollectiveRun::has_entered(Rank peer) {
   if (entry.call_hash != call_hash_) return mismatch(peer, read_call(entry.call));
   team_.entered[peer] = team_.sequence;
   // A peer that runs ahead has filled the next entry too; it comes while this one is worked on.
-  __builtin_prefetch(&block->entries[(team_.sequence + 1) % kEntries]);
+  const std::uint64_t next = (team_.sequence + 1) % kEntries;
+  __builtin_prefetch(&block->entries[next]);
+  if (plan_->input_bytes(peer) > kInlineBytes) __builtin_prefetch(&block->notes[next]);
   return true;
 }
 

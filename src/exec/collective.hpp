@@ -44,6 +44,7 @@ class CollectiveRun {
   bool is_unread(std::uint64_t calls);
   Status publish_input();
   void announce_input(Entry& entry) const;
+  [[nodiscard]] bool is_behind(Rank peer, std::uint64_t ranks, std::uint64_t sequence) const;
   bool have_entered(std::uint64_t ranks, std::uint64_t sequence);
   Result<bool> has_entered(Rank peer);
   Error mismatch(Rank peer, const CallSignature& theirs) const;
