@@ -1,5 +1,7 @@
 #include "src/comm/plan_cache.hpp"
 
+#include <optional>
+
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
 #include "src/ir/verify.hpp"
@@ -86,22 +88,39 @@ Result<BoundPlan> PlanCache::make(const Call& call, bool in_place) {
 Result<std::shared_ptr<const lower::Lowered>> PlanCache::lowered(
     const ir::Algorithm& algorithm, const ir::Request& request, bool scales_input,
     const exec::LargestBuffers& largest) {
-  TUTTI_ASSIGN(const ir::Schedule schedule, algorithm.generate(request));
+  const ScheduleKey schedule_key{algorithm.name, request.collective, request.root,
+                                 request.in_place};
+  std::optional<ir::Schedule> schedule;  // generated only when something is not known yet
+  auto abilities = abilities_.find(schedule_key);
+  if (abilities == abilities_.end()) {
+    TUTTI_ASSIGN(schedule, algorithm.generate(request));
+    const lower::Placement& placement = team_.placement();
+    const Abilities found{lower::can_publish(*schedule, placement),
+                          lower::can_read_directly(*schedule, placement)};
+    abilities = abilities_.emplace(schedule_key, found).first;
+  }
   lower::LowerOptions options;
   options.scales_input = scales_input;
-  if (largest.input <= exec::kPacketBytes && lower::can_publish(schedule, team_.placement()))
-    options.protocol = lower::Protocol::kPublished;
-  else if (team_.reads_inputs() && largest.output <= direct_limit(request) &&
-           lower::can_read_directly(schedule, team_.placement()))
-    options.protocol = lower::Protocol::kDirect;
-  const LoweredKey key{algorithm.name,   request.collective, request.root,
-                       request.in_place, scales_input,       options.protocol};
+  options.protocol = protocol_for(abilities->second, request, largest);
+  const LoweredKey key{schedule_key, scales_input, options.protocol};
   if (const auto known = lowered_.find(key); known != lowered_.end()) return known->second;
-  TUTTI_ASSIGN(const ir::Proof proof, ir::verify(schedule));
-  TUTTI_ASSIGN(lower::Lowered result, lower::lower(schedule, proof, team_.placement(), options));
+  if (!schedule) {
+    TUTTI_ASSIGN(schedule, algorithm.generate(request));
+  }
+  TUTTI_ASSIGN(const ir::Proof proof, ir::verify(*schedule));
+  TUTTI_ASSIGN(lower::Lowered result, lower::lower(*schedule, proof, team_.placement(), options));
   auto shared = std::make_shared<const lower::Lowered>(std::move(result));
   lowered_[key] = shared;
   return std::shared_ptr<const lower::Lowered>(shared);
+}
+
+lower::Protocol PlanCache::protocol_for(Abilities abilities, const ir::Request& request,
+                                        const exec::LargestBuffers& largest) const {
+  if (abilities.publishes && largest.input <= exec::kPacketBytes)
+    return lower::Protocol::kPublished;
+  if (abilities.reads_directly && team_.reads_inputs() && largest.output <= direct_limit(request))
+    return lower::Protocol::kDirect;
+  return lower::Protocol::kStaged;
 }
 
 }  // namespace tutti

@@ -44,13 +44,20 @@ class PlanCache {
     Key key;
     BoundPlan bound;
   };
-  using LoweredKey = std::tuple<std::string_view, Collective, Rank, bool, bool, lower::Protocol>;
+  /// What a schedule can be lowered to, whatever the count and type.
+  struct Abilities {
+    bool publishes, reads_directly;
+  };
+  using ScheduleKey = std::tuple<std::string_view, Collective, Rank, bool>;
+  using LoweredKey = std::tuple<ScheduleKey, bool, lower::Protocol>;
 
   Result<BoundPlan> make(const Call& call, bool in_place);
   Result<std::shared_ptr<const lower::Lowered>> lowered(const ir::Algorithm& algorithm,
                                                         const ir::Request& request,
                                                         bool scales_input,
                                                         const exec::LargestBuffers& largest);
+  [[nodiscard]] lower::Protocol protocol_for(Abilities abilities, const ir::Request& request,
+                                             const exec::LargestBuffers& largest) const;
 
   static constexpr std::size_t kMostPlans = 256;
 
@@ -58,6 +65,7 @@ class PlanCache {
   Tuner tuner_;
   std::list<Entry> recent_;  ///< most recent first
   std::map<Key, std::list<Entry>::iterator> plans_;
+  std::map<ScheduleKey, Abilities> abilities_;
   std::map<LoweredKey, std::shared_ptr<const lower::Lowered>> lowered_;
 };
 
