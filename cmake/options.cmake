@@ -12,7 +12,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)  # false positives on std::string, GCC bug 105651
 endif()
 if(TUTTI_SANITIZE)
-  add_compile_options(-fsanitize=${TUTTI_SANITIZE} -fno-omit-frame-pointer -g)
+  add_compile_options(-fsanitize=${TUTTI_SANITIZE} -fno-omit-frame-pointer -g1)
   if(TUTTI_SANITIZE MATCHES "undefined")
     add_compile_options(-fno-sanitize-recover=all)
   endif()
