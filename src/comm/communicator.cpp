@@ -379,11 +379,12 @@ class RankCommunicator final : public Communicator {
     return ok_status();
   }
 
-  /// True when this call was the first. Mapped peers may look for it.
+  /// True when this call was the first. Mapped peers learn of it before the caller does, who may
+  /// then change what they read.
   bool raise(const Error& error) {
-    const bool first = team_->abort_word().raise(error);
-    team_->own_block().progress.gave_up.store(1, std::memory_order_release);
-    return first;
+    team_->own_block().progress.gave_up.store(1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    return team_->abort_word().raise(error);
   }
 
   /// A peer that cancelled its half of a transfer gave up for a reason, and that travels on another
@@ -496,8 +497,12 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Runti
   runtime->graveyard.reap();
   auto assembly = assemble(*runtime, *bootstrap, deadline);
   if (!assembly) {  // others may have assembled theirs and would wait for this rank
-    bootstrap->announce(assembly.error());
-    return std::move(assembly).error();
+    Error why = std::move(assembly).error();
+    if (deadline.cancellation() != nullptr && deadline.cancellation()->raised())
+      why = make_error(Code::kAborted, "rank {} was aborted while its communicator was being made",
+                       bootstrap->rank());
+    bootstrap->announce(why);
+    return why;
   }
   const Agreement& agreement = assembly->agreement;
   auto tuner = Tuner::create(runtime->algorithms, {agreement.algorithm, agreement.deterministic});

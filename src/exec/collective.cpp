@@ -18,6 +18,19 @@ namespace {
 /// Below a few lines the fence after streaming stores costs more than they save.
 constexpr std::size_t kStreamFrom = 1024;
 
+/// Entries whose lines are taken back from their readers this many calls before they are refilled.
+constexpr std::uint64_t kFetchAhead = 4;
+
+/// A hint: __builtin_prefetch means another instruction where the compiler may not assume this one,
+/// which all 64-bit processors decode.
+void fetch_to_write(const void* line) {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
+#else
+  __builtin_prefetch(line, 1);
+#endif
+}
+
 std::uint64_t mix(std::uint64_t value) {
   value ^= value >> 33;
   value *= 0xff51afd7ed558ccdULL;
@@ -112,10 +125,16 @@ Status CollectiveRun::check_peers() {
 
 Result<bool> CollectiveRun::enter() {
   const std::uint64_t sequence = team_.sequence;
-  if (!is_unread(kEntries)) return false;
+  if (sequence > kEntries && !is_unread(sequence - kEntries, kEntries / 4)) return false;
   const bool publishes = plan_->lowered().protocol == Protocol::kPublished;
-  if (publishes && plan_->input_bytes(team_.rank()) > kNoteBytes && !is_unread(kPackets))
-    return false;
+  if (publishes && plan_->input_bytes(team_.rank()) > kNoteBytes) {
+    // What lies in the packet may be older than kPackets calls. If its entry has been refilled
+    // since, it is unread.
+    std::uint64_t& filled = team_.packet_filled[sequence % kPackets];
+    if (filled + kEntries > sequence && filled > 0 && !is_unread(filled, kPackets / 4))
+      return false;
+    filled = sequence;
+  }
   team_.entry_readers[sequence % kEntries] = plan_->entry_readers();
   RankBlock& block = team_.own_block();
   Entry& entry = block.entries[sequence % kEntries];
@@ -129,18 +148,17 @@ Result<bool> CollectiveRun::enter() {
   if (plan_->lowered().protocol == Protocol::kDirect) announce_input(entry);
   entry.sequence.store(sequence, std::memory_order_release);
   wake_sleepers(entry.sequence, block.progress.sleepers);
+  fetch_to_write(&block.entries[(sequence + kFetchAhead) % kEntries]);
   return true;
 }
 
-/// Whether nobody reads any more what this rank published `calls` calls ago. Where that is not
-/// known yet it waits for more than that, so that one look at a peer serves for many calls and a
-/// rank that is far ahead does not watch over each step of the others.
-bool CollectiveRun::is_unread(std::uint64_t calls) {
-  if (team_.sequence < calls) return true;
-  const std::uint64_t readers = team_.entry_readers[(team_.sequence - calls) % kEntries];
-  const std::uint64_t enough = team_.sequence - calls + 1, plenty = enough + calls / 4;
+/// Whether nobody reads any more what this rank published in `call`, one of the last kEntries.
+/// Where that is not known yet it waits for `stride` more calls than it must, so that one look at a
+/// peer serves for many, and a rank that is far ahead does not watch over each step of the others.
+bool CollectiveRun::is_unread(std::uint64_t call, std::uint64_t stride) {
+  const std::uint64_t readers = team_.entry_readers[call % kEntries];
   for (Rank peer = 0; peer < team_.size() && readers != 0; ++peer)
-    if (is_behind(peer, readers, enough)) return have_entered(readers, plenty);
+    if (is_behind(peer, readers, call + 1)) return have_entered(readers, call + 1 + stride);
   return true;
 }
 
@@ -473,6 +491,11 @@ Status CollectiveRun::read_input(const lower::Op& op, std::uint64_t slice) {
                         read.error().what);
     }
   }
+  // An owner that fails may change its input before all have read it, but not before it says so.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (owner.block->progress.gave_up.load(std::memory_order_relaxed) != 0)
+    return peer_error(Code::kPeerFailed, source.owner,
+                      "{} gave up while its send buffer was read: see its own error", owner.label);
   return ok_status();
 }
 

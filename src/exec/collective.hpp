@@ -41,7 +41,7 @@ class CollectiveRun {
   enum class Phase : std::uint8_t { kEnter, kReuse, kRun, kDrain, kFarewell, kIdle };
 
   Result<bool> enter();
-  bool is_unread(std::uint64_t calls);
+  bool is_unread(std::uint64_t call, std::uint64_t stride);
   Status publish_input();
   void announce_input(Entry& entry) const;
   [[nodiscard]] bool is_behind(Rank peer, std::uint64_t ranks, std::uint64_t sequence) const;

@@ -132,6 +132,7 @@ class Team {
   std::uint64_t sequence = 0;                  ///< calls entered
   std::uint64_t entry_readers[kEntries] = {};  ///< Plan::entry_readers() of the call in each entry
   std::uint64_t entry_hash[kEntries] = {};     ///< of the call in each entry; 0: none yet
+  std::uint64_t packet_filled[kPackets] = {};  ///< by which call; 0: none yet
   std::uint64_t staged_calls = 0;              ///< of them, staged ones
   std::vector<std::uint64_t> entered;          ///< per rank: highest call known to be entered
   std::vector<std::uint64_t> seen_progress;    ///< per rank

@@ -4,6 +4,7 @@
 #include <ctime>
 #include <functional>
 #include <mutex>
+#include <random>
 #include <set>
 
 #include <fmt/format.h>
@@ -652,6 +653,69 @@ TEST(Collectives, ARootThatWaitsForNobodyLearnsOfAMismatchInItsNextCall) {
     ASSERT_FALSE(status);
     EXPECT_NE(status.error().what.find("count=4"), std::string::npos) << status.error().what;
     EXPECT_NE(status.error().what.find("count=8"), std::string::npos) << status.error().what;
+  }
+}
+
+/// One rank of several that make the same broadcasts, each at its own pace.
+class Drifter {
+ public:
+  struct Broadcast {
+    Rank root;
+    std::size_t count;
+  };
+  Drifter(Communicator& communicator, const std::vector<Broadcast>& calls)
+      : communicator_(communicator), calls_(calls) {}
+
+  [[nodiscard]] bool done() const { return next_ == calls_.size(); }
+
+  /// Starts the next call or moves the started one on.
+  void step() {
+    const Broadcast& call = calls_[next_];
+    const float sent = static_cast<float>(next_ + 1);
+    if (!started_) {
+      data_.assign(call.count, call.root == communicator_.rank() ? sent : 0);
+      const Call calls[] = {call_of(Collective::kBroadcast, data_, call.root)};
+      ASSERT_TRUE(communicator_.start(calls));
+      started_ = true;
+    }
+    const auto state = communicator_.poll();
+    ASSERT_TRUE(state) << state.error().what;
+    if (*state == Communicator::Progress::kPending) return;
+    ASSERT_EQ(std::ranges::count(data_, sent), static_cast<std::ptrdiff_t>(call.count))
+        << "rank " << communicator_.rank() << ", call " << next_ << ", root " << call.root
+        << ": got " << data_.front() << " .. " << data_.back();
+    started_ = false;
+    ++next_;
+  }
+
+ private:
+  Communicator& communicator_;
+  const std::vector<Broadcast>& calls_;
+  std::vector<float> data_;
+  std::size_t next_ = 0;
+  bool started_ = false;
+};
+
+TEST(Collectives, ALateRankGetsWhatWasSentHoweverFarTheOthersAre) {
+  for (std::uint32_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    std::mt19937 random(seed);
+    const auto below = [&random](std::size_t limit) { return random() % limit; };
+    const std::size_t sizes[] = {1, 40, 300, 2000, 8192};  // inline, in notes, in packets
+    std::vector<Drifter::Broadcast> calls;
+    while (calls.size() < 200) {  // runs of one root and size, so that ranks can drift apart
+      const Drifter::Broadcast call{static_cast<Rank>(below(2)), sizes[below(std::size(sizes))]};
+      calls.insert(calls.end(), 1 + below(12), call);
+    }
+    auto ranks = testing::all_ranks(3);
+    std::vector<Drifter> drifters;
+    for (const auto& rank : ranks) drifters.emplace_back(*rank, calls);
+    const auto all_done = [&] { return std::ranges::all_of(drifters, &Drifter::done); };
+    while (!all_done() && !HasFatalFailure()) {
+      Drifter& one = drifters[below(4) == 0 ? 2 : below(2)];  // rank 2 sends nothing and is late
+      for (std::size_t steps = below(40); steps > 0 && !one.done() && !HasFatalFailure(); --steps)
+        one.step();
+    }
   }
 }
 
