@@ -5,6 +5,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -22,13 +23,23 @@ struct Stat {
   std::uint64_t started = 0;
 };
 
+/// Whether /proc tells of the processes that our numbers mean, not of another namespace's.
+bool proc_is_ours() {
+  static const bool ours = [] {
+    std::array<char, 32> text{};
+    const ssize_t bytes = ::readlink("/proc/self", text.data(), text.size() - 1);
+    return bytes > 0 && std::string_view(text.data()) == std::to_string(::getpid());
+  }();
+  return ours;
+}
+
 /// `gone` tells a process that does not exist from one that cannot be looked at.
 std::optional<Stat> read_stat(pid_t pid, bool& gone) {
   gone = false;
   const std::string path = "/proc/" + std::to_string(pid) + "/stat";
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) {
-    gone = errno == ENOENT && ::access("/proc/self/stat", R_OK) == 0;
+    gone = errno == ENOENT && proc_is_ours();
     return std::nullopt;
   }
   std::array<char, 1024> text;
@@ -63,7 +74,7 @@ std::optional<Stat> read_stat(pid_t pid, bool& gone) {
 ProcessLife ProcessLife::of(pid_t pid) {
   ProcessLife life;
   bool gone = false;
-  if (pid <= 0) return life;
+  if (pid <= 0 || !proc_is_ours()) return life;
   const auto stat = read_stat(pid, gone);
   life.ended_ = gone;
   if (!stat) return life;

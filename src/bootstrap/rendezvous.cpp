@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <map>
 
 #include "src/base/bytes.hpp"
 #include "src/base/result.hpp"
@@ -33,6 +34,8 @@ struct HubTarget {
 
 /// How long others may keep a member of a subgroup waiting before their pulse is felt.
 constexpr auto kKnock = std::chrono::milliseconds(300);
+/// How long one of them may take to answer before the next is asked.
+constexpr auto kPatience = std::chrono::seconds(1);
 
 std::string describe(const std::vector<SocketAddress>& addresses) {
   std::string text;
@@ -132,6 +135,7 @@ class StarBootstrap final : public Bootstrap {
     std::span<const Rank> members;
     std::weak_ptr<Hub> hub;  ///< only here, on the first member
     TimePoint next_knock = Clock::now() + kKnock;
+    std::map<Rank, TimePoint> silent_since{};  ///< who did not answer the last knock
   };
 
   /// On the service thread: the door of this process, and the connection to the hub.
@@ -139,7 +143,7 @@ class StarBootstrap final : public Bootstrap {
   std::weak_ptr<Hub> open_hub(const GroupIdentity& group, std::span<const Rank> members,
                               const Digest& proof);
   Status look_after(Forming& forming, Deadline deadline);
-  Status knock(Rank rank, Deadline deadline);
+  Status knock(Rank rank, Forming& forming, Deadline deadline);
 
   std::shared_ptr<Service> service_;
   const Place place_;
@@ -230,21 +234,25 @@ Status StarBootstrap::look_after(Forming& forming, Deadline deadline) {
     return hub ? hub->absent() : std::vector<Rank>();
   });
   for (const Rank index : absent)
-    TUTTI_TRY(knock(forming.members[static_cast<std::size_t>(index)], deadline));
+    TUTTI_TRY(knock(forming.members[static_cast<std::size_t>(index)], forming, deadline));
   forming.next_knock = Clock::now() + kKnock;
   return ok_status();
 }
 
 /// Whether the process of a rank still answers at its door and still belongs to this group.
-Status StarBootstrap::knock(Rank rank, Deadline deadline) {
+Status StarBootstrap::knock(Rank rank, Forming& forming, Deadline deadline) {
   const MemberInfo& info = member_->member(rank);
   const HubTarget door = {{info.listener}, place_.group, place_.rank, info.token, rank};
-  const Deadline patience = deadline.within(options_.liveness);
-  const auto answer = approach(*service_, door, info.listener, patience);
-  if (answer || deadline.passed() || answer.error().code == Code::kUnavailable) return ok_status();
+  const TimePoint knocked = Clock::now();
+  const auto answer = approach(*service_, door, info.listener, deadline.within(kPatience));
+  if (answer || deadline.passed() || answer.error().code == Code::kUnavailable) {
+    forming.silent_since.erase(rank);
+    return ok_status();
+  }
   if (answer.error().os_errno == ECONNREFUSED) return gone(rank, info.listener);
   if (answer.error().code == Code::kTimeout) {
-    if (!patience.passed()) return ok_status();
+    const TimePoint since = forming.silent_since.try_emplace(rank, knocked).first->second;
+    if (Clock::now() - since < options_.liveness) return ok_status();
     return peer_error(Code::kPeerFailed, rank,
                       "rank {} ({}) has been silent for {:.1f} s: it is stopped or unreachable",
                       rank, to_text(info.listener),

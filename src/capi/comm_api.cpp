@@ -85,15 +85,22 @@ Result<ncclResult_t> init_all(ncclComm_t* comms, int count, const int* devices) 
   return outcome;
 }
 
-/// Makes a communicator of the parent's ranks in the parent's turn, or until the parent is aborted.
+/// What makes a communicator of the parent's ranks, in the turn that the parent gives it now: the
+/// parent's end waits for it, and aborting the parent ends it.
 template <class Make>
-Result<std::unique_ptr<Communicator>> in_turn(ncclComm* parent, Deadline deadline, Make make) {
-  const Turn turn(parent->turns);
-  const Cancellation aborted(deadline.cancellation(), &parent->comm->aborted);
-  auto made = make(deadline.unless(aborted));
-  if (!made && parent->comm->aborted.raised())
-    return make_error(Code::kAborted, "the parent was aborted meanwhile");
-  return made;
+Maker in_turn_of(ncclComm* parent, Make make) {
+  return [parent, make, turn = std::make_shared<TurnLater>(parent->turns)](
+             const CommunicatorOptions& options,
+             Deadline deadline) -> Result<std::unique_ptr<Communicator>> {
+    turn->await();
+    Comm& family = *parent->comm;
+    const Cancellation aborted(deadline.cancellation(), &family.aborted);
+    auto made = make(*family.communicator, options, deadline.unless(aborted));
+    const bool over = !made && family.aborted.raised();
+    turn->leave();
+    if (over) return make_error(Code::kAborted, "the parent was aborted meanwhile");
+    return made;
+  };
 }
 
 /// A split whose rank joins no group: takes part in the exchange, makes no handle.
@@ -120,11 +127,9 @@ Result<ncclResult_t> split(ncclComm* parent, int color, int key, ncclComm_t* new
                       color);
   }
   TUTTI_ASSIGN(const CommConfig parsed, parse_config(config, parent->comm->config));
-  Maker make = [parent, color, key](const CommunicatorOptions& options, Deadline deadline) {
-    return in_turn(parent, deadline, [&](Deadline limit) {
-      return parent->comm->communicator->split(color, key, options, limit);
-    });
-  };
+  Maker make = in_turn_of(
+      parent, [color, key](Communicator& family, const CommunicatorOptions& options,
+                           Deadline limit) { return family.split(color, key, options, limit); });
   if (color >= 0) return begin("ncclCommSplit", newcomm, parsed, std::move(make));
   return split_off(parent, make);
 }
@@ -170,11 +175,10 @@ Result<ncclResult_t> shrink(ncclComm* parent, int* list, int count, ncclComm_t* 
         make_error(Code::kAborted, "rank {} called ncclCommShrink with NCCL_SHRINK_ABORT",
                    parent->comm->rank));
   }
-  Maker make = [parent, excluded](const CommunicatorOptions& options, Deadline deadline) {
-    return in_turn(parent, deadline, [&](Deadline limit) {
-      return parent->comm->communicator->shrink(excluded, options, limit);
-    });
-  };
+  Maker make = in_turn_of(
+      parent, [excluded](Communicator& family, const CommunicatorOptions& options, Deadline limit) {
+        return family.shrink(excluded, options, limit);
+      });
   return begin("ncclCommShrink", newcomm, parsed, std::move(make));
 }
 
@@ -191,7 +195,8 @@ Result<ncclResult_t> revoke(ncclComm* handle, int flags) {
                       expected == Comm::Phase::kRevoked ? "revoked" : "finalized");
   }
   comm.communicator->abort(make_error(Code::kAborted, "rank {} called ncclCommRevoke", comm.rank));
-  handle->turns.drain();
+  // What an open group holds back has its turn when the group ends.
+  if (!this_thread_group().open()) handle->turns.drain();
   return ncclSuccess;
 }
 

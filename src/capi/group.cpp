@@ -27,19 +27,13 @@ void run_in_background(Job job) {
   });
 }
 
-Status run_here(const Job& job) {
-  Status outcome = job.run();
-  if (!outcome) job.undo();
-  return outcome;
-}
-
 Status run_together(const std::vector<Job>& jobs) {
-  if (jobs.size() == 1) return run_here(jobs.front());
+  if (jobs.size() == 1) return jobs.front().run();
   std::vector<Status> outcomes(jobs.size());
   std::vector<std::thread> threads;
   threads.reserve(jobs.size());
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    threads.emplace_back([&, i] { outcomes[i] = run_here(jobs[i]); });
+    threads.emplace_back([&, i] { outcomes[i] = jobs[i].run(); });
   }
   for (std::thread& thread : threads) thread.join();
   for (Status& outcome : outcomes) TUTTI_TRY(std::move(outcome));

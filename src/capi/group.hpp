@@ -18,7 +18,7 @@ struct Job {
   /// Whose configuration decides whether the job blocks; when it does not, its thread runs the job.
   ncclComm* owner;
   std::function<Status()> run;
-  /// Undoes the job's preparation when a blocking run failed, or when it is never run.
+  /// Undoes the job's preparation when it is never run.
   std::function<void()> undo = [] {};
   bool always_blocks = false;  ///< destroy, abort
 };

@@ -1,6 +1,8 @@
 #include "src/capi/lifecycle.hpp"
 
+#include <atomic>
 #include <chrono>
+#include <memory>
 #include <utility>
 
 #include "src/base/log.hpp"
@@ -33,11 +35,11 @@ void abort_communicator(Comm& comm) {
   comm.communicator->abort(make_error(Code::kAborted, "rank {} called ncclCommAbort", comm.rank));
 }
 
+/// In the handle's turn.
 Status make_and_publish(ncclComm* handle, const Maker& make, double timeout_s) {
   TUTTI_ASSIGN(const Deadline usual, init_deadline());
   TUTTI_ASSIGN(const auto runtime, process().runtime());
   const Deadline limit = timeout_s > 0 ? Deadline::after(from_seconds(timeout_s)) : usual;
-  const Turn turn(handle->turns);  // whoever aborts waits for it
   Comm& comm = *handle->comm;
   comm.checks = runtime->settings.flag("CHECK");
   const CommunicatorOptions options{comm.config.name};
@@ -59,14 +61,29 @@ Result<Deadline> init_deadline() {
 Result<ncclResult_t> begin(const char* function, ncclComm_t* newcomm, const CommConfig& config,
                            Maker make, double timeout_s) {
   ncclComm* const handle = process().handles.add(config);
-  *newcomm = handle;
+  // Taken before anybody else can see the handle: whoever aborts it waits for the first turn.
+  const auto first_turn = std::make_shared<TurnLater>(handle->turns);
+  std::atomic_ref(*newcomm).store(handle);
+  const auto forget = [handle, newcomm, first_turn] {
+    const bool ours = HandleTable::retire(handle);  // or another thread aborted it and ends it
+    if (ours) std::atomic_ref(*newcomm).store(nullptr);
+    first_turn->leave();
+    if (ours) process().handles.release(handle);
+  };
   Job job{function, handle,
-          [handle, make = std::move(make), timeout_s] {
-            return make_and_publish(handle, make, timeout_s);
+          [handle, make = std::move(make), timeout_s, first_turn, forget] {
+            first_turn->await();
+            const bool blocking = handle->comm->config.blocking;
+            Status made = make_and_publish(handle, make, timeout_s);
+            if (made || !blocking)
+              first_turn->leave();
+            else
+              forget();
+            return made;
           },
-          [handle, newcomm] {
-            *newcomm = nullptr;
-            if (HandleTable::retire(handle)) process().handles.release(handle);
+          [first_turn, forget] {
+            first_turn->await();
+            forget();
           }};
   Group& group = this_thread_group();
   if (!group.open()) return run_jobs({std::move(job)});

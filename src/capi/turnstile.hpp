@@ -30,8 +30,15 @@ class Turnstile {
     wake_sleepers(served_, sleepers_);
   }
 
-  /// Returns when nobody is inside; nobody may take a ticket meanwhile.
-  void drain() const { await(taken_.load()); }
+  /// Returns when all who took a ticket before have left.
+  void drain() const {
+    const std::uint64_t taken = taken_.load();
+    for (std::uint32_t polls = 0;; ++polls) {
+      const std::uint64_t now = served_.load(std::memory_order_acquire);
+      if (now >= taken) return;
+      wait_once({}, polls, {&served_, now, &sleepers_});
+    }
+  }
 
  private:
   std::atomic<std::uint64_t> taken_{0};
@@ -51,6 +58,31 @@ class Turn {
 
  private:
   Turnstile& turnstile_;
+};
+
+/// A turn taken now and used later, perhaps by another thread. Given up unused it lets the others
+/// pass, once it is its turn.
+class TurnLater {
+ public:
+  explicit TurnLater(Turnstile& turnstile) : turnstile_(turnstile), ticket_(turnstile.take()) {}
+  ~TurnLater() {
+    if (left_) return;
+    await();
+    leave();
+  }
+  TurnLater(const TurnLater&) = delete;
+  TurnLater& operator=(const TurnLater&) = delete;
+
+  void await() const { turnstile_.await(ticket_); }
+  void leave() {
+    left_ = true;
+    turnstile_.leave();
+  }
+
+ private:
+  Turnstile& turnstile_;
+  const std::uint64_t ticket_;
+  bool left_ = false;
 };
 
 }  // namespace tutti::capi

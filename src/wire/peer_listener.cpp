@@ -78,6 +78,7 @@ Result<std::shared_ptr<Connection>> PeerListener::connect(const PeerProcess& pee
   }
   if (auto existing = connections_[peer.token].lock(); existing && existing->health())
     return existing;
+  tidy();  // what the peer left behind in an attempt that failed
   connecting_.insert(peer.token);
   lock.unlock();
   const auto make = [&]() -> Result<std::shared_ptr<Connection>> {

@@ -1,4 +1,5 @@
 // The C API on real communicators: ranks of one process, driven by one thread through groups.
+#include <atomic>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -314,6 +315,49 @@ TEST(NonBlocking, InitIsAskedForAndCallsRunBehind) {
   EXPECT_EQ(out[0], 7);
   EXPECT_EQ(out[1], 7);
   for (ncclComm_t comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+// The split waits for rank 1, which never comes, and belongs to a worker thread by then or not yet.
+TEST(NonBlocking, AbortingTheParentEndsASplitThatJustBegan) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  for (int repeat = 0; repeat < 50; ++repeat) {
+    ncclComm_t parents[2] = {}, child = nullptr;
+    ASSERT_EQ(ncclCommInitAll(parents, 2, nullptr), ncclSuccess);
+    ASSERT_EQ(ncclCommSplit(parents[0], 0, 0, &child, &config), ncclInProgress);
+    if (repeat % 2 == 1) std::this_thread::yield();
+    EXPECT_EQ(ncclCommAbort(parents[0]), ncclSuccess);
+    ncclResult_t state = ncclInProgress;
+    while (state == ncclInProgress) {
+      ASSERT_EQ(ncclCommGetAsyncError(child, &state), ncclSuccess);
+      std::this_thread::yield();
+    }
+    EXPECT_NE(state, ncclSuccess);
+    EXPECT_EQ(ncclCommAbort(child), ncclSuccess);
+    EXPECT_EQ(ncclCommAbort(parents[1]), ncclSuccess);
+  }
+}
+
+// The handle is the last one that was given back, so that the next init reuses it at once.
+TEST(Abort, OfABlockingInitByAnotherThreadHarmsNoLaterCommunicator) {
+  for (int repeat = 0; repeat < 50; ++repeat) {
+    ncclUniqueId id;
+    ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+    ncclComm_t comm = nullptr;
+    std::atomic_ref<ncclComm_t> seen(comm);
+    std::thread init([&] { EXPECT_NE(ncclCommInitRank(&comm, 2, id, 0), ncclSuccess); });
+    ncclComm_t handle = nullptr;
+    while ((handle = seen.load()) == nullptr) std::this_thread::yield();
+    EXPECT_EQ(ncclCommAbort(handle), ncclSuccess);
+    ncclComm_t later[2] = {};
+    EXPECT_EQ(ncclCommInitAll(later, 2, nullptr), ncclSuccess);
+    init.join();
+    for (ncclComm_t one : later) {
+      int count = 0;
+      EXPECT_EQ(ncclCommCount(one, &count), ncclSuccess);
+      EXPECT_EQ(ncclCommDestroy(one), ncclSuccess);
+    }
+  }
 }
 
 TEST(Shrink, LeavesTheOthersWorking) {
