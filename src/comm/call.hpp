@@ -15,6 +15,7 @@ namespace tutti {
 struct CallSite {
   const char* function = nullptr;  ///< of the API: "ncclAllReduce"
   const void* caller = nullptr;    ///< the address that it returns to
+  friend bool operator==(const CallSite&, const CallSite&) = default;
 };
 
 /// One collective or point-to-point call as the user made it.
@@ -28,6 +29,7 @@ struct Call {
   std::byte scalar[8] = {};  ///< kPreMulSum: this rank's factor, one element of `type`
   Rank root = 0;             ///< the root, or the peer of kSend and kRecv
   CallSite site = {};        ///< set under TUTTI_CHECK=1 alone: errors show it and the arguments
+  friend bool operator==(const Call&, const Call&) = default;
 };
 
 bool is_point_to_point(const Call& call);

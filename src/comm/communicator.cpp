@@ -112,8 +112,12 @@ class RankCommunicator final : public Communicator {
       return run_group({&self, 1});
     }
     TUTTI_TRY(usable());
-    TUTTI_TRY(validate(call));
-    if (Status begun = begin_collective(call); !begun) return fail(std::move(begun).error());
+    if (repeatable_ != nullptr && call == last_call_) {  // valid, planned, and bound already
+      start_collective(*repeatable_);
+    } else {
+      TUTTI_TRY(validate(call));
+      if (Status begun = begin_collective(call); !begun) return fail(std::move(begun).error());
+    }
     for (std::uint32_t polls = 0;; ++polls) {
       auto state = collective_.poll();
       const bool waits = !state && reason_may_come(state.error());
@@ -264,6 +268,7 @@ class RankCommunicator final : public Communicator {
 
   Status begin(const Queued& queued) {
     if (queued.transfers.empty()) return begin_collective(queued.call);
+    repeatable_ = nullptr;
     rewind_clock();
     active_ = Active::kPointToPoint;
     active_call_ = {queued.transfers.front().sends ? Collective::kSend : Collective::kRecv,
@@ -274,10 +279,10 @@ class RankCommunicator final : public Communicator {
   }
 
   Status begin_collective(const Call& call) {
+    repeatable_ = nullptr;
     active_call_ = signature_of(call);
     if (call.site.caller != nullptr) [[unlikely]]
       caption_ = describe(call);
-    rewind_clock();
     TUTTI_ASSIGN(BoundPlan* const bound, plans_.get(call, is_in_place(call, rank())));
     exec::CollectiveArgs& args = collective_args_;
     args.input = static_cast<const std::byte*>(call.send);
@@ -289,10 +294,18 @@ class RankCommunicator final : public Communicator {
     args.caption = caption_;
     if (bound->copies_input) {
       TUTTI_ASSIGN(args.input, copy_of_input(call));
+    } else {
+      last_call_ = call;
+      repeatable_ = bound->plan.get();
     }
-    active_ = Active::kCollective;
-    collective_.start(*bound->plan, args);
+    start_collective(*bound->plan);
     return ok_status();
+  }
+
+  void start_collective(exec::Plan& plan) {
+    rewind_clock();
+    active_ = Active::kCollective;
+    collective_.start(plan, collective_args_);
   }
 
   Result<const std::byte*> copy_of_input(const Call& call) {
@@ -446,7 +459,9 @@ class RankCommunicator final : public Communicator {
   std::int32_t hosts_ = 1;
   std::string name_, who_;
   PlanCache plans_;
-  exec::CollectiveArgs collective_args_;  ///< of the collective that runs
+  exec::CollectiveArgs collective_args_;  ///< of the collective that runs or ran last
+  Call last_call_;                        ///< what they were made from
+  exec::Plan* repeatable_ = nullptr;      ///< its plan; null when another call needs another start
   exec::CollectiveRun collective_;
   exec::PointToPointRun point_to_point_;
 

@@ -31,6 +31,10 @@ Plan::Plan(std::shared_ptr<const lower::Lowered> lowered, const Team& team, std:
   const std::uint32_t chunks = blocks * lowered_->chunks_per_block;
   for (std::uint32_t chunk = 0; chunk < chunks; ++chunk)
     chunks_.push_back(chunking.elements(chunk));
+  for (Rank rank = 0; rank < lowered_->request.ranks; ++rank) {
+    const std::int32_t input = ir::block_counts(lowered_->request, rank).input;
+    input_bytes_.push_back(static_cast<std::size_t>(input) * block_bytes_);
+  }
   const std::int32_t output = ir::block_counts(lowered_->request, team.rank()).output;
   streams_output_ =
       static_cast<std::size_t>(output) * block_bytes_ >= team.options().stores.output_from;

@@ -57,9 +57,7 @@ class Plan {
     return stride_ * program_->scratch_pieces * program_->scratch_depth;
   }
   /// Bytes that `rank` publishes under the published protocol: its whole input.
-  [[nodiscard]] std::size_t input_bytes(Rank rank) const {
-    return static_cast<std::size_t>(ir::block_counts(lowered_->request, rank).input) * block_bytes_;
-  }
+  [[nodiscard]] std::size_t input_bytes(Rank rank) const { return input_bytes_[rank]; }
   [[nodiscard]] const Codec* codec() const { return codec_; }
   /// Whether the output is so large that it leaves the caches before it is read.
   [[nodiscard]] bool streams_output() const { return streams_output_; }
@@ -90,6 +88,7 @@ class Plan {
   const Codec* codec_;
   std::size_t element_bytes_;
   std::size_t block_bytes_;
+  std::vector<std::size_t> input_bytes_;  ///< per rank
   std::size_t slice_elements_ = 0;
   std::uint64_t slices_ = 1;
   bool streams_output_ = false;

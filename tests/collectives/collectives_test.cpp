@@ -656,6 +656,39 @@ TEST(Collectives, ARootThatWaitsForNobodyLearnsOfAMismatchInItsNextCall) {
   }
 }
 
+// A call like the last one skips what the last one found out; what may have changed is looked at.
+TEST(Collectives, ARepeatedCallSeesNewDataNewFactorsAndWhatCameBetween) {
+  testing::run_ranks(testing::make_test_runtime(), 2, [](Communicator& communicator) {
+    const Rank rank = communicator.rank();
+    std::vector<float> input(100), output(100), mail(100);
+    Call sum = call_of(Collective::kAllReduce, input);
+    sum.recv = output.data();
+    const auto expect_sum = [&](const Call& call, float value, float expected) {
+      std::ranges::fill(input, value);
+      const Status status = communicator.run(call);
+      ASSERT_TRUE(status) << status.error().what;
+      EXPECT_EQ(std::ranges::count(output, expected), 100) << "got " << output[0];
+    };
+    for (int repeat = 1; repeat <= 200; ++repeat) expect_sum(sum, repeat, 2 * repeat);
+    Call scaled = sum;
+    scaled.op = ReduceOp::kPreMulSum;
+    for (const float factor : {2.0F, 2.0F, 3.0F}) {
+      std::memcpy(scaled.scalar, &factor, sizeof factor);
+      expect_sum(scaled, 5, 10 * factor);
+    }
+    expect_sum(sum, 7, 14);
+    EXPECT_TRUE(communicator.run(
+        call_of(rank == 0 ? Collective::kSend : Collective::kRecv, mail, 1 - rank)));
+    expect_sum(sum, 8, 16);
+    Call wrong = sum;
+    wrong.root = 0;
+    wrong.recv = nullptr;
+    for (int repeat = 0; repeat < 2; ++repeat)
+      EXPECT_EQ(communicator.run(wrong).error().code, Code::kInvalidArgument);
+    expect_sum(sum, 9, 18);
+  });
+}
+
 /// One rank of several that make the same broadcasts, each at its own pace.
 class Drifter {
  public:
