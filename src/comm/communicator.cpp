@@ -395,8 +395,7 @@ class RankCommunicator final : public Communicator {
   /// True when this call was the first. Mapped peers learn of it before the caller does, who may
   /// then change what they read.
   bool raise(const Error& error) {
-    team_->own_block().progress.gave_up.store(1, std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    team_->own_block().progress.gave_up.store(1, std::memory_order_release);
     return team_->abort_word().raise(error);
   }
 
