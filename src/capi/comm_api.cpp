@@ -40,7 +40,7 @@ Result<ncclResult_t> init_rank(const char* function, ncclComm_t* newcomm, int ra
                                std::vector<ncclUniqueId> ids, const ncclConfig_t* config) {
   TUTTI_TRY(check_not_forked());
   TUTTI_TRY(check_out(newcomm, "comm"));
-  *newcomm = nullptr;
+  show(newcomm, nullptr);
   TUTTI_TRY(check_world(ranks, rank));
   TUTTI_ASSIGN(const CommConfig parsed, parse_config(config, {}));
   return begin(function, newcomm, parsed, maker_of(meet_by_ids(std::move(ids), ranks, rank)));
@@ -121,7 +121,7 @@ Result<ncclResult_t> split(ncclComm* parent, int color, int key, ncclComm_t* new
                            const ncclConfig_t* config) {
   TUTTI_TRY(check_ready(parent));
   TUTTI_TRY(check_out(newcomm, "newcomm"));
-  *newcomm = nullptr;
+  show(newcomm, nullptr);
   if (color < 0 && color != NCCL_SPLIT_NOCOLOR) {
     return make_error(Code::kInvalidArgument, "color is {}, neither NCCL_SPLIT_NOCOLOR nor >= 0",
                       color);
@@ -162,7 +162,7 @@ Result<ncclResult_t> shrink(ncclComm* parent, int* list, int count, ncclComm_t* 
                             const ncclConfig_t* config, int flags) {
   TUTTI_TRY(check_ready(parent));
   TUTTI_TRY(check_out(newcomm, "newcomm"));
-  *newcomm = nullptr;
+  show(newcomm, nullptr);
   TUTTI_ASSIGN(const std::vector<Rank> excluded, check_excluded(*parent->comm, list, count));
   if (flags != NCCL_SHRINK_DEFAULT && flags != NCCL_SHRINK_ABORT) {
     return make_error(Code::kInvalidArgument,
@@ -296,7 +296,7 @@ ncclResult_t tuttiCommInitFromEnvironment(ncclComm_t* comm, const char* url, dou
   return answer(kName, nullptr, [&]() -> Result<ncclResult_t> {
     TUTTI_TRY(check_not_forked());
     TUTTI_TRY(check_out(comm, "comm"));
-    *comm = nullptr;
+    show(comm, nullptr);
     return begin(kName, comm, {}, maker_of(meet_by_launcher(url == nullptr ? "" : url)), timeout_s);
   });
 }

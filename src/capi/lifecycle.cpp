@@ -58,15 +58,17 @@ Result<Deadline> init_deadline() {
   return Deadline::after(from_seconds(runtime->settings.seconds("INIT_TIMEOUT")));
 }
 
+void show(ncclComm_t* newcomm, ncclComm* handle) { std::atomic_ref(*newcomm).store(handle); }
+
 Result<ncclResult_t> begin(const char* function, ncclComm_t* newcomm, const CommConfig& config,
                            Maker make, double timeout_s) {
   ncclComm* const handle = process().handles.add(config);
   // Taken before anybody else can see the handle: whoever aborts it waits for the first turn.
   const auto first_turn = std::make_shared<TurnLater>(handle->turns);
-  std::atomic_ref(*newcomm).store(handle);
+  show(newcomm, handle);
   const auto forget = [handle, newcomm, first_turn] {
     const bool ours = HandleTable::retire(handle);  // or another thread aborted it and ends it
-    if (ours) std::atomic_ref(*newcomm).store(nullptr);
+    if (ours) show(newcomm, nullptr);
     first_turn->leave();
     if (ours) process().handles.release(handle);
   };

@@ -21,6 +21,9 @@ using Maker = std::function<Result<std::unique_ptr<Communicator>>(
 /// The deadline of init, split, shrink, finalize and destroy, from now on.
 Result<Deadline> init_deadline();
 
+/// *newcomm = handle, while another thread may look there for what it could abort.
+void show(ncclComm_t* newcomm, ncclComm* handle);
+
 /// Stores a handle in *newcomm and runs `make` for it: now, at the end of the open group, or in the
 /// background when config.blocking is false. When it fails here, *newcomm is NULL again.
 /// `timeout_s` <= 0: TUTTI_INIT_TIMEOUT.
