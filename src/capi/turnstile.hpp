@@ -19,7 +19,7 @@ class Turnstile {
   void await(std::uint64_t ticket) const {
     for (std::uint32_t polls = 0;; ++polls) {
       const std::uint64_t now = served_.load(std::memory_order_acquire);
-      if (now == ticket) return;
+      if (now >= ticket) return;  // nobody passes a ticket that was taken; drain() has none
       wait_once({}, polls, {&served_, now, &sleepers_});
     }
   }
@@ -31,14 +31,7 @@ class Turnstile {
   }
 
   /// Returns when all who took a ticket before have left.
-  void drain() const {
-    const std::uint64_t taken = taken_.load();
-    for (std::uint32_t polls = 0;; ++polls) {
-      const std::uint64_t now = served_.load(std::memory_order_acquire);
-      if (now >= taken) return;
-      wait_once({}, polls, {&served_, now, &sleepers_});
-    }
-  }
+  void drain() const { await(taken_.load()); }
 
  private:
   std::atomic<std::uint64_t> taken_{0};
