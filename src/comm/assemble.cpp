@@ -72,9 +72,14 @@ class Assembler {
     return error;
   }
 
+  /// One transport after the other on all ranks: a rank that waits at one of them lets peers in
+  /// there only, so what it waits for must not wait at another.
   Status add_peers(Deadline deadline) {
+    std::vector<std::vector<Rank>> by_transport(runtime_.transports.size() + 1);
     for (Rank peer = 0; peer < size_; ++peer)
-      if (peer != rank_) TUTTI_TRY(add(peer, deadline));
+      if (peer != rank_) by_transport[transport_to(cards_[peer])].push_back(peer);
+    for (const std::vector<Rank>& peers : by_transport)
+      for (const Rank peer : peers) TUTTI_TRY(add(peer, deadline));
     return ok_status();
   }
 
@@ -157,36 +162,50 @@ class Assembler {
     return ok_status();
   }
 
-  /// Through the first transport that both sides have and that reaches the peer.
+  /// The address of `card` for one of this process's transports; nullptr when it cannot be reached.
+  [[nodiscard]] static const Card::Address* address_for(const Transport& transport,
+                                                        const Card& card) {
+    const auto found =
+        std::ranges::find(card.addresses, transport.name(), &Card::Address::transport);
+    return found != card.addresses.end() && transport.reaches(found->address) ? &*found : nullptr;
+  }
+
+  /// Index of the first transport that both sides have and that reaches the peer; their number when
+  /// there is none.
+  [[nodiscard]] std::size_t transport_to(const Card& card) const {
+    const auto reaches = [&](const auto& transport) {
+      return address_for(*transport, card) != nullptr;
+    };
+    return std::ranges::find_if(runtime_.transports, reaches) - runtime_.transports.begin();
+  }
+
   Result<std::shared_ptr<Connection>> connect(Rank peer, const Card& card, const std::string& label,
                                               Deadline deadline) {
     if (const auto known = connections_.find(card.process_token); known != connections_.end())
       return known->second;
-    std::string tried;
-    for (const auto& transport : runtime_.transports) {
-      const auto address = std::find_if(
-          card.addresses.begin(), card.addresses.end(),
-          [&](const Card::Address& each) { return each.transport == transport->name(); });
-      tried += fmt::format(" {}", transport->name());
-      if (address == card.addresses.end() || !transport->reaches(address->address)) continue;
-      const PeerProcess process{card.process_token, peer, address->address};
-      auto connection = transport->connect(process, bootstrap_.key(), deadline);
-      if (!connection) {
-        Error error = std::move(connection).error();
-        error.peer = peer;
-        error.what =
-            fmt::format("connecting to {} by {}: {}", label, transport->name(), error.what);
-        return error;
-      }
-      used_.insert(std::string(transport->name()));
-      connections_[card.process_token] = *connection;
-      return *connection;
+    const std::size_t index = transport_to(card);
+    if (index == runtime_.transports.size()) {
+      std::string tried;
+      for (const auto& transport : runtime_.transports)
+        tried += fmt::format(" {}", transport->name());
+      return peer_error(
+          Code::kUnsupported, peer,
+          "no transport reaches {} (tried:{}): it is on another host, and neither tcp nor "
+          "shared memory applies",
+          label, tried);
     }
-    return peer_error(
-        Code::kUnsupported, peer,
-        "no transport reaches {} (tried:{}): it is on another host, and neither tcp nor "
-        "shared memory applies",
-        label, tried);
+    Transport& transport = *runtime_.transports[index];
+    const PeerProcess process{card.process_token, peer, address_for(transport, card)->address};
+    auto connection = transport.connect(process, bootstrap_.key(), deadline);
+    if (!connection) {
+      Error error = std::move(connection).error();
+      error.peer = peer;
+      error.what = fmt::format("connecting to {} by {}: {}", label, transport.name(), error.what);
+      return error;
+    }
+    used_.insert(std::string(transport.name()));
+    connections_[card.process_token] = *connection;
+    return *connection;
   }
 
   /// What this rank can do with a peer's memory.

@@ -50,6 +50,41 @@ bool done(const Handshake& handshake) {
 
 }  // namespace
 
+/// Lets members of a group in, also while its own call waits for another one's: two groups may meet
+/// the same peer in opposite order.
+class PeerListener::Admission {
+ public:
+  Admission(PeerListener& listener, std::span<const std::byte> key) : listener_(listener) {
+    std::ranges::copy(key, key_.begin());
+    std::scoped_lock lock(listener_.mutex_);
+    const auto known = membership();
+    if (known == listener_.memberships_.end())
+      listener_.memberships_.push_back({key_, group_of(key_), 1});
+    else
+      ++known->uses;
+  }
+  ~Admission() {
+    std::scoped_lock lock(listener_.mutex_);
+    if (const auto known = membership(); --known->uses == 0) {
+      wipe(known->key);
+      listener_.memberships_.erase(known);
+    }
+    wipe(key_);
+  }
+  Admission(const Admission&) = delete;
+  Admission& operator=(const Admission&) = delete;
+
+  [[nodiscard]] const Key& key() const { return key_; }
+
+ private:
+  std::vector<Membership>::iterator membership() {
+    return std::ranges::find(listener_.memberships_, group_of(key_), &Membership::group);
+  }
+
+  PeerListener& listener_;
+  Key key_{};
+};
+
 PeerListener::PeerListener(Fd listener, std::uint64_t self, std::string what, Hooks hooks)
     : listener_(std::move(listener)),
       self_(self),
@@ -63,14 +98,13 @@ PeerListener::~PeerListener() {
 Result<std::shared_ptr<Connection>> PeerListener::connect(const PeerProcess& peer,
                                                           std::span<const std::byte> key,
                                                           Deadline deadline) {
-  Key own_key;
-  if (key.size() != own_key.size() || peer.token == self_)
+  if (key.size() != sizeof(Key) || peer.token == self_)
     return make_error(
         Code::kInvalidArgument,
         "connecting to rank {} needs a key of {} bytes (got {}) and a peer other than "
         "this process",
-        peer.rank, own_key.size(), key.size());
-  std::ranges::copy(key, own_key.begin());
+        peer.rank, sizeof(Key), key.size());
+  const Admission admission(*this, key);
   std::unique_lock lock(mutex_);
   while (connecting_.contains(peer.token)) {  // by another thread, whose deadline may be later
     if (deadline.passed()) return late(peer);
@@ -82,13 +116,10 @@ Result<std::shared_ptr<Connection>> PeerListener::connect(const PeerProcess& pee
   connecting_.insert(peer.token);
   lock.unlock();
   const auto make = [&]() -> Result<std::shared_ptr<Connection>> {
-    TUTTI_ASSIGN(PeerSocket socket, meet(peer, own_key, deadline));
+    TUTTI_ASSIGN(PeerSocket socket, meet(peer, admission.key(), deadline));
     return hooks_.make(peer, std::move(socket), deadline);
   };
-  remember(own_key);
   auto made = make();
-  forget(own_key);
-  wipe(own_key);
   lock.lock();
   if (made) connections_[peer.token] = *made;
   connecting_.erase(peer.token);
@@ -99,24 +130,6 @@ Result<std::shared_ptr<Connection>> PeerListener::connect(const PeerProcess& pee
 
 Result<PeerSocket> PeerListener::meet(const PeerProcess& peer, const Key& key, Deadline deadline) {
   return self_ < peer.token ? dial(peer, key, deadline) : await(peer, deadline);
-}
-
-void PeerListener::remember(const Key& key) {
-  std::scoped_lock lock(mutex_);
-  const std::uint64_t group = group_of(key);
-  const auto known = std::ranges::find(memberships_, group, &Membership::group);
-  if (known == memberships_.end())
-    memberships_.push_back({key, group, 1});
-  else
-    ++known->uses;
-}
-
-void PeerListener::forget(const Key& key) {
-  std::scoped_lock lock(mutex_);
-  const auto known = std::ranges::find(memberships_, group_of(key), &Membership::group);
-  if (--known->uses > 0) return;
-  wipe(known->key);
-  memberships_.erase(known);
 }
 
 // Under the lock: drops connections that are gone, and peers that came and went unawaited.

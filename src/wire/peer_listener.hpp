@@ -2,7 +2,7 @@
 // the other accepts, both prove that they hold the key.
 //
 // There is no thread: whoever waits in connect() also serves everybody else who knocks, so calls
-// may come in any order on either side. Sockets that have not proved the key are few (the oldest is
+// may come in any order on either side, for several groups at once. Sockets that have not proved the key are few (the oldest is
 // dropped for the next), cost nothing but a descriptor, and never make anyone wait.
 #pragma once
 
@@ -62,6 +62,7 @@ class PeerListener {
     std::unique_ptr<Handshake> handshake;
     TimePoint until;
   };
+  class Admission;
   /// Of this process in a group, while it connects to members of it.
   struct Membership {
     Key key;
@@ -74,8 +75,6 @@ class PeerListener {
   Result<PeerSocket> introduce(Fd fd, const PeerProcess& peer, const Key& key, Deadline deadline);
   Result<PeerSocket> await(const PeerProcess& peer, Deadline deadline);
   Error late(const PeerProcess& peer) const;
-  void remember(const Key& key);
-  void forget(const Key& key);
   void tidy();
   void serve();
   void let_in();

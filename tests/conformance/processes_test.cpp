@@ -316,6 +316,34 @@ TEST(Transports, ConnectAllPairsWhateverTheOrder) {
   }
 }
 
+// Each process has a thread for each of two groups; the first contact between them may be one
+// group's here and the other's there.
+TEST(Transports, ConnectForSeveralGroupsAtOnce) {
+  for (const MakeTransport make : {tcp_transport, shm_transport}) {
+    for (int repeat = 0; repeat < 10; ++repeat) {
+      const std::shared_ptr<Transport> ends[] = {make(1), make(2)};
+      Key keys[] = {test_key(), test_key()};
+      keys[1].front() ^= std::byte{1};
+      std::shared_ptr<Connection> kept[2][2];
+      const auto meet = [&](int end, int group) {
+        auto connection = ends[end]->connect(
+            {.token = 2U - end, .rank = 1 - end, .address = ends[1 - end]->address()}, keys[group],
+            Deadline::after(kPatience));
+        ASSERT_TRUE(connection) << connection.error().what;
+        kept[end][group] = *std::move(connection);
+      };
+      {
+        std::vector<std::jthread> threads;
+        for (const auto& [end, group] : {std::pair(0, 0), {1, 1}, {0, 1}, {1, 0}})
+          threads.emplace_back(meet, end, group);
+      }
+      ASSERT_FALSE(HasFailure()) << "repeat " << repeat;
+      EXPECT_EQ(kept[0][0], kept[0][1]);
+      EXPECT_EQ(kept[1][0], kept[1][1]);
+    }
+  }
+}
+
 TEST(Transports, HostileAddressesAreNotReached) {
   for (const MakeTransport make : {tcp_transport, shm_transport}) {
     const auto transport = make(1);
