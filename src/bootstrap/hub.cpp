@@ -297,7 +297,8 @@ void Hub::send_all(const FrameBytes& frame) {
 void Hub::tick() {
   const Nanos interval = tick_interval(options_.liveness);
   tick_ = service_.at(Clock::now() + interval, [this] { tick(); });
-  static const FrameBytes kBeat = encode_frame(FrameType::kHeartbeat, 0);
+  // Never destroyed: this thread may outlive main().
+  static const FrameBytes& kBeat = *new FrameBytes(encode_frame(FrameType::kHeartbeat, 0));
   const auto keep = weak_from_this().lock();
   for (Rank r = 0; r < size(); ++r) {
     const auto channel = member(r).channel;

@@ -103,6 +103,10 @@ void Lobby::abandon_hub(std::uint64_t parent, std::uint64_t group, const Error& 
 void Lobby::accept_some() {
   for (int i = 0; i < 64; ++i) {
     auto fd = accept_on(listener_.get());
+    if (!fd && !strangers_.empty()) {
+      drop_stranger(strangers_.front().id);
+      continue;
+    }
     if (!fd) {
       log_warn("", "{}; waiting for some to close", fd.error().what);
       return pause_accepting();
@@ -119,7 +123,9 @@ void Lobby::pause_accepting() {
 }
 
 void Lobby::welcome_stranger(Fd fd) {
-  if (strangers_.size() >= limits_.strangers) drop_stranger(strangers_.front().id);
+  // Half of the descriptors are enough for strangers: the program needs some, too.
+  const auto most = std::min<std::uint64_t>(limits_.strangers, raise_fd_limit(0) / 2);
+  if (strangers_.size() >= most && !strangers_.empty()) drop_stranger(strangers_.front().id);
   tune_stream(fd.get());
   const std::uint64_t id = next_id_++;
   const auto from = remote_address(fd.get());

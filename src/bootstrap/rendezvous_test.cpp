@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -274,6 +275,47 @@ TEST(Rendezvous, StrangersDoNotDisturbIt) {
   meanwhile.join();
   for (auto& member : group) ASSERT_TRUE(member) << member.error().what;
   leave_all(group);
+}
+
+// They come from another process, as many as this one may have descriptors and more.
+TEST(Rendezvous, StrangersDoNotTakeAllDescriptors) {
+  auto service = make_service();
+  const auto id = serve(service);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  constexpr int kMost = 512;
+  rlimit few = before;
+  few.rlim_cur = std::min<rlim_t>(few.rlim_cur, kMost);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  int ready[2], done[2];
+  ASSERT_EQ(pipe2(ready, O_CLOEXEC), 0);
+  ASSERT_EQ(pipe2(done, O_CLOEXEC), 0);
+  const pid_t stranger = fork();
+  ASSERT_GE(stranger, 0);
+  if (stranger == 0) {
+    close(done[1]);
+    raise_fd_limit(kMost + 300);
+    std::vector<Fd> silent;
+    for (int i = 0; i < kMost + 100; ++i) {
+      auto fd = connect_once(id.addresses[0], Deadline::after(5s));
+      if (fd) silent.push_back(*std::move(fd));
+    }
+    char byte = silent.size() > kMost ? 'y' : 'n';
+    (void)!write(ready[1], &byte, 1);
+    (void)!read(done[0], &byte, 1);  // until the parent is done
+    _exit(0);
+  }
+  const Fd held[] = {Fd(ready[0]), Fd(ready[1]), Fd(done[0])};
+  Fd end(done[1]);
+  char many = 0;
+  ASSERT_EQ(read(ready[0], &many, 1), 1);
+  EXPECT_EQ(many, 'y');
+  auto group = join_all(service, id, 4, 5s);  // less than a stranger's patience
+  for (auto& member : group) EXPECT_TRUE(member) << member.error().what;
+  end.reset();
+  waitpid(stranger, nullptr, 0);
+  if (!HasFailure()) leave_all(group);
+  setrlimit(RLIMIT_NOFILE, &before);
 }
 
 TEST(Rendezvous, ASilentStrangerIsCutOff) {

@@ -52,7 +52,8 @@ void StarMember::tick() {
   tick_ = service_.at(Clock::now() + interval, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->tick();
   });
-  static const FrameBytes kBeat = encode_frame(FrameType::kHeartbeat, 0);
+  // Never destroyed: this thread may outlive main().
+  static const FrameBytes& kBeat = *new FrameBytes(encode_frame(FrameType::kHeartbeat, 0));
   if (!channel_->open()) return;
   if (channel_->output_empty()) channel_->send(kBeat);
   bool watched = false;
