@@ -18,15 +18,32 @@ namespace {
 
 using Joined = Result<std::unique_ptr<Bootstrap>>;
 
+/// What a rank keeps of the first meeting of its job: the ranks meet again at the same place, where
+/// rank 0 goes on listening, and need the launcher no more. An attachment of the Service.
+struct Reunion {
+  RootOptions root;  ///< of rank 0
+  UniqueId first;
+  Rank rank = 0;
+  std::int32_t size = 0;
+  std::uint32_t meetings = 0;  ///< that came about, so that all ranks count alike
+};
+
 class JobEntry {
  public:
   JobEntry(const std::shared_ptr<Service>& service, const Job& job, const JoinOptions& options,
            Deadline deadline)
-      : service_(service), job_(job), options_(options), deadline_(deadline) {}
+      : service_(service),
+        job_(job),
+        options_(options),
+        deadline_(deadline),
+        place_(fmt::format("job {} {} as rank {}", name_of(job.meeting), job.name, job.rank)) {}
 
   Joined enter();
 
  private:
+  Joined meet_for_the_first_time();
+  Joined meet_again(const Reunion& before);
+
   [[nodiscard]] bool first() const { return job_.rank == 0; }
   [[nodiscard]] RootOptions root() const {
     RootOptions root;
@@ -34,9 +51,15 @@ class JobEntry {
     root.key = job_.key;
     root.liveness = options_.liveness;
     root.limits = options_.limits;
+    root.stays = true;
     return root;
   }
+  Result<UniqueId> serve(const RootOptions& root) {
+    served_ = root;
+    return serve_root(service_, root);
+  }
   Joined join_with(const UniqueId& id) {
+    met_at_ = id;
     return join(service_, id, job_.rank, job_.size, options_, deadline_);
   }
 
@@ -53,14 +76,48 @@ class JobEntry {
 
   const std::shared_ptr<Service>& service_;
   Job job_;
-  const JoinOptions& options_;
+  JoinOptions options_;
   const Deadline deadline_;
+  const std::string place_;  ///< of the Reunion on the service thread
+  RootOptions served_;
+  UniqueId met_at_;
 };
 
 Joined JobEntry::enter() {
+  if (job_.meeting == Meeting::kAlone) return std::move(in_process_group(1).front());
+  const auto known = service_->call(
+      [&] { return std::static_pointer_cast<Reunion>(service_->attachment(place_)); });
+  Joined joined = known ? meet_again(*known) : meet_for_the_first_time();
+  if (!joined) return joined;
+  service_->call([&] {
+    if (known)
+      ++known->meetings;
+    else
+      service_->attachment(place_) = std::make_shared<Reunion>(
+          Reunion{served_, met_at_, (*joined)->rank(), (*joined)->size(), 1});
+  });
+  return joined;
+}
+
+Joined JobEntry::meet_again(const Reunion& before) {
+  job_.rank = before.rank;
+  job_.size = before.size;
+  options_.awaited = true;
+  const Key key = derive_key(before.first.key, "tutti meeting again",
+                             as_bytes(std::to_string(before.meetings)));
+  if (first()) {
+    RootOptions root = before.root;
+    root.key = key;
+    root.stays = false;
+    TUTTI_TRY(serve_root(service_, root));
+  }
+  return join_with(unique_id_of(key, before.first.addresses.front()));
+}
+
+Joined JobEntry::meet_for_the_first_time() {
   switch (job_.meeting) {
     case Meeting::kAlone:
-      return std::move(in_process_group(1).front());
+      break;
     case Meeting::kTcp:
     case Meeting::kStore:
       if (!job_.key && !job_.insecure && one_host()) return by_local_socket();
@@ -105,7 +162,7 @@ Joined JobEntry::by_local_socket() {
   }
   RootOptions options = root();
   TUTTI_ASSIGN(options.address, parse_address("127.0.0.1:0"));
-  TUTTI_ASSIGN(const auto id, serve_root(service_, options));
+  TUTTI_ASSIGN(const auto id, serve(options));
   TUTTI_ASSIGN(const auto offer, LocalOffer::open(service_, job_.name, id));
   return join_with(id);
 }
@@ -130,7 +187,7 @@ Joined JobEntry::by_tcp() {
     RootOptions options = root();
     options.address = address;
     options.key = key;
-    TUTTI_TRY(serve_root(service_, options));
+    TUTTI_TRY(serve(options));
   }
   return join_with(unique_id_of(key, address));
 }
@@ -147,7 +204,7 @@ Joined JobEntry::by_store() {
   }
   RootOptions options = root();
   options.key = key;
-  TUTTI_ASSIGN(const auto id, serve_root(service_, options));
+  TUTTI_ASSIGN(const auto id, serve(options));
   TUTTI_TRY(store.set(entry, to_text(id.addresses.front()), deadline_));
   return join_with(id);
 }
@@ -161,7 +218,7 @@ Joined JobEntry::by_file() {
     error.what += fmt::format(" (the id came from {})", job_.path);
     return error;
   }
-  TUTTI_ASSIGN(const auto id, serve_root(service_, root()));
+  TUTTI_ASSIGN(const auto id, serve(root()));
   TUTTI_ASSIGN(const auto file, JobFile::publish(job_.path, id));
   return join_with(id);
 }
@@ -181,7 +238,7 @@ Joined JobEntry::by_pmi() {
   job_.size = pmi.size();
   std::optional<UniqueId> id;
   if (first()) {
-    TUTTI_ASSIGN(id, serve_root(service_, root()));
+    TUTTI_ASSIGN(id, serve(root()));
     TUTTI_TRY(pmi.put(kEntry, to_hex(encode(*id)), deadline_));
   }
   TUTTI_TRY(pmi.barrier(deadline_));
@@ -195,7 +252,7 @@ Joined JobEntry::by_pmi() {
 
 Joined JobEntry::by_pmix() {
   const auto make = [&](std::int32_t) -> Result<std::string> {
-    TUTTI_ASSIGN(const auto id, serve_root(service_, root()));
+    TUTTI_ASSIGN(const auto id, serve(root()));
     return to_hex(encode(id));
   };
   auto exchanged = pmix_exchange(make, deadline_);

@@ -53,7 +53,8 @@ Result<Job> detect_job(const Environment& environment, std::string_view url = {}
 
 /// Joins the job as detect_job() described it, and logs how. The key comes from the meeting (file,
 /// PMI, PMIx), from TUTTI_JOB_KEY, or, without one, from rank 0 over a local socket that proves the
-/// user; a job of several hosts without a key is refused unless TUTTI_INSECURE=1.
+/// user; a job of several hosts without a key is refused unless TUTTI_INSECURE=1. Ranks may join
+/// again and again, each time as a new group: all as often as the others.
 Result<std::unique_ptr<Bootstrap>> join_job(const std::shared_ptr<Service>& service, const Job& job,
                                             const JoinOptions& options, Deadline deadline);
 

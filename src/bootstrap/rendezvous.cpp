@@ -30,6 +30,7 @@ struct HubTarget {
   Rank self = kNoRank;                   ///< in that group
   std::optional<std::uint64_t> token{};  ///< of the hub's process, when known
   Rank host = kNoRank;                   ///< in that group: a member, which listens while it is one
+  bool awaited = false;                  ///< JoinOptions::awaited
 };
 
 /// How long others may keep a member of a subgroup waiting before their pulse is felt.
@@ -73,7 +74,8 @@ Result<Fd> reach_hub(Service& service, const HubTarget& hub, const StarMember::V
       auto fd = approach(service, hub, address, deadline);
       if (fd) return fd;
       last = std::move(fd).error();
-      if (last.os_errno == 0 && last.code != Code::kTimeout) return last;
+      const bool refused = last.os_errno == 0 && last.code != Code::kTimeout;
+      if (refused && !(hub.awaited && last.code == Code::kPeerFailed)) return last;
       if (last.code == Code::kUnavailable) return last;
       if (hub.host != kNoRank && last.os_errno == ECONNREFUSED) return gone(hub.host, address);
     }
@@ -307,6 +309,8 @@ Result<UniqueId> serve_root(const std::shared_ptr<Service>& service, const RootO
     TUTTI_ASSIGN(const auto lobby, Lobby::at(*service, address, options.limits));
     const std::uint64_t job = job_of(key);
     lobby->admit(job, key);
+    if (options.stays)
+      lobby->admit(derive_id(key, "tutti door"), key);  // nobody's: never dismissed
     lobby->open_hub(job, std::make_shared<Hub>(*service, *lobby,
                                                HubOptions{.parent = job,
                                                           .group = job,
@@ -331,7 +335,8 @@ Result<std::unique_ptr<Bootstrap>> join(const std::shared_ptr<Service>& service,
   }
   raise_fd_limit(static_cast<std::uint64_t>(size) * 2 + 256);
   const GroupIdentity group = {id.job, id.key};
-  const HubTarget hub = {id.addresses, group, rank};
+  HubTarget hub = {id.addresses, group, rank};
+  hub.awaited = options.awaited;
   return StarBootstrap::enter(service,
                               {.hub = hub, .place = {group, rank, size}, .proof = options.given},
                               options, deadline);

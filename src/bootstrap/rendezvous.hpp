@@ -36,6 +36,7 @@ struct RootOptions {
   InterfaceChoice interfaces;
   std::optional<SocketAddress> address;  ///< exactly here instead; port 0: any
   std::optional<Key> key;                ///< of the job; default: a fresh one
+  bool stays = false;  ///< keeps listening, for later hubs at the same address and port
   Nanos liveness = std::chrono::seconds(15);
   Lobby::Limits limits{};
 };
@@ -44,6 +45,8 @@ struct JoinOptions {
   InterfaceChoice interfaces;  ///< default: the interface that reaches the hub
   Nanos liveness = std::chrono::seconds(15);
   Lobby::Limits limits{};
+  /// The hub may open later, though its process listens already: a refusal is no end.
+  bool awaited = false;
   /// All ranks must join with the same: a digest of what else they were given. A rank that shows
   /// another one ends the rendezvous with an error for all.
   Digest given{};

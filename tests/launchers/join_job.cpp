@@ -1,5 +1,6 @@
 // One rank of a job under whatever launcher started it: detects, joins, gathers every rank's number
-// twice, and says so. tests/launchers/run starts it under each launcher that is installed.
+// twice; joins again beside the first group and after it, and says so. tests/launchers/run starts
+// it under each launcher that is installed.
 #include <cstdio>
 
 #include <fmt/format.h>
@@ -12,10 +13,7 @@ namespace {
 
 using namespace tutti;
 
-Status meet(const std::shared_ptr<Service>& service, const char* url) {
-  const auto deadline = Deadline::after(std::chrono::seconds(20));
-  TUTTI_ASSIGN(const Job job, detect_job(process_environment(), url));
-  TUTTI_ASSIGN(const auto me, join_job(service, job, {}, deadline));
+Status talk(const std::unique_ptr<Bootstrap>& me, Deadline deadline) {
   for (int round = 0; round < 2; ++round) {
     Blob mine;
     ByteWriter(mine).put(me->rank());
@@ -25,7 +23,25 @@ Status meet(const std::shared_ptr<Service>& service, const char* url) {
       TUTTI_CHECK(told == r, "rank {} says {}", r, told);
     }
   }
-  fmt::print("met: rank {} of {} through {}\n", me->rank(), me->size(), name_of(job.meeting));
+  return ok_status();
+}
+
+Status meet(const std::shared_ptr<Service>& service, const char* url) {
+  const auto deadline = Deadline::after(std::chrono::seconds(20));
+  TUTTI_ASSIGN(const Job job, detect_job(process_environment(), url));
+  TUTTI_ASSIGN(auto first, join_job(service, job, {}, deadline));
+  TUTTI_TRY(talk(first, deadline));
+  TUTTI_ASSIGN(auto second, join_job(service, job, {}, deadline));
+  TUTTI_TRY(talk(second, deadline));
+  TUTTI_TRY(talk(first, deadline));
+  const auto rank = first->rank(), size = first->size();
+  first.reset();
+  second.reset();
+  for (int again = 0; again < 10; ++again) {
+    TUTTI_ASSIGN(const auto later, join_job(service, job, {}, deadline));
+    TUTTI_TRY(talk(later, deadline));
+  }
+  fmt::print("met: rank {} of {} through {}\n", rank, size, name_of(job.meeting));
   return ok_status();
 }
 
