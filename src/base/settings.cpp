@@ -29,7 +29,8 @@ constexpr SettingInfo kSettings[] = {
      "URL of the rendezvous: env://, tcp://host:port, file:///path, pmi://, pmix://; empty detects "
      "the launcher."},
     {"COMM_ID", Kind::kString, "", "", "", "NCCL_COMM_ID",
-     "host:port where rank 0 listens, instead of an address of its own choice in the unique id."},
+     "host:port where rank 0 listens, whatever the unique id says; the ranks may then make an id "
+     "each instead of passing one on (on several hosts that needs TUTTI_JOB_KEY)."},
     {"JOB_KEY", Kind::kString, "", "", "", "",
      "Secret that all ranks of a job share and prove to each other.", true},
     {"INSECURE", Kind::kBool, "0", "", "0|1", "",

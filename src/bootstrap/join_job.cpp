@@ -101,7 +101,7 @@ Joined JobEntry::enter() {
 
 Joined JobEntry::meet_again(const Reunion& before) {
   job_.rank = before.rank;
-  job_.size = before.size;
+  if (job_.size == 0) job_.size = before.size;
   options_.awaited = true;
   const Key key = derive_key(before.first.key, "tutti meeting again",
                              as_bytes(std::to_string(before.meetings)));
@@ -156,6 +156,9 @@ Result<Key> JobEntry::shared_key() const {
 }
 
 Joined JobEntry::by_local_socket() {
+  log_info(
+      Subsystem::kInit, "",
+      "no job key: ranks meet on this host alone, and the kernel proves that one user runs them");
   if (!first()) {
     TUTTI_ASSIGN(const auto id, fetch_local(job_.name, deadline_));
     return join_with(id);

@@ -75,6 +75,28 @@ Result<std::int32_t> parse_number(std::string_view name, std::string_view value,
   return number;
 }
 
+Status parse_host_port(std::string_view what, std::string_view text, Job& job) {
+  const auto colon = text.rfind(':');
+  std::string host(text.substr(0, colon));
+  if (colon == std::string_view::npos || host.empty()) {
+    return make_error(Code::kInvalidArgument, "{} \"{}\" is not host:port", what, text);
+  }
+  if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  TUTTI_ASSIGN(const auto port, parse_number(what, text.substr(colon + 1), 1, 65535));
+  job.host = std::move(host);
+  job.port = static_cast<std::uint16_t>(port);
+  return ok_status();
+}
+
+Result<Key> parse_job_key(const std::string& text) {
+  Key key{};
+  if (from_hex(text, key)) return key;
+  return make_error(Code::kInvalidArgument,
+                    "TUTTI_JOB_KEY must be 64 hexadecimal digits (it has {} characters): make one "
+                    "with `openssl rand -hex 32`",
+                    text.size());
+}
+
 Result<std::int32_t> Detector::number(const char* name) const {
   return parse_number(name, text(name), 0, kMaxGroupSize);
 }
@@ -118,28 +140,8 @@ Status Detector::need_ranks(Job& job, std::string_view need, std::string& from) 
 Status Detector::read_secrets(Job& job) const {
   job.insecure = text("TUTTI_INSECURE") == "1";
   if (!has("TUTTI_JOB_KEY")) return ok_status();
-  Key key{};
-  if (!from_hex(text("TUTTI_JOB_KEY"), key)) {
-    return make_error(
-        Code::kInvalidArgument,
-        "TUTTI_JOB_KEY must be 64 hexadecimal digits (it has {} characters): make one "
-        "with `openssl rand -hex 32`",
-        text("TUTTI_JOB_KEY").size());
-  }
-  job.key = key;
+  TUTTI_ASSIGN(job.key, parse_job_key(text("TUTTI_JOB_KEY")));
   return ok_status();
-}
-
-Result<std::pair<std::string, std::uint16_t>> parse_host_port(std::string_view what,
-                                                              std::string_view text) {
-  const auto colon = text.rfind(':');
-  std::string host(text.substr(0, colon));
-  if (colon == std::string_view::npos || host.empty()) {
-    return make_error(Code::kInvalidArgument, "{} \"{}\" is not host:port", what, text);
-  }
-  if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-  TUTTI_ASSIGN(const auto port, parse_number(what, text.substr(colon + 1), 1, 65535));
-  return std::pair(host, static_cast<std::uint16_t>(port));
 }
 
 Result<Job> Detector::from_master() const {
@@ -170,8 +172,7 @@ Result<Job> Detector::from_master() const {
 
 Result<Job> Detector::from_tcp(std::string_view address) const {
   Job job;
-  TUTTI_ASSIGN(const auto host_port, parse_host_port("tcp://", address));
-  std::tie(job.host, job.port) = host_port;
+  TUTTI_TRY(parse_host_port("tcp://", address, job));
   std::string from;
   TUTTI_TRY(need_ranks(job, fmt::format("the bootstrap is tcp://{}", address), from));
   job.meeting = Meeting::kTcp;
@@ -310,6 +311,24 @@ Result<Job> Detector::detect(std::string_view url) {
 }
 
 }  // namespace
+
+Result<Job> job_at(const Settings& settings, Rank rank, std::int32_t size, const Key& key) {
+  Job job;
+  job.meeting = Meeting::kTcp;
+  job.name = settings.text("COMM_ID");
+  job.rank = rank;
+  job.size = size;
+  TUTTI_TRY(parse_host_port(settings.source("COMM_ID"), job.name, job));
+  job.insecure = settings.flag("INSECURE");
+  if (const std::string& secret = settings.text("JOB_KEY"); !secret.empty()) {
+    TUTTI_ASSIGN(job.key, parse_job_key(secret));
+  } else if (!job.insecure) {
+    const auto address = resolve(job.host, job.port);
+    if (!address || !address->is_loopback()) job.key = key;
+  }
+  job.how = fmt::format("{}={}", settings.source("COMM_ID"), job.name);
+  return job;
+}
 
 Result<Job> detect_job(const Environment& environment, std::string_view url) {
   return Detector(environment).detect(url);

@@ -51,6 +51,11 @@ struct Job {
 /// detection). Reads nothing but `environment`.
 Result<Job> detect_job(const Environment& environment, std::string_view url = {});
 
+/// The job of ranks that meet at the setting COMM_ID, host:port, where rank 0 listens. Its key is
+/// the setting JOB_KEY, or none when it needs none (INSECURE, or a loopback address); else `key`,
+/// of the unique id that the program handed to all ranks.
+Result<Job> job_at(const Settings& settings, Rank rank, std::int32_t size, const Key& key);
+
 /// Joins the job as detect_job() described it, and logs how. The key comes from the meeting (file,
 /// PMI, PMIx), from TUTTI_JOB_KEY, or, without one, from rank 0 over a local socket that proves the
 /// user; a job of several hosts without a key is refused unless TUTTI_INSECURE=1. Ranks may join

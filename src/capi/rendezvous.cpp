@@ -74,13 +74,18 @@ Result<std::vector<UniqueId>> decode_ids(std::span<const ncclUniqueId> opaque) {
 }  // namespace
 
 Result<ncclUniqueId> new_unique_id(const Runtime& runtime) {
-  RootOptions options;
-  options.interfaces = interfaces_of(runtime.settings);
-  options.liveness = liveness_of(runtime.settings);
-  if (const std::string& where = runtime.settings.text("COMM_ID"); !where.empty()) {
-    TUTTI_ASSIGN(options.address, parse_address(where));
+  UniqueId id;
+  if (runtime.settings.text("COMM_ID").empty()) {
+    RootOptions options;
+    options.interfaces = interfaces_of(runtime.settings);
+    options.liveness = liveness_of(runtime.settings);
+    TUTTI_ASSIGN(id, serve_root(runtime.service, options));
+  } else {  // rank 0 will listen there, whoever made the id
+    TUTTI_ASSIGN(const tutti::Job job, job_at(runtime.settings, 0, 1, random_key()));
+    TUTTI_ASSIGN(const SocketAddress address,
+                 resolve(job.host, job.port, runtime.settings.text("SOCKET_FAMILY")));
+    id = unique_id_of(random_key(), address);
   }
-  TUTTI_ASSIGN(const UniqueId id, serve_root(runtime.service, options));
   const UniqueIdBytes bytes = encode(id);
   ncclUniqueId opaque;
   std::memcpy(opaque.internal, bytes.data(), bytes.size());
@@ -93,6 +98,10 @@ Rendezvous meet_by_ids(std::vector<ncclUniqueId> ids, int ranks, Rank rank) {
     TUTTI_ASSIGN(auto ids, decode_ids(opaque));
     TUTTI_ASSIGN(const UniqueId place, meeting_place(ids));
     JoinOptions options = join_options(runtime.settings);
+    if (!runtime.settings.text("COMM_ID").empty()) {
+      TUTTI_ASSIGN(const tutti::Job job, job_at(runtime.settings, rank, ranks, place.key));
+      return join_job(runtime.service, job, options, deadline);
+    }
     options.given = digest_of(ids);
     auto joined = join(runtime.service, place, rank, ranks, options, deadline);
     if (joined || ids.size() == 1 || joined.error().code != Code::kTimeout) return joined;

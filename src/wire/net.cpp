@@ -274,6 +274,22 @@ bool is_local(const SocketAddress& address) {
 
 // ---- sockets ----
 
+namespace {
+/// What a user can do about bind(2)'s errors.
+std::string_view remedy(int error) {
+  switch (error) {
+    case EADDRINUSE:
+      return "another program has this port: end it or choose another port";
+    case EADDRNOTAVAIL:
+      return "it is no address of this machine: choose one of its own";
+    case EACCES:
+      return "ports below 1024 need root: choose a higher one";
+    default:
+      return "choose another address or port";
+  }
+}
+}  // namespace
+
 Result<Fd> listen_on(const SocketAddress& address, int backlog) {
   const RawAddress raw = to_raw(address);
   Fd fd(::socket(raw.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -281,7 +297,7 @@ Result<Fd> listen_on(const SocketAddress& address, int backlog) {
   if (address.port != 0) set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (::bind(fd.get(), raw.get(), raw.length) != 0 || ::listen(fd.get(), backlog) != 0) {
     return system_error(Code::kUnavailable, errno,
-                        fmt::format("cannot listen on {}", to_text(address)));
+                        fmt::format("cannot listen on {} ({})", to_text(address), remedy(errno)));
   }
   return fd;
 }
