@@ -361,6 +361,11 @@ std::string describe(const Operand& operand) {
 
 bool can_publish(const ir::Schedule& schedule, const Placement& placement) {
   if (!placement.all_mapped()) return false;
+  // More sources than one op adds up at once: in place, a copy of the own input would be needed.
+  const ir::Request& request = schedule.request;
+  if (request.in_place && reduces(request.collective) &&
+      static_cast<std::size_t>(request.ranks) > kMaxSources)
+    return false;
   for (const ir::Program& program : schedule.programs) {
     bool sends_over = false;
     for (const ir::Step& step : program.steps) {

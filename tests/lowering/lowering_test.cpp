@@ -140,6 +140,29 @@ TEST(Lowering, RanksInPlaceAndOutOfPlaceUnderstandEachOtherInTheHostAlgorithms) 
   }
 }
 
+// 65 inputs are more than one op adds up, and a published plan keeps no copy of an own one.
+TEST(Lowering, ManyRanksOfOneHostReduceInPlace) {
+  for (const Collective collective :
+       {Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce}) {
+    for (const int ranks : {64, 65}) {
+      const Rank root = rooted(collective) ? ranks - 1 : 0;
+      const ir::Request request{collective, ranks, root, /*in_place=*/true};
+      Placement one_host;
+      one_host.host.assign(ranks, 0);
+      const auto schedule = schedule_of("one_shot", request);
+      ASSERT_TRUE(schedule);
+      const auto proof = ir::verify(*schedule);
+      ASSERT_TRUE(proof) << proof.error().what;
+      LowerOptions options;
+      const bool published = can_publish(*schedule, one_host);
+      EXPECT_EQ(published, ranks == 64);
+      if (published) options.protocol = Protocol::kPublished;
+      const auto lowered = lower(*schedule, *proof, one_host, options);
+      EXPECT_TRUE(lowered) << lowered.error().what;
+    }
+  }
+}
+
 Lowered ring_over_hosts() {
   const auto schedule = schedule_of("ring", {Collective::kAllReduce, 3, 0, /*in_place=*/false});
   const auto proof = ir::verify(*schedule);
