@@ -372,7 +372,7 @@ Result<bool> CollectiveRun::drained() {
       if (!done) return false;
     }
   }
-  return true;
+  return team_.flushed();
 }
 
 void CollectiveRun::leave() {

@@ -98,7 +98,7 @@ Result<Poll> PointToPointRun::poll() {
     TUTTI_ASSIGN(moved, sweep());
     moved_ |= moved;
   }
-  if (heads_.empty()) return Poll::kDone;
+  if (heads_.empty()) return team_.flushed() ? Poll::kDone : Poll::kPending;
   team_.blocked_on_any(jobs_[heads_.front()].what.peer, waits_, std::exchange(moved_, false));
   team_.progress_connections();
   return Poll::kPending;
@@ -146,8 +146,9 @@ Result<bool> PointToPointRun::advance(Job& job) {
 Status PointToPointRun::open_mail() {
   if (mail_ != nullptr) return ok_status();
   TUTTI_ASSIGN(mail_, team_.allocate_shared(mail_bytes(team_.size())));
-  team_.own_block().progress.mail_offset.store(announce(team_.offset_of(mail_)),
-                                               std::memory_order_release);
+  Progress& progress = team_.own_block().progress;
+  progress.mail_offset.store(announce(team_.offset_of(mail_)), std::memory_order_release);
+  wake_sleepers(progress.mail_offset, progress.sleepers);
   return ok_status();
 }
 

@@ -209,6 +209,18 @@ void Team::add_wakers(WaitSet& waits) const {
           {fd, static_cast<short>(connection->wants_write() ? POLLIN | POLLOUT : POLLIN), 0});
 }
 
+bool Team::flushed() {
+  const auto full = std::ranges::find_if(remote_, [](Connection* connection) {
+    if (connection->wants_write()) connection->progress();
+    return connection->wants_write();
+  });
+  if (full == remote_.end()) return true;
+  const auto peer = std::ranges::find_if(
+      members_, [&](const Member& member) { return member.connection.get() == *full; });
+  blocked_on_network(static_cast<Rank>(peer - members_.begin()));
+  return false;
+}
+
 bool Team::progress_connections() {
   bool moved = false;
   for (Connection* connection : remote_) moved |= connection->progress();

@@ -113,6 +113,9 @@ class Team {
   [[nodiscard]] Error left_error(Rank peer) const;
   /// Moves the connections of unmapped peers on. Returns whether anything moved.
   bool progress_connections();
+  /// True when all that was sent is on its way; else this rank is blocked on the network, for the
+  /// rest moves only while somebody polls.
+  bool flushed();
   /// Fruitless poll number `polls` of this wait: spins, yields, or sleeps up to a millisecond. A
   /// wait for something new begins with spinning again.
   void idle(std::uint32_t polls);

@@ -94,7 +94,8 @@ class Connection {
   /// Moves what can be moved without waiting. Returns whether anything moved.
   virtual bool progress() = 0;
   /// A descriptor that poll(2) reports readable (or writable, when `wants_write`) once progress()
-  /// can do something; -1 when there is none.
+  /// can do something; -1 when there is none. While `wants_write`, something that was sent, be its
+  /// transfer done or not, waits here for a progress().
   virtual int poll_fd() const = 0;
   virtual bool wants_write() const = 0;
 

@@ -132,7 +132,6 @@ bool MessageEngine::Core::pump_output() {
   bool moved = false;
   for (int turn = 0; turn < kTurns && !dead_ && !write_error_; ++turn) {
     fill_outbox();
-    blocked_.store(!out_.empty(), std::memory_order_relaxed);
     if (out_.empty()) break;
     std::array<iovec, 2> pieces;
     std::ranges::transform(out_.pieces(), pieces.begin(), [](std::span<const std::byte> piece) {
@@ -147,6 +146,7 @@ bool MessageEngine::Core::pump_output() {
     moved = true;
     if (Transfer* sent = out_.taken_by_link(*written)) sender_.tail_sent(*sent);
   }
+  blocked_.store(!out_.empty() && !dead_, std::memory_order_relaxed);
   return moved;
 }
 

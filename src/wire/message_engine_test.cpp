@@ -96,6 +96,23 @@ TEST_F(HostilePeer, ThatGoesOnAfterItsGoodbyeHasLeftAllTheSame) {
   EXPECT_THAT(listen(), HasSubstr("rank 1 has left"));
 }
 
+TEST(MessageEngine, SaysThatWhatWasSentWaitsForTheLink) {
+  const auto script = std::make_shared<ScriptedLink::Script>();
+  script->room = 30;
+  MessageEngine engine(std::make_unique<ScriptedLink>(script), {.peer = 1, .link_name = "test"});
+  EXPECT_FALSE(engine.wants_write());
+  Blob data(100);
+  Transfer out;
+  engine.send(kOut, {}, data, out);
+  EXPECT_EQ(out.state, Transfer::State::kDone);  // copied
+  EXPECT_TRUE(engine.wants_write());
+  engine.progress();
+  EXPECT_TRUE(engine.wants_write());
+  script->room = 1000;
+  engine.progress();
+  EXPECT_FALSE(engine.wants_write());
+}
+
 TEST(Frames, SurviveTheRoundTrip) {
   const Frame frame{.type = FrameType::kData,
                     .reason = BreakReason::kNone,

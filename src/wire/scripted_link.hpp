@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -20,6 +21,7 @@ class ScriptedLink final : public ByteLink {
     Blob input;
     std::size_t read = 0;
     bool shut = false;
+    std::size_t room = SIZE_MAX;  ///< for what is written
 
     void append(std::span<const std::byte> bytes) {
       input.insert(input.end(), bytes.begin(), bytes.end());
@@ -36,6 +38,8 @@ class ScriptedLink final : public ByteLink {
   Result<std::size_t> write(std::span<const iovec> pieces) override {
     std::size_t bytes = 0;
     for (const iovec& piece : pieces) bytes += piece.iov_len;
+    bytes = std::min(bytes, script_->room);
+    script_->room -= bytes;
     return bytes;
   }
   Result<std::size_t> read(std::span<const iovec> pieces) override {
