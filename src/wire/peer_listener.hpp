@@ -2,8 +2,9 @@
 // the other accepts, both prove that they hold the key.
 //
 // There is no thread: whoever waits in connect() also serves everybody else who knocks, so calls
-// may come in any order on either side, for several groups at once. Sockets that have not proved the key are few (the oldest is
-// dropped for the next), cost nothing but a descriptor, and never make anyone wait.
+// may come in any order on either side, for several groups at once. Sockets that have not proved
+// the key are few (the oldest is dropped for the next), cost nothing but a descriptor, and never
+// make anyone wait.
 #pragma once
 
 #include <condition_variable>
