@@ -36,7 +36,8 @@ constexpr SettingInfo kSettings[] = {
     {"INSECURE", Kind::kBool, "0", "", "0|1", "",
      "1 lets a job of several hosts run without any shared secret: only on a trusted network."},
     {"HOSTID", Kind::kString, "", "", "", "NCCL_HOSTID",
-     "Identity of this host; ranks with equal ones share memory. Empty: boot id and namespaces."},
+     "Identity of this host; ranks with equal ones, in one network namespace, share memory. Empty: "
+     "the boot id."},
     {"SOCKET_IFNAME", Kind::kString, "", "", "", "NCCL_SOCKET_IFNAME",
      "Interfaces to use: comma-separated prefixes, '=' before exact names, '^' before excluded "
      "ones."},

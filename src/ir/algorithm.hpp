@@ -1,4 +1,4 @@
-// An algorithm is a name and three pure functions; the list of all of them is made in src/builtin.
+// An algorithm is a name and three pure functions; algorithms::all() lists them.
 #pragma once
 
 #include <cstdint>
