@@ -123,6 +123,7 @@ Result<SocketAddress> parse_address(std::string_view text) {
   };
   const auto colon = text.rfind(':');
   if (colon == std::string_view::npos) return bad();
+  if (text.find('\0') != std::string_view::npos) return bad();  // inet_pton would stop there
   SocketAddress address;
   const std::string_view port = text.substr(colon + 1);
   const auto [end, error] = std::from_chars(port.begin(), port.end(), address.port);

@@ -32,6 +32,7 @@ TEST(SocketAddress, RefusesWhatIsNoAddress) {
                            "[::1]", "[::1:5", "10.0.0.1:1x", "[fe80::1%x]:1", "host:80"}) {
     EXPECT_FALSE(parse_address(text)) << text;
   }
+  EXPECT_FALSE(parse_address(std::string_view("10.0.0.1\0x:5", 12)));
 }
 
 std::vector<NetInterface> machine() {
