@@ -10,49 +10,18 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "src/base/bytes.hpp"
 #include "src/base/result.hpp"
 #include "src/wire/message_engine.hpp"
 #include "src/wire/peer_listener.hpp"
+#include "transports/shm/introduction.hpp"
 #include "transports/shm/shm_address.hpp"
 #include "transports/shm/shm_link.hpp"
 
 namespace tutti {
 namespace {
 
-constexpr std::uint8_t kVersion = 1;
-constexpr std::size_t kIntroductionBytes = 1 + 3 * 8;
-constexpr std::uint64_t kLargestRing = 1 << 28;
-
-// What each side says, with its heap's descriptor, once both have proved the key.
-struct Introduction {
-  std::uint64_t heap_bytes = 0;
-  std::uint64_t ring_offset = 0;
-  std::uint64_t ring_bytes = 0;  // without the header
-};
-
-Result<Introduction> decode_introduction(std::span<const std::byte> bytes) {
-  ByteReader in(bytes);
-  const auto version = in.get<std::uint8_t>();
-  Introduction said;
-  said.heap_bytes = in.get<std::uint64_t>();
-  said.ring_offset = in.get<std::uint64_t>();
-  said.ring_bytes = in.get<std::uint64_t>();
-  const std::uint64_t ring = sizeof(RingHeader) + said.ring_bytes;
-  if (!in.complete() || version != kVersion || !std::has_single_bit(said.ring_bytes) ||
-      said.ring_bytes > kLargestRing || said.ring_offset % alignof(RingHeader) != 0 ||
-      said.ring_offset > said.heap_bytes || ring > said.heap_bytes - said.ring_offset)
-    return make_error(
-        Code::kPeerFailed,
-        "a peer announced a ring of {} bytes at {} in a heap of {} bytes (version {})",
-        said.ring_bytes, said.ring_offset, said.heap_bytes, version);
-  return said;
-}
-
 Status send_introduction(int socket, int heap, const Introduction& said) {
-  Blob bytes;
-  bytes.reserve(kIntroductionBytes);
-  ByteWriter(bytes).put(kVersion).put(said.heap_bytes).put(said.ring_offset).put(said.ring_bytes);
+  Blob bytes = encode(said);
   iovec piece{bytes.data(), bytes.size()};
   alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof heap)> control{};
   msghdr message{};
