@@ -28,6 +28,13 @@ Outcome bench(const std::string& arguments) {
   return run_shell(TUTTI_BENCH_PROGRAM " " + arguments);
 }
 
+/// With bench_spoiler.cpp's all-reduce.
+Outcome spoiled_bench(const std::string& arguments) {
+  return run_shell("ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=" TUTTI_BENCH_SPOILER
+                   " " TUTTI_BENCH_PROGRAM " " +
+                   arguments);
+}
+
 /// A folder of this test's own.
 class Bench : public testing::Test {
  protected:
@@ -40,6 +47,9 @@ class Bench : public testing::Test {
   [[nodiscard]] nlohmann::json json_of(const std::string& arguments) const {
     const Outcome outcome = bench(arguments + " --json " + file("out.json"));
     EXPECT_EQ(outcome.code, 0) << outcome.output;
+    return written_json();
+  }
+  [[nodiscard]] nlohmann::json written_json() const {
     std::ifstream in(file("out.json"));
     return nlohmann::json::parse(in, nullptr, false);
   }
@@ -49,9 +59,7 @@ class Bench : public testing::Test {
 
 TEST_F(Bench, AWrongElementIsReportedWithItsChunkAndExitsThree) {
   const Outcome outcome =
-      run_shell("ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=" TUTTI_BENCH_SPOILER
-                " " TUTTI_BENCH_PROGRAM
-                " all_reduce --ranks 3 -b 4K -e 4K --algo two_shot --out-of-place -n 2");
+      spoiled_bench("all_reduce --ranks 3 -b 4K -e 4K --algo two_shot --out-of-place -n 2");
   EXPECT_EQ(outcome.code, kExitWrongData) << outcome.output;
   EXPECT_THAT(outcome.output, AllOf(HasSubstr("rank 1: element 517 (block 0) is wrong: expected "),
                                     HasSubstr("it lies in chunk 1 of 0..2 (elements 336 to 671) of "
@@ -139,6 +147,7 @@ TEST_F(Bench, FilesAreLookedAtBeforeTheRun) {
   const std::tuple<std::string, int, const char*> kCases[] = {
       {"--json " + file("none/out.json"), kExitEnvironment, "No such file or directory"},
       {"--json " + folder_, kExitEnvironment, "is a directory"},
+      {"--json /dev/full", kExitEnvironment, "cannot write '/dev/full': No space left on device"},
       {"--compare " + file("none.json"), kExitEnvironment, "cannot open"},
       {"--compare " + folder_, kExitEnvironment, "Is a directory"},
       {"--compare " + file("noise.json"), kExitUsage, "is not the JSON of a bench run"}};
@@ -149,10 +158,53 @@ TEST_F(Bench, FilesAreLookedAtBeforeTheRun) {
   }
 }
 
+TEST_F(Bench, ARankOfALaunchersJobLooksAtItsFileBeforeTheRunToo) {
+  const std::string job = "TUTTI_BOOTSTRAP=file://" + file("job") + " RANK=0 WORLD_SIZE=1 ";
+  const Outcome outcome =
+      run_shell(job + TUTTI_BENCH_PROGRAM " all_reduce --json " + file("none/out.json"));
+  EXPECT_EQ(outcome.code, kExitEnvironment) << outcome.output;
+  EXPECT_THAT(outcome.output, AllOf(HasSubstr(file("none/out.json")), Not(HasSubstr("busbw"))));
+}
+
+TEST_F(Bench, AFailedRunWritesTheRowsThatItHasAndTheErrors) {
+  const Outcome outcome = spoiled_bench(
+      "all_reduce --ranks 2 -b 8 -e 1K -f 128 -d uint8 -n 2 --json " + file("out.json"));
+  EXPECT_EQ(outcome.code, kExitPeer) << outcome.output;
+  const auto json = written_json();
+  ASSERT_EQ(json["results"].size(), 1u) << outcome.output;
+  EXPECT_EQ(json["results"][0]["size"], 8);
+  ASSERT_EQ(json["errors"].size(), 1u);
+  EXPECT_THAT(json["errors"][0].get<std::string>(),
+              AllOf(HasSubstr("rank 0: "), HasSubstr("rank 1")));
+}
+
+TEST_F(Bench, ARunThatCannotBeComparedWritesItsRowsAndTheError) {
+  const std::string job = std::string("all_reduce --ranks 2 -b 64 -e 64") + kFast;
+  std::ofstream(file("other.json"))
+      << json_of(std::string("all_reduce --ranks 2 -b 8 -e 8") + kFast);
+  const Outcome outcome =
+      bench(job + "--compare " + file("other.json") + " --json " + file("out.json"));
+  EXPECT_EQ(outcome.code, kExitUsage) << outcome.output;
+  const auto json = written_json();
+  EXPECT_EQ(json["results"].size(), 1u);
+  ASSERT_EQ(json["errors"].size(), 1u);
+  EXPECT_THAT(json["errors"][0].get<std::string>(), HasSubstr("has none of this run's rows"));
+}
+
+TEST_F(Bench, AJobThatDoesNotMeetWritesTheError) {
+  const Outcome outcome = run_shell(
+      "TUTTI_BOOTSTRAP=nowhere:// RANK=0 WORLD_SIZE=2 " TUTTI_BENCH_PROGRAM " all_reduce --json " +
+      file("out.json"));
+  EXPECT_NE(outcome.code, 0) << outcome.output;
+  const auto json = written_json();
+  EXPECT_EQ(json["results"].size(), 0u);
+  ASSERT_EQ(json["errors"].size(), 1u) << outcome.output;
+}
+
 TEST_F(Bench, AFullDiskIsAnErrorOfTheEnvironment) {
   const std::string job =
       std::string(TUTTI_BENCH_PROGRAM " all_reduce --ranks 2 -b 8 -e 64 -f 2") + kFast;
-  for (const std::string where : {"--json /dev/full", ">/dev/full", ">&-"}) {
+  for (const std::string where : {"--json - >/dev/full", ">/dev/full", ">&-"}) {
     const Outcome outcome = run_shell(job + where);
     EXPECT_EQ(outcome.code, kExitEnvironment) << where << "\n" << outcome.output;
     EXPECT_THAT(outcome.output, HasSubstr("cannot write ")) << where;

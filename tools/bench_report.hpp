@@ -63,9 +63,9 @@ struct Report {
   std::string start_time;
   std::string end_time;
   std::optional<CopyBandwidth> limit;
-  std::string no_limit;  ///< why there is none, "" where there is one
+  std::string no_limit = "not measured";  ///< why there is none, "" where there is one
   std::vector<Row> rows;
-  std::vector<std::string> errors;
+  std::vector<std::string> errors;  ///< why the run failed
 
   [[nodiscard]] std::uint64_t wrong() const;
   [[nodiscard]] double average_bus_bandwidth() const;

@@ -115,7 +115,7 @@ class Walk {
   Status run() {
     TUTTI_ASSIGN(const Job job, crew_.describe());
     if (Status planned = plan(job); !planned) return end_together(std::move(planned));
-    TUTTI_TRY(agree(check_memory(job, crew_.ranks()[0], largest_bytes()),
+    TUTTI_TRY(agree(check_machine(job),
                     "another host has too little memory: lower -e, or start fewer ranks"));
     if (crew_.leads()) report_.job = job;
     if (!ended_) print(table_head(options_, job));
@@ -144,6 +144,15 @@ class Walk {
     end_ = end_together(mine ? Status(make_error(Code::kUnavailable, "{}", what_stopped_another))
                              : mine);
     return ok_status();
+  }
+
+  /// What this crew would run into later.
+  Status check_machine(const Job& job) {
+    TUTTI_TRY(check_memory(job, crew_.ranks()[0], largest_bytes()));
+    if (!crew_.leads() || options_.json.empty()) return ok_status();
+    Status writable = tools::check_writable(options_.json);
+    if (!writable) report_.options.json.clear();  // it is tried no more
+    return writable;
   }
 
   [[nodiscard]] std::size_t largest_bytes() const {
@@ -304,8 +313,9 @@ Result<int> apply_comparison(const Options& options, const Report& report) {
   return passes_gate(changes, options.gate_percent) ? tools::kExitFine : tools::kExitSlow;
 }
 
-/// Rank 0's last words, and what they mean for the exit code.
-Result<int> conclude(const Options& options, const Report& report) {
+/// The last lines of a run that came to its end, and what they mean for the exit code.
+Result<int> judge(const Report& report) {
+  const Options& options = report.options;
   TUTTI_TRY(print_table(options, table_foot(report)));
   int code = report.wrong() > 0 ? tools::kExitWrongData : tools::kExitFine;
   if (!options.compare.empty()) {
@@ -319,11 +329,34 @@ Result<int> conclude(const Options& options, const Report& report) {
                              options.expected_gbs, bandwidth)));
     if (code == tools::kExitFine) code = tools::kExitSlow;
   }
-  if (!options.json.empty()) {
-    TUTTI_TRY(tools::write_output(options.json, to_json(report).dump(1) + "\n"));
-  }
   return code;
 }
+
+/// What rank 0 does at the end, of a failed run too: its rows and errors go into the JSON. `code`
+/// is what the crews came to; the exit code.
+int conclude(Report& report, int code) {
+  const Options& options = report.options;
+  if (report.errors.empty()) {
+    const auto judged = judge(report);
+    if (!judged) {
+      report.errors.push_back(judged.error().what);
+      code = tools::fail(options.program, judged.error());
+    } else if (code == tools::kExitFine) {
+      code = *judged;
+    }
+  }
+  if (options.json.empty()) return code;
+  // Arguments and errors may hold bytes that are not UTF-8.
+  const std::string json =
+      to_json(report).dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const auto written = tools::write_output(options.json, json);
+  if (written) return code;
+  const int unwritten = tools::fail(options.program, written.error());
+  return code == tools::kExitFine ? unwritten : code;
+}
+
+/// Nobody has met: whether this process would have been the first.
+bool would_lead(bool launched) { return !launched || environment_number("RANK") == 0; }
 
 /// The library reads these when its first function is called.
 void export_settings(const Options& options) {
@@ -337,13 +370,17 @@ void export_settings(const Options& options) {
 
 int run_ranks(const Options& options, std::span<const std::string> arguments, bool launched) {
   export_settings(options);
-  auto meeting = meet(options, launched);
-  if (!meeting) return tools::fail(options.program, meeting.error());
-
   Report report;
   report.options = options;
   report.arguments = {arguments.begin(), arguments.end()};
   report.start_time = time_text();
+  auto meeting = meet(options, launched);
+  if (!meeting) {
+    report.end_time = time_text();
+    report.errors.push_back(meeting.error().what);
+    const int code = tools::fail(options.program, meeting.error());
+    return would_lead(launched) ? conclude(report, code) : code;
+  }
   const std::vector<Outcome> outcomes = run_crews(*meeting, options, report);
   report.end_time = time_text();
 
@@ -351,16 +388,13 @@ int run_ranks(const Options& options, std::span<const std::string> arguments, bo
   for (const Outcome& outcome : outcomes) {
     if (outcome.wrong_here > 0 && code == tools::kExitFine) code = tools::kExitWrongData;
     if (outcome.status) continue;
-    report.errors.push_back(outcome.status.error().what);
     const auto thread = static_cast<int>(&outcome - outcomes.data());
     const Rank first =
         meeting->process * options.ranks_per_process() + thread * options.ranks_per_thread;
+    report.errors.push_back(fmt::format("rank {}: {}", first, outcome.status.error().what));
     code = tools::fail(fmt::format("{}: rank {}", options.program, first), outcome.status.error());
   }
-  if (meeting->process != 0 || !report.errors.empty()) return code;
-  const auto concluded = conclude(options, report);
-  if (!concluded) return tools::fail(options.program, concluded.error());
-  return code != tools::kExitFine ? code : *concluded;
+  return meeting->process == 0 ? conclude(report, code) : code;
 }
 
 }  // namespace tutti::bench

@@ -47,6 +47,21 @@ std::string shown_path(const std::string& path) {
   return path == "-" ? "standard output" : fmt::format("'{}'", path);
 }
 
+/// Whether a device takes bytes, and whether the file system of anything else has some left. False
+/// sets errno.
+bool has_room(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_character_file(path, ignored)) {
+    const Fd device(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    return device && ::write(device.get(), nullptr, 0) == 0;
+  }
+  constexpr std::uintmax_t kLeast = 1 << 16;
+  const auto space = std::filesystem::space(path, ignored);
+  if (ignored || space.capacity == 0 || space.available >= kLeast) return true;
+  errno = ENOSPC;
+  return false;
+}
+
 int print_or_fail(std::string_view program, std::string_view text) {
   const Status printed = print(text);
   return printed ? kExitFine : fail(program, printed.error());
@@ -165,9 +180,8 @@ std::string Table::text(const std::vector<std::size_t>& right_aligned) const {
 }
 
 Status write_output(const std::string& path, std::string_view text) {
-  const Fd file = path == "-"
-                      ? Fd(::dup(STDOUT_FILENO))
-                      : Fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  Fd file = path == "-" ? Fd(::dup(STDOUT_FILENO))
+                        : Fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!file)
     return system_error(Code::kUnavailable, errno, fmt::format("cannot open {}", shown_path(path)));
   while (!text.empty()) {
@@ -178,6 +192,9 @@ Status write_output(const std::string& path, std::string_view text) {
                           fmt::format("cannot write {}", shown_path(path)));
     text.remove_prefix(static_cast<std::size_t>(written));
   }
+  if (::close(file.release()) != 0)  // network file systems tell of a full disk here
+    return system_error(Code::kUnavailable, errno,
+                        fmt::format("cannot write {}", shown_path(path)));
   return ok_status();
 }
 
@@ -190,7 +207,8 @@ Status check_writable(const std::string& path) {
   const bool exists = std::filesystem::exists(path, ignored);
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   const std::string asked = exists ? path : folder.empty() ? "." : folder.string();
-  if (::access(asked.c_str(), exists ? W_OK : W_OK | X_OK) == 0) return ok_status();
+  if (::access(asked.c_str(), exists ? W_OK : W_OK | X_OK) == 0 && has_room(asked))
+    return ok_status();
   return system_error(Code::kUnavailable, errno,
                       exists ? fmt::format("cannot write '{}'", path)
                              : fmt::format("cannot write '{}' in '{}'", path, asked));
