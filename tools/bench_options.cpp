@@ -31,6 +31,9 @@ struct Words {
   int average = 1;
   int graph = 0;
   int cpu_time = 0;
+  int iteration_timing = 0;
+  int iteration_skip = 0;
+  int device_kernel = 0;
   int timestamps = 0;
   int unused = 0;
   bool only_in_place = false;
@@ -111,22 +114,37 @@ Result<Rank> root_named(const std::string& word) {
   return root;
 }
 
-/// nccl-tests' flags that mean something on a GPU alone.
-Status refuse_gpu_only(const Words& words) {
-  const std::pair<const char*, int> flags[] = {{"-G/--cudagraph", words.graph},
-                                               {"-C/--report_cputime", words.cpu_time}};
-  for (const auto& [name, value] : flags) {
-    if (value != 0) {
-      return make_error(Code::kInvalidArgument,
-                        "{} {} needs a CUDA communicator, and this build has none: leave it out",
-                        name, value);
+/// A flag of nccl-tests whose larger values ask for what is not here.
+struct LimitedFlag {
+  const char* name;
+  int value;
+  int largest;  ///< that is supported
+  const char* asks_for;
+};
+
+Status refuse_unsupported(const Words& words) {
+  const LimitedFlag flags[] = {
+      {"-G/--cudagraph", words.graph, 0, "replays of a CUDA graph"},
+      {"-C/--report_cputime", words.cpu_time, 0, "the time that a CPU needs to launch GPU kernels"},
+      {"-I/--per_iter_timing", words.iteration_timing, 0,
+       "statistics over single iterations; --percentiles shows those over short batches"},
+      {"-K/--per_iter_skip", words.iteration_skip, 0,
+       "statistics without the first iterations; -w leaves out the first ones"},
+      {"-M/--memory", words.memory == "1" ? 1 : 0, 0, "a report of a GPU's memory"},
+      {"-D/--device_implementation", words.device_kernel, 0, "a kernel over NCCL's device API"},
+      {"-R/--local_register", words.registration, 1,
+       "symmetric windows; -R 1 registers the buffers"}};
+  for (const auto& [name, value, largest, asks_for] : flags) {
+    if (value > largest) {
+      return make_error(Code::kInvalidArgument, "{} {} is not supported: it asks for {}", name,
+                        value, asks_for);
     }
   }
   return ok_status();
 }
 
 Status apply_words(const Words& words, bool perf_program, Options& options) {
-  TUTTI_TRY(refuse_gpu_only(words));
+  TUTTI_TRY(refuse_unsupported(words));
   if (!perf_program) {
     TUTTI_ASSIGN(options.tests, tests_named(words.test));
   }
@@ -203,10 +221,11 @@ void add_series_options(CLI::App& app, Options& options, Words& words) {
   app.add_option("-u,--unalign", options.misalign, "elements between a page and each buffer")
       ->check(CLI::Range(0, 4096));
   app.add_option("-R,--local_register", words.registration, "1: register the buffers")
-      ->check(CLI::Range(0, 1));
-  app.add_option("--memory", words.memory,
-                 "pages: ordinary memory; alloc: ncclMemAlloc, which peers can map")
-      ->check(tools::one_of({"pages", "alloc"}));
+      ->check(CLI::Range(0, 2));
+  app.add_option("-M,--memory", words.memory,
+                 "pages: ordinary memory; alloc: ncclMemAlloc, which peers can map (0, 1: whether "
+                 "nccl-tests reports a GPU's memory; 0 only)")
+      ->check(tools::one_of({"pages", "alloc", "0", "1"}));
 }
 
 void add_rank_options(CLI::App& app, Options& options, Words& words) {
@@ -242,14 +261,24 @@ void add_report_options(CLI::App& app, Options& options, Words& words) {
 }
 
 /// Accepted because scripts pass them. -y: a host communicator has but the null stream; -p: threads
-/// always start their ranks together; -a: times are those of the slowest rank.
+/// always start their ranks together; -a: times are those of the slowest rank; -x: what a GPU's
+/// communicator may occupy; -V: of -D. What refuse_unsupported refuses may be 0.
 void add_compatibility_options(CLI::App& app, Words& words) {
   app.add_option("-a,--average", words.average, "no effect: times are the slowest rank's")
       ->check(CLI::Range(0, 3));
   app.add_option("-y,--stream_null", words.unused, "no effect on host communicators");
   app.add_option("-p,--parallel_init", words.unused, "no effect: threads always start in parallel");
-  app.add_option("-G,--cudagraph", words.graph, "CUDA communicators only");
-  app.add_option("-C,--report_cputime", words.cpu_time, "CUDA communicators only");
+  app.add_option("-x,--cta_policy", words.unused, "no effect on host communicators")
+      ->check(CLI::Range(0, 2));
+  app.add_option("-V,--device_cta_count", words.unused, "no effect without -D");
+  const std::pair<const char*, int*> off[] = {{"-G,--cudagraph", &words.graph},
+                                              {"-C,--report_cputime", &words.cpu_time},
+                                              {"-I,--per_iter_timing", &words.iteration_timing},
+                                              {"-K,--per_iter_skip", &words.iteration_skip},
+                                              {"-D,--device_implementation", &words.device_kernel}};
+  for (const auto& [names, value] : off) {
+    app.add_option(names, *value, "not supported: 0 only")->check(CLI::Range(0, 1'000'000'000));
+  }
 }
 
 std::vector<std::string> option_names(const CLI::App& app) {

@@ -219,11 +219,54 @@ TEST(Options, WrongValuesAreNamed) {
   EXPECT_THAT(refusal({"all_reduce_perf", "--ranks", "3", "-g", "2"}), HasSubstr("--ranks 3"));
   EXPECT_THAT(refusal({"all_reduce_perf", "--ranks", "2", "-r", "2"}), HasSubstr("root 2"));
   EXPECT_THAT(refusal({"all_reduce_perf", "--gate", "5"}), HasSubstr("--compare"));
-  EXPECT_THAT(refusal({"all_reduce_perf", "-G", "1"}), HasSubstr("--cudagraph"));
   EXPECT_THAT(refusal({"all_reduce_perf", "-f", "2", "-i", "8"}), HasSubstr("exclude"));
   EXPECT_THAT(refusal({"all_reduce_perf", "surplus"}), HasSubstr("surplus"));
   EXPECT_FALSE(parse({"tutti-bench"}));
   EXPECT_FALSE(parse({"all_reduce_perf", "--in-place", "--out-of-place"}));
+}
+
+TEST(Options, NcclTestsFlagsThatChangeNothingAreAccepted) {
+  const std::pair<const char*, const char*> kCases[] = {{"-a", "2"},
+                                                        {"-y", "1"},
+                                                        {"-p", "1"},
+                                                        {"-x", "2"},
+                                                        {"-V", "32"},
+                                                        {"-G", "0"},
+                                                        {"-C", "0"},
+                                                        {"-I", "0"},
+                                                        {"-K", "0"},
+                                                        {"-M", "0"},
+                                                        {"-D", "0"},
+                                                        {"-R", "0"},
+                                                        {"-T", "0"},
+                                                        {"--cta_policy", "0"},
+                                                        {"--device_cta_count", "16"},
+                                                        {"--memory", "0"},
+                                                        {"--per_iter_timing", "0"},
+                                                        {"--per_iter_skip", "0"},
+                                                        {"--device_implementation", "0"}};
+  for (const auto& [flag, value] : kCases) {
+    const Options options = run_of({"all_reduce_perf", flag, value});
+    EXPECT_EQ(options.memory, Memory::kPages) << flag;
+    EXPECT_FALSE(options.register_buffers) << flag;
+  }
+}
+
+TEST(Options, NcclTestsFlagsThatAskForMoreSayWhatIsNotSupported) {
+  const std::tuple<const char*, const char*, const char*> kCases[] = {
+      {"-G", "1", "-G/--cudagraph 1 is not supported: it asks for replays of a CUDA graph"},
+      {"-C", "1", "--report_cputime 1 is not supported"},
+      {"-I", "1", "--percentiles"},
+      {"-K", "5", "--per_iter_skip 5 is not supported"},
+      {"-M", "1", "report of a GPU's memory"},
+      {"--memory", "1", "report of a GPU's memory"},
+      {"-D", "3", "-D/--device_implementation 3 is not supported"},
+      {"-R", "2", "symmetric windows"}};
+  for (const auto& [flag, value, hint] : kCases) {
+    EXPECT_THAT(refusal({"all_reduce_perf", flag, value}), HasSubstr(hint)) << flag;
+  }
+  EXPECT_THAT(refusal({"all_reduce_perf", "-x", "3"}), HasSubstr("--cta_policy"));
+  EXPECT_THAT(refusal({"all_reduce_perf", "-K", "-1"}), HasSubstr("--per_iter_skip"));
 }
 
 TEST(Options, HelpAndVersionAreTexts) {
