@@ -13,12 +13,12 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "perf/pin.hpp"
 #include "src/base/clock.hpp"
 #include "src/wire/crypto.hpp"
 #include "src/wire/net.hpp"
@@ -52,14 +52,6 @@ Result<std::shared_ptr<Transport>> make_shm(std::uint64_t token) {
 [[noreturn]] void give_up(const std::string& why) {
   std::fprintf(stderr, "transport_bench: %s\n", why.c_str());
   std::_Exit(1);
-}
-
-// Two sides that spin on one processor would measure the scheduler.
-void pin_to(unsigned processor) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(processor % std::max(1U, std::thread::hardware_concurrency()), &set);
-  (void)::sched_setaffinity(0, sizeof set, &set);
 }
 
 void finish(Connection& connection, const Transfer& transfer) {
