@@ -268,6 +268,30 @@ Status feed_input(int fd, Handshake& handshake, const std::string& peer_name, De
 
 }  // namespace
 
+Status advance(int fd, Handshake& handshake) {
+  for (;;) {
+    while (!handshake.output().empty()) {
+      const auto output = handshake.output();
+      const ssize_t sent = ::send(fd, output.data(), output.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (sent < 0 && errno == EINTR) continue;
+      if (sent < 0 && errno == EAGAIN) return ok_status();
+      if (sent < 0) return system_error(Code::kPeerFailed, errno, "sending in a handshake");
+      handshake.sent(static_cast<std::size_t>(sent));
+    }
+    if (handshake.state() == Handshake::State::kFailed) return Error(handshake.error());
+    if (handshake.state() != Handshake::State::kMore) return ok_status();
+    std::array<std::byte, 256> input;
+    const std::size_t wanted = std::min(input.size(), handshake.wanted());
+    const ssize_t got = ::recv(fd, input.data(), wanted, MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return ok_status();
+    if (got <= 0)
+      return system_error(Code::kPeerFailed, got == 0 ? ECONNRESET : errno,
+                          "the peer ended the handshake");
+    handshake.feed(std::span(input).first(static_cast<std::size_t>(got)));
+  }
+}
+
 Result<Identity> shake_hands(int fd, HandshakeOptions options, Deadline deadline) {
   const std::string peer_name = options.peer_name;
   Handshake handshake(std::move(options));

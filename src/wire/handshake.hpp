@@ -127,6 +127,10 @@ class Handshake {
   std::size_t sent_ = 0;
 };
 
+/// Moves a handshake on over a connected stream socket, as far as goes without waiting. An error of
+/// the socket has its errno set.
+Status advance(int fd, Handshake& handshake);
+
 /// Runs a whole handshake on a connected stream socket, blocking or not, and leaves the flags of
 /// `fd` as they are. The caller closes `fd` on error.
 Result<Identity> shake_hands(int fd, HandshakeOptions options, Deadline deadline);

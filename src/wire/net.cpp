@@ -344,30 +344,42 @@ Status wait_ready(int fd, short events, Deadline deadline, std::string_view doin
   }
 }
 
+Error cannot_connect(const SocketAddress& address, int error) {
+  return system_error(Code::kPeerFailed, error,
+                      fmt::format("cannot connect to {}", to_text(address)));
+}
+
 }  // namespace
 
-Result<Fd> connect_once(const SocketAddress& address, Deadline deadline) {
+Result<Fd> start_connect(const SocketAddress& address) {
   const RawAddress raw = to_raw(address);
   Fd fd(::socket(raw.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) {
     return system_error(Code::kUnavailable, errno,
                         fmt::format("cannot open a socket to {}", to_text(address)));
   }
-  const auto failed = [&](int error) {
-    return system_error(Code::kPeerFailed, error,
-                        fmt::format("cannot connect to {}", to_text(address)));
-  };
-  if (::connect(fd.get(), raw.get(), raw.length) != 0 && errno != EINPROGRESS) return failed(errno);
-  TUTTI_TRY(wait_ready(fd.get(), POLLOUT, deadline,
-                       fmt::format("the connection to {}", to_text(address))));
+  if (::connect(fd.get(), raw.get(), raw.length) != 0 && errno != EINPROGRESS)
+    return cannot_connect(address, errno);
+  return fd;
+}
+
+Status finish_connect(int fd, const SocketAddress& address) {
   int error = 0;
   socklen_t length = sizeof error;
-  ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-  if (error != 0) return failed(error);
+  ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length);
+  if (error != 0) return cannot_connect(address, error);
   // A port of the ephemeral range may connect to itself while nobody listens there.
-  const auto local = local_address(fd.get());
-  if (local && *local == address) return failed(ECONNREFUSED);
-  tune_stream(fd.get());
+  const auto local = local_address(fd);
+  if (local && *local == address) return cannot_connect(address, ECONNREFUSED);
+  tune_stream(fd);
+  return ok_status();
+}
+
+Result<Fd> connect_once(const SocketAddress& address, Deadline deadline) {
+  TUTTI_ASSIGN(Fd fd, start_connect(address));
+  TUTTI_TRY(wait_ready(fd.get(), POLLOUT, deadline,
+                       fmt::format("the connection to {}", to_text(address))));
+  TUTTI_TRY(finish_connect(fd.get(), address));
   return fd;
 }
 

@@ -79,6 +79,11 @@ Result<Fd> accept_on(int listener);
 Result<SocketAddress> local_address(int fd);
 Result<SocketAddress> remote_address(int fd);
 
+/// Begins to connect and does not wait: poll(2) finds the socket writable when finish_connect() can
+/// tell how it went.
+Result<Fd> start_connect(const SocketAddress& address);
+/// Applies tune_stream to a socket that is connected.
+Status finish_connect(int fd, const SocketAddress& address);
 /// One attempt. The socket comes back non-blocking, with tune_stream applied.
 Result<Fd> connect_once(const SocketAddress& address, Deadline deadline);
 /// Tries again, with a jittered back-off of 10 ms to 1 s, while nobody listens there yet (refused,

@@ -1,11 +1,9 @@
 #include "src/wire/peer_listener.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include <poll.h>
-#include <sys/socket.h>
 
 #include "src/base/result.hpp"
 #include "src/wire/net.hpp"
@@ -18,31 +16,6 @@ constexpr auto kVisit = std::chrono::seconds(30);
 constexpr auto kOneDial = std::chrono::seconds(5);
 
 std::uint64_t group_of(const Key& key) { return derive_id(key, "tutti data group"); }
-
-// Moves a handshake on without waiting. An error of the socket has its errno set.
-Status advance(int fd, Handshake& handshake) {
-  for (;;) {
-    while (!handshake.output().empty()) {
-      const auto output = handshake.output();
-      const ssize_t sent = ::send(fd, output.data(), output.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (sent < 0 && errno == EINTR) continue;
-      if (sent < 0 && errno == EAGAIN) return ok_status();
-      if (sent < 0) return system_error(Code::kPeerFailed, errno, "sending in a handshake");
-      handshake.sent(static_cast<std::size_t>(sent));
-    }
-    if (handshake.state() == Handshake::State::kFailed) return Error(handshake.error());
-    if (handshake.state() != Handshake::State::kMore) return ok_status();
-    std::array<std::byte, 256> input;
-    const std::size_t wanted = std::min(input.size(), handshake.wanted());
-    const ssize_t got = ::recv(fd, input.data(), wanted, MSG_DONTWAIT);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == EAGAIN) return ok_status();
-    if (got <= 0)
-      return system_error(Code::kPeerFailed, got == 0 ? ECONNRESET : errno,
-                          "the peer ended the handshake");
-    handshake.feed(std::span(input).first(static_cast<std::size_t>(got)));
-  }
-}
 
 bool done(const Handshake& handshake) {
   return handshake.state() == Handshake::State::kDone && handshake.output().empty();
