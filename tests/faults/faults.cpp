@@ -87,8 +87,12 @@ Variables FaultsOver::variables_for(Variables variables) const {
   return variables;
 }
 
-void FaultsOver::form(int ranks, Variables variables) {
-  job_ = std::make_unique<Job>(ranks, variables_for(std::move(variables)));
+void FaultsOver::start(const std::vector<Place>& places, Variables variables) {
+  job_ = std::make_unique<Job>(places, variables_for(std::move(variables)));
+}
+
+void FaultsOver::form(const std::vector<Place>& places, Variables variables) {
+  start(places, std::move(variables));
   for (const Answer& answer : job_->init()) ASSERT_TRUE(answer.ok()) << answer;
   for (const Answer& answer : job_->ask(job_->all(), "reduce 1000")) ASSERT_TRUE(answer.ok());
   for (const Answer& answer : job_->ask(job_->all(), "destroy")) ASSERT_TRUE(answer.ok()) << answer;

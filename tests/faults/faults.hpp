@@ -22,7 +22,15 @@ class FaultsOver : public ::testing::TestWithParam<const char*> {
  protected:
   /// n ranks that have formed one communicator, after one of the kind was made, used and ended: so
   /// what the process opens once is not taken for a leak.
-  void form(int ranks, Variables variables = {});
+  void form(int ranks, Variables variables = {}) {
+    form(std::vector<Place>(ranks), std::move(variables));
+  }
+  void form(const std::vector<Place>& places, Variables variables);
+  /// n ranks that know nothing of each other yet.
+  void start(int ranks, Variables variables = {}, const Place& place = {}) {
+    start(std::vector<Place>(ranks, place), std::move(variables));
+  }
+  void start(const std::vector<Place>& places, Variables variables);
   /// All ranks are inside large all-reduces when this returns.
   void enter_operations(const Ranks& ranks);
   void kill(int rank);

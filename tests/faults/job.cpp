@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kNoPrivateShm = 120;
+constexpr int kNoSuchPlace = 120;
 
 Deadline within(Seconds patience) {
   return Deadline::after(std::chrono::duration_cast<Nanos>(patience));
@@ -40,8 +40,14 @@ bool mount_private_shm(const std::string& size) {
          ::mount("tmpfs", "/dev/shm", "tmpfs", 0, size.c_str()) == 0;
 }
 
-std::vector<std::string> merged_environment(const Variables& variables) {
+bool enter_network(const std::string& host) {
+  const Fd network(::open(("/run/netns/" + host).c_str(), O_RDONLY | O_CLOEXEC));
+  return network && ::setns(network.get(), CLONE_NEWNET) == 0;
+}
+
+std::vector<std::string> merged_environment(const Variables& variables, const Place& place) {
   Variables all = variables;
+  if (!place.host.empty()) all.emplace("TUTTI_HOSTID", place.host);
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::size_t equals = text.find('=');
@@ -81,21 +87,22 @@ std::ostream& operator<<(std::ostream& out, const Answer& answer) {
 
 // ---- RankProcess
 
-RankProcess::RankProcess(const Variables& variables, std::size_t private_shm_bytes) {
+RankProcess::RankProcess(const Variables& variables, const Place& place) {
   std::array<int, 2> in{}, out{};
   if (::pipe2(in.data(), O_CLOEXEC) != 0 || ::pipe2(out.data(), O_CLOEXEC) != 0) std::abort();
-  const std::vector<std::string> environment = merged_environment(variables);
+  const std::vector<std::string> environment = merged_environment(variables, place);
   std::vector<char*> environment_pointers;
   for (const std::string& entry : environment)
     environment_pointers.push_back(const_cast<char*>(entry.c_str()));
   environment_pointers.push_back(nullptr);
-  const std::string shm_size = "size=" + std::to_string(private_shm_bytes);
+  const std::string shm_size = "size=" + std::to_string(place.private_shm_bytes);
   std::string program = FAULT_RANK;
   std::array<char*, 2> arguments{program.data(), nullptr};
   pid_ = ::fork();
   if (pid_ == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (private_shm_bytes > 0 && !mount_private_shm(shm_size)) ::_exit(kNoPrivateShm);
+    if (place.private_shm_bytes > 0 && !mount_private_shm(shm_size)) ::_exit(kNoSuchPlace);
+    if (!place.host.empty() && !enter_network(place.host)) ::_exit(kNoSuchPlace);
     ::dup2(in[0], STDIN_FILENO);
     ::dup2(out[1], STDOUT_FILENO);
     ::execve(arguments[0], arguments.data(), environment_pointers.data());
@@ -223,9 +230,9 @@ std::vector<int> RankProcess::listening_ports() const {
 
 // ---- Job
 
-Job::Job(int ranks, const Variables& variables, std::size_t private_shm_bytes) {
-  for (int rank = 0; rank < ranks; ++rank)
-    ranks_.push_back(std::make_unique<RankProcess>(variables, private_shm_bytes));
+Job::Job(const std::vector<Place>& places, const Variables& variables) {
+  for (const Place& place : places)
+    ranks_.push_back(std::make_unique<RankProcess>(variables, place));
 }
 
 Ranks Job::all() const { return all_but({}); }

@@ -44,11 +44,16 @@ struct Answer {
 /// Prints an answer in the messages of failed tests.
 std::ostream& operator<<(std::ostream& out, const Answer& answer);
 
+/// Where a process runs, if not where the test does, which takes root.
+struct Place {
+  std::size_t private_shm_bytes = 0;  ///< of a /dev/shm of its own
+  std::string host;                   ///< the name of a network namespace
+};
+
 /// Resource: a process of fault_rank, killed with this object.
 class RankProcess {
  public:
-  /// `private_shm_bytes` > 0 gives it a /dev/shm of its own of this size, which takes root.
-  explicit RankProcess(const Variables& variables, std::size_t private_shm_bytes = 0);
+  explicit RankProcess(const Variables& variables, const Place& place = {});
   ~RankProcess();
   RankProcess(const RankProcess&) = delete;
   RankProcess& operator=(const RankProcess&) = delete;
@@ -90,7 +95,7 @@ using Ranks = std::vector<int>;
 /// n ranks, not joined yet.
 class Job {
  public:
-  explicit Job(int ranks, const Variables& variables, std::size_t private_shm_bytes = 0);
+  Job(const std::vector<Place>& places, const Variables& variables);
 
   RankProcess& operator[](int rank) { return *ranks_[rank]; }
   [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }

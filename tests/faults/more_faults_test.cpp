@@ -21,10 +21,6 @@ using ::testing::Not;
 
 class MoreFaults : public FaultsOver {
  protected:
-  /// n ranks that know nothing of each other yet.
-  void start(int ranks, Variables variables = {}, std::size_t private_shm_bytes = 0) {
-    job_ = std::make_unique<Job>(ranks, variables_for(std::move(variables)), private_shm_bytes);
-  }
   void end_all() {
     for (const Answer& answer : job_->ask(job_->all(), "destroy")) EXPECT_TRUE(answer.ok());
     expect_nothing_left();
@@ -299,10 +295,10 @@ TEST_P(MoreFaults, RunningOutOfMemoryIsAClearErrorAtEveryStep) {
 }
 
 TEST_P(MoreFaults, ADevShmOf64KiBIsEnough) {
-  constexpr std::size_t kBytes = 64 << 10;
-  if (RankProcess({}, kBytes).exit() != 0)
+  const Place small{.private_shm_bytes = 64 << 10, .host = {}};
+  if (RankProcess({}, small).exit() != 0)
     GTEST_SKIP() << "mounting a /dev/shm of one's own is not permitted here: run as root";
-  start(3, {}, kBytes);
+  start(3, {}, small);
   for (const Answer& answer : job_->init()) EXPECT_TRUE(answer.ok()) << answer;
   for (const Answer& answer : job_->ask(job_->all(), "reduce 3000000"))
     EXPECT_TRUE(answer.ok()) << answer;

@@ -19,10 +19,6 @@ class Recovery : public FaultsOver {
     int kilobytes = 0;
   };
 
-  /// n ranks that know nothing of each other yet.
-  void start(int ranks, Variables variables = {}) {
-    job_ = std::make_unique<Job>(ranks, variables_for(std::move(variables)));
-  }
   /// n ranks, of which `dead` have died in the middle of operations and all others know.
   void form_and_lose(int ranks, const Ranks& dead) {
     form(ranks);
