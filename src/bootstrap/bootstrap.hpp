@@ -51,6 +51,11 @@ class Bootstrap {
 
   /// Tells every member that this rank gave up, and why. Never blocks.
   virtual void announce(const Error& error) = 0;
+
+  /// To be called now and then by a rank that waits for `peer`. Once nobody watches over the group
+  /// any more (its hub has left in peace), looks whether that peer answers and how the group fares
+  /// there; what is wrong arrives as a failure. Never blocks.
+  virtual void look_after(Rank /*peer*/) {}
 };
 
 /// Returns once every rank has called it.

@@ -47,6 +47,8 @@ enum class FrameType : std::uint8_t {
   kLeft = 12,          ///< the last rank of the hub's process has left: its end is no failure
   kFailure = 13,       ///< Error: a member died or fell silent
   kNotice = 14,        ///< sequence: the rank that announced; Error
+  // at the door of a member, both ways
+  kPulse = 15,  ///< does the group live here? It does; or a kNotice instead
 };
 
 inline constexpr std::size_t kFrameHeaderBytes = 16;

@@ -1,5 +1,6 @@
 #include "src/bootstrap/failure_handler.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "src/base/result.hpp"
@@ -39,6 +40,16 @@ Status FailureHandler::first() const {
   std::scoped_lock lock(mutex_);
   if (errors_.empty()) return ok_status();
   return errors_.front();
+}
+
+Nanos heartbeat_interval(Nanos liveness) {
+  return std::min<Nanos>(std::chrono::seconds(1), liveness / 4);
+}
+
+Error silence_of(Rank rank, const std::string& where, Nanos liveness) {
+  return peer_error(Code::kPeerFailed, rank,
+                    "rank {} ({}) has been silent for {:.1f} s: it is stopped or unreachable", rank,
+                    where, std::chrono::duration<double>(liveness).count());
 }
 
 Error notice_of(Rank from, const Error& error) {

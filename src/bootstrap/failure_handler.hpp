@@ -4,9 +4,11 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "src/base/clock.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {
@@ -37,6 +39,10 @@ class FailureHandler {
   std::thread::id delivering_;  // default: nobody
 };
 
+/// A process that is watched over is heard this often.
+Nanos heartbeat_interval(Nanos liveness);
+/// `where`: how to find the rank's process.
+Error silence_of(Rank rank, const std::string& where, Nanos liveness);
 /// A peer's abort notice as a member hears it.
 Error notice_of(Rank from, const Error& error);
 

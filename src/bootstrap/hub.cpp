@@ -5,18 +5,13 @@
 #include "src/base/bytes.hpp"
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
+#include "src/bootstrap/failure_handler.hpp"
 #include "src/bootstrap/lobby.hpp"
 
 namespace tutti {
 namespace {
 
 constexpr int kMaxAnnouncements = 16;
-
-Nanos tick_interval(Nanos liveness) {
-  return std::min<Nanos>(std::chrono::seconds(1), liveness / 4);
-}
-
-double seconds(Nanos time) { return std::chrono::duration<double>(time).count(); }
 
 }  // namespace
 
@@ -295,8 +290,7 @@ void Hub::send_all(const FrameBytes& frame) {
 // ---- liveness ----
 
 void Hub::tick() {
-  const Nanos interval = tick_interval(options_.liveness);
-  tick_ = service_.at(Clock::now() + interval, [this] { tick(); });
+  tick_ = service_.at(Clock::now() + heartbeat_interval(options_.liveness), [this] { tick(); });
   // Never destroyed: this thread may outlive main().
   static const FrameBytes& kBeat = *new FrameBytes(encode_frame(FrameType::kHeartbeat, 0));
   const auto keep = weak_from_this().lock();
@@ -306,10 +300,7 @@ void Hub::tick() {
     if (channel->output_empty()) channel->send(kBeat);
     if (Clock::now() - channel->last_heard() < options_.liveness) continue;
     if (member(r).state != State::kHere) continue;  // reading found its end
-    const Rank name = name_of(r);
-    lose(r, peer_error(Code::kPeerFailed, name,
-                       "rank {} ({}) has been silent for {:.1f} s: it is stopped or unreachable",
-                       name, member(r).from, seconds(options_.liveness)));
+    lose(r, silence_of(name_of(r), member(r).from, options_.liveness));
   }
 }
 

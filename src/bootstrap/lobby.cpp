@@ -59,6 +59,11 @@ void Lobby::dismiss(std::uint64_t group) {
   close_if_empty();
 }
 
+void Lobby::post_notice(std::uint64_t group, const FrameBytes& notice) {
+  const auto found = groups_.find(group);
+  if (found != groups_.end() && !found->second.notice) found->second.notice = notice;
+}
+
 // The last owner may be on the stack above, so the end comes after it.
 void Lobby::close_if_empty() {
   if (!groups_.empty()) return;
@@ -229,6 +234,11 @@ void Lobby::on_first_frame(std::uint64_t group_id, std::uint64_t id, const Frame
   if (found == group->second.waiting.end()) return;
   if (frame.type == FrameType::kWho && found->second.join) {
     return tell_who_waits(group->second, found->second);
+  }
+  if (frame.type == FrameType::kPulse && !found->second.join) {
+    static const FrameBytes& kAllIsWell = *new FrameBytes(encode_frame(FrameType::kPulse, 0));
+    const FrameBytes& notice = group->second.notice;
+    return found->second.channel->send(notice ? notice : kAllIsWell);
   }
   const auto join = frame.type == FrameType::kJoin ? decode_join(frame.body) : std::nullopt;
   if (!join || found->second.join) {  // nobody who holds the key says this

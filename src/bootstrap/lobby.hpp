@@ -44,6 +44,8 @@ class Lobby {
   /// Members of `group` prove themselves with `key` from now on. Counted: one dismiss() for each.
   void admit(std::uint64_t group, const Key& key);
   void dismiss(std::uint64_t group);
+  /// Members that check the pulse of `group` here hear this kNotice from now on. The first counts.
+  void post_notice(std::uint64_t group, const FrameBytes& notice);
 
   /// Members that are admitted by `parent` and ask for `hub.group()` go to it, those that wait
   /// first.
@@ -72,6 +74,7 @@ class Lobby {
   struct Group {
     Key key{};
     std::size_t uses = 0;
+    FrameBytes notice;  ///< why it failed; null: it did not, as far as is known here
     std::unordered_map<std::uint64_t, std::shared_ptr<Hub>> hubs;
     std::unordered_map<std::uint64_t, Waiting> waiting;
   };

@@ -7,7 +7,9 @@
 
 #include "src/base/bytes.hpp"
 #include "src/base/result.hpp"
+#include "src/bootstrap/failure_handler.hpp"
 #include "src/bootstrap/hub.hpp"
+#include "src/bootstrap/pulse_check.hpp"
 #include "src/bootstrap/rank_list.hpp"
 #include "src/bootstrap/star_member.hpp"
 #include "src/wire/handshake.hpp"
@@ -129,6 +131,7 @@ class StarBootstrap final : public Bootstrap {
                                               Deadline deadline) override;
   void on_failure(std::function<void(const Error&)> handler) override;
   void announce(const Error& error) override;
+  void look_after(Rank peer) override;
   [[nodiscard]] bool failed_for_all() const override { return member_->failed_for_all(); }
 
  private:
@@ -144,14 +147,23 @@ class StarBootstrap final : public Bootstrap {
   Status start(Fd fd, const Digest& proof);
   std::weak_ptr<Hub> open_hub(const GroupIdentity& group, std::span<const Rank> members,
                               const Digest& proof);
-  Status look_after(Forming& forming, Deadline deadline);
+  Status review(Forming& forming, Deadline deadline);
   Status knock(Rank rank, Forming& forming, Deadline deadline);
+  /// On the service thread.
+  void check_pulse(Rank peer);
+  void on_pulse(const Frame& answer);
+  void on_silence(Rank peer);
+  void tell_at_door(const FrameBytes& notice);
+  [[nodiscard]] std::uint64_t own_rank() const { return static_cast<std::uint64_t>(place_.rank); }
 
   std::shared_ptr<Service> service_;
   const Place place_;
   const JoinOptions options_;
   std::shared_ptr<StarMember> member_;
-  std::weak_ptr<Lobby> lobby_;  // of the service thread
+  // Of the service thread.
+  std::weak_ptr<Lobby> lobby_;
+  std::shared_ptr<PulseCheck> pulse_check_;  // under way
+  TimePoint next_pulse_check_{};
 };
 
 Result<std::unique_ptr<Bootstrap>> StarBootstrap::enter(std::shared_ptr<Service> service,
@@ -193,6 +205,7 @@ StarBootstrap::~StarBootstrap() {
   member_->leave();
   service_->call([this] {
     member_->stop();
+    pulse_check_.reset();
     if (const auto lobby = lobby_.lock()) lobby->dismiss(place_.group.id);
   });
 }
@@ -204,9 +217,55 @@ void StarBootstrap::on_failure(std::function<void(const Error&)> handler) {
 }
 
 void StarBootstrap::announce(const Error& error) {
-  service_->post([member = member_, frame = encode_frame(FrameType::kAnnounce, 0, encode(error))] {
-    member->send(frame);
+  // The destructor waits for the thread, so this object outlives the task.
+  service_->post([this, error] {
+    member_->send(encode_frame(FrameType::kAnnounce, 0, encode(error)));
+    tell_at_door(encode_frame(FrameType::kNotice, own_rank(), encode(error)));
   });
+}
+
+/// What members hear that check the pulse of this process.
+void StarBootstrap::tell_at_door(const FrameBytes& notice) {
+  if (const auto lobby = lobby_.lock()) lobby->post_notice(place_.group.id, notice);
+}
+
+void StarBootstrap::look_after(Rank peer) {
+  if (!member_->watched()) service_->post([this, peer] { check_pulse(peer); });
+}
+
+/// One at a time, and no more often than heartbeats come. Who cannot do its part either waits for
+/// another itself or has a reason, which its door tells: so news travels from rank to rank.
+void StarBootstrap::check_pulse(Rank peer) {
+  const MemberInfo& info = member_->member(peer);
+  const TimePoint now = Clock::now();
+  if (pulse_check_ || now < next_pulse_check_ || info.token == service_->token()) return;
+  next_pulse_check_ = now + heartbeat_interval(options_.liveness);
+  HandshakeOptions handshake;
+  handshake.self = {service_->token(), place_.rank, place_.group.id};
+  handshake.key = place_.group.key;
+  handshake.expected_token = info.token;
+  pulse_check_ =
+      PulseCheck::begin(*service_, info.listener, std::move(handshake), options_.liveness,
+                        {.on_answer = [this](const Frame& answer) { on_pulse(answer); },
+                         .on_failure =
+                             [this, peer](const Error& why) {
+                               pulse_check_.reset();
+                               if (why.code == Code::kTimeout) on_silence(peer);
+                             }});
+}
+
+void StarBootstrap::on_pulse(const Frame& answer) {
+  pulse_check_.reset();
+  if (answer.type != FrameType::kNotice) return;
+  tell_at_door(encode_frame(answer.type, answer.sequence, answer.body));
+  member_->on_news(answer);
+}
+
+void StarBootstrap::on_silence(Rank peer) {
+  const Error silence =
+      silence_of(peer, to_text(member_->member(peer).listener), options_.liveness);
+  tell_at_door(encode_frame(FrameType::kNotice, own_rank(), encode(silence)));
+  member_->lose(silence);
 }
 
 std::weak_ptr<Hub> StarBootstrap::open_hub(const GroupIdentity& group,
@@ -227,7 +286,7 @@ std::weak_ptr<Hub> StarBootstrap::open_hub(const GroupIdentity& group,
 
 /// An error once a member is known to be dead: then the subgroup cannot form. This group's hub
 /// tells of deaths, as long as there is one; the subgroup's first member also finds out by itself.
-Status StarBootstrap::look_after(Forming& forming, Deadline deadline) {
+Status StarBootstrap::review(Forming& forming, Deadline deadline) {
   for (const Rank rank : forming.members) TUTTI_TRY(member_->standing(rank));
   if (forming.members.front() != place_.rank || Clock::now() < forming.next_knock)
     return ok_status();
@@ -255,10 +314,7 @@ Status StarBootstrap::knock(Rank rank, Forming& forming, Deadline deadline) {
   if (answer.error().code == Code::kTimeout) {
     const TimePoint since = forming.silent_since.try_emplace(rank, knocked).first->second;
     if (Clock::now() - since < options_.liveness) return ok_status();
-    return peer_error(Code::kPeerFailed, rank,
-                      "rank {} ({}) has been silent for {:.1f} s: it is stopped or unreachable",
-                      rank, to_text(info.listener),
-                      std::chrono::duration<double>(options_.liveness).count());
+    return silence_of(rank, to_text(info.listener), options_.liveness);
   }
   if (answer.error().os_errno != 0) return ok_status();  // nothing certain: it is asked again
   return peer_error(Code::kPeerFailed, rank, "rank {} has left the group of {}: {}", rank,
@@ -283,7 +339,7 @@ Result<std::unique_ptr<Bootstrap>> StarBootstrap::subgroup(std::span<const Rank>
       .hub = {{host.listener}, place_.group, place_.rank, host.token, first},
       .place = {group, static_cast<Rank>(index), static_cast<std::int32_t>(members.size())},
       .proof = proof,
-      .vigil = [&] { return look_after(forming, deadline); },
+      .vigil = [&] { return review(forming, deadline); },
       .names = members};
   auto result = enter(service_, entrance, options_, deadline);
   if (!result && first == place_.rank) {

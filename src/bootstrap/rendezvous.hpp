@@ -9,7 +9,8 @@
 // death of that process, and the hub tells all members at once; silence beyond the liveness limit
 // is a stopped or unreachable process, and told likewise. The loss of the hub is noticed by every
 // member and blamed on the ranks of the hub's process; the deaths of others after it are not
-// noticed here until a subgroup is formed.
+// noticed here until a subgroup is formed. When the hub's process has left in peace, each rank
+// looks after the one that it waits for (PulseCheck), and hears from it what has failed.
 //
 // Every process of a group listens too (one port for all its groups and ranks), on the interface
 // that reaches the hub: subgroup() makes the first member the hub of a star of its own, so it needs

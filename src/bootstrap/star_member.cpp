@@ -48,8 +48,7 @@ void StarMember::stop() {
 }
 
 void StarMember::tick() {
-  const Nanos interval = std::min<Nanos>(std::chrono::seconds(1), liveness_ / 4);
-  tick_ = service_.at(Clock::now() + interval, [weak = weak_from_this()] {
+  tick_ = service_.at(Clock::now() + heartbeat_interval(liveness_), [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->tick();
   });
   // Never destroyed: this thread may outlive main().
@@ -134,15 +133,21 @@ void StarMember::on_gathered(const Frame& frame) {
 
 void StarMember::on_news(const Frame& frame) {
   if (frame.type != FrameType::kFailure && frame.type != FrameType::kNotice) return;
-  auto error = decode_error(frame.body);
+  const auto error = decode_error(frame.body);
   if (!error || error->peer >= size_) return;
   const bool notice = frame.type == FrameType::kNotice;
   if (notice && frame.sequence >= static_cast<std::uint64_t>(size_)) return;
-  if (!notice && error->peer >= 0) {
+  if (!notice) return lose(*error);
+  failures_.report(notice_of(static_cast<Rank>(frame.sequence), *error));
+  failures_.deliver_pending();
+}
+
+void StarMember::lose(const Error& why) {
+  if (why.peer >= 0) {
     std::scoped_lock lock(mutex_);
-    dead_.emplace(error->peer, *error);
+    dead_.emplace(why.peer, why);
   }
-  failures_.report(notice ? notice_of(static_cast<Rank>(frame.sequence), *error) : *error);
+  failures_.report(why);
   failures_.deliver_pending();
 }
 
@@ -232,6 +237,11 @@ Status StarMember::standing(Rank rank) const {
   const auto found = dead_.find(rank);
   if (found == dead_.end()) return ok_status();
   return found->second;
+}
+
+bool StarMember::watched() const {
+  std::scoped_lock lock(mutex_);
+  return !ended_;
 }
 
 bool StarMember::failed_for_all() const {

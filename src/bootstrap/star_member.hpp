@@ -33,6 +33,10 @@ class StarMember : public std::enable_shared_from_this<StarMember> {
   /// Takes over the connection to the hub and asks to join.
   Status start(Fd fd, const JoinBody& join);
   void send(FrameBytes frame);
+  /// What the hub, or another member, tells of failures.
+  void on_news(const Frame& frame);
+  /// The death or silence of a member (why.peer), found out in another way.
+  void lose(const Error& why);
   void stop();
 
   // ---- user's thread ----
@@ -44,6 +48,8 @@ class StarMember : public std::enable_shared_from_this<StarMember> {
   void leave();
   /// Ok, or what told of the death of `rank`.
   [[nodiscard]] Status standing(Rank rank) const;
+  /// Whether there is a hub that watches over the members. Any thread.
+  [[nodiscard]] bool watched() const;
   /// Whether the last all-gather failed on every rank: none has its result or will get it.
   [[nodiscard]] bool failed_for_all() const;
 
@@ -57,7 +63,6 @@ class StarMember : public std::enable_shared_from_this<StarMember> {
   void on_frame(const Frame& frame);
   void on_welcome(const Frame& frame);
   void on_gathered(const Frame& frame);
-  void on_news(const Frame& frame);
   void lose_hub(const std::string& how);
   void tick();
   /// Waits for `done`; shortly before the deadline asks the hub who is missing.

@@ -369,12 +369,14 @@ class RankCommunicator final : public Communicator {
     suspect_ = kNoRank;
   }
 
-  /// Whether a mapped peer can still do what this rank waits for. The bootstrap tells of failures
-  /// sooner, but its hub may have left the group in peace and ended. A peer that did its part
-  /// before it ended is found out by the polls between two looks.
+  /// Whether a peer can still do what this rank waits for. The bootstrap tells of failures sooner,
+  /// but its hub may have left the group in peace and ended. A mapped peer that did its part before
+  /// it ended is found out by the polls between two looks.
   Status look_at(Rank peer, TimePoint now) {
-    const exec::Member* member = peer == kNoRank ? nullptr : &team_->member(peer);
-    if (member == nullptr || member->block == nullptr) return ok_status();
+    if (peer == kNoRank) return ok_status();
+    bootstrap_->look_after(peer);
+    const exec::Member* member = &team_->member(peer);
+    if (member->block == nullptr) return ok_status();
     const bool ended = member->life.ended();
     const bool gave_up = member->block->progress.gave_up.load(std::memory_order_acquire) != 0;
     if (!ended && !gave_up) {

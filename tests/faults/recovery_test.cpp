@@ -137,8 +137,6 @@ TEST_P(Recovery, ADeathIsNoticedAfterTheHubHasLeft) {
 }
 
 TEST_P(Recovery, AfterTheHubHasLeftFailureSpreadsFromRankToRank) {
-  if (GetParam() == std::string("0"))
-    GTEST_SKIP() << "over tcp a rank that waits for one that failed, and lives, waits on";
   form(4);
   EXPECT_TRUE((*job_)[0].ask("destroy").ok());
   EXPECT_EQ((*job_)[0].exit(), 0);
@@ -148,6 +146,32 @@ TEST_P(Recovery, AfterTheHubHasLeftFailureSpreadsFromRankToRank) {
   const TimePoint fault = Clock::now();
   expect_remote_error({2}, {3}, fault, {}, "receive");
   expect_remote_error({1}, {2}, fault, {Seconds(0), Seconds(5 * kSlack)}, "receive");
+  expect_nothing_left();
+}
+
+TEST_P(Recovery, AfterTheHubHasLeftAStoppedRankIsFoundAtTheLivenessLimit) {
+  form(4, {{"TUTTI_LIVENESS", "1"}});
+  EXPECT_TRUE((*job_)[0].ask("destroy").ok());
+  EXPECT_EQ((*job_)[0].exit(), 0);
+  (*job_)[1].tell("receive 2 1000");
+  (*job_)[2].tell("receive 3 1000");
+  (*job_)[3].signal(SIGSTOP);
+  const TimePoint fault = Clock::now();
+  expect_remote_error({1, 2}, {3}, fault, {Seconds(0.7), Seconds(3 * kSlack)}, "receive");
+  kill(3);
+  expect_shrunk_works({1, 2}, {0, 3});
+  expect_nothing_left();
+}
+
+TEST_P(Recovery, AfterTheHubHasLeftARankThatLivesIsWaitedFor) {
+  form(3, {{"TUTTI_LIVENESS", "0.3"}});
+  EXPECT_TRUE((*job_)[0].ask("destroy").ok());
+  EXPECT_EQ((*job_)[0].exit(), 0);
+  (*job_)[1].tell("receive 2 1000");
+  EXPECT_FALSE((*job_)[1].says("anything", Seconds(1)));  // three times the limit
+  EXPECT_TRUE((*job_)[2].ask("abort").ok());
+  const TimePoint fault = Clock::now();
+  expect_remote_error({1}, {2}, fault, {}, "receive");
   expect_nothing_left();
 }
 
