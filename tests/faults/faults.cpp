@@ -97,6 +97,7 @@ void FaultsOver::form(const std::vector<Place>& places, Variables variables) {
   for (const Answer& answer : job_->ask(job_->all(), "reduce 1000")) ASSERT_TRUE(answer.ok());
   for (const Answer& answer : job_->ask(job_->all(), "destroy")) ASSERT_TRUE(answer.ok()) << answer;
   settle(job_->all());
+  before_.clear();
   for (const Answer& answer : job_->ask(job_->all(), "census"))
     before_.push_back(descriptors_and_threads(answer));
   for (const Answer& answer : job_->init()) ASSERT_TRUE(answer.ok()) << answer;

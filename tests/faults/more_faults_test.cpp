@@ -19,6 +19,12 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+/// The peer gets a RST, as from a host that has started anew.
+void reset_connection(int socket) {
+  const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
+  ::connect(socket, &nobody, sizeof nobody);
+}
+
 class MoreFaults : public FaultsOver {
  protected:
   void end_all() {
@@ -123,17 +129,62 @@ TEST_P(MoreFaults, ADeathAtAnyMomentOfInitIsAnErrorThatNamesTheRank) {
   }
 }
 
+// ---- ranks that stop in other phases
+
+TEST_P(MoreFaults, AStopAtAnyMomentOfInitIsAnErrorThatNamesTheRank) {
+  const auto seed = std::random_device{}();
+  RecordProperty("seed", std::to_string(seed));
+  std::mt19937 random(seed);
+  for (int round = 0; round < 6; ++round) {
+    const auto microseconds = std::uniform_int_distribution<unsigned>(0, 12'000)(random);
+    const int victim = round % 2 == 0 ? 2 : 0;
+    SCOPED_TRACE(::testing::Message() << "seed " << seed << ", round " << round << ": rank "
+                                      << victim << " stopped after " << microseconds << " us");
+    start(3, {{"TUTTI_INIT_TIMEOUT", "2"}, {"TUTTI_LIVENESS", "1"}});
+    job_->tell_init(job_->all(), job_->fresh_id());
+    ::usleep(microseconds);
+    (*job_)[victim].signal(SIGSTOP);
+    for (const int rank : job_->all_but({victim})) {
+      Answer answer = (*job_)[rank].hear("init", Seconds(4 * kSlack));
+      if (answer.ok()) answer = (*job_)[rank].ask("reduce 1000", Seconds(3 * kSlack));
+      EXPECT_EQ(answer.result, ncclRemoteError) << answer;
+      EXPECT_THAT(answer.text, AnyOf(names_one_of({victim}), HasSubstr("hub"))) << answer;
+    }
+    kill(victim);
+    expect_nothing_left();
+  }
+}
+
+TEST_P(MoreFaults, AStoppedRankDoesNotKeepTheOthersFromDestroying) {
+  for (const int victim : {0, 3}) {
+    SCOPED_TRACE(victim);
+    form(4, {{"TUTTI_LIVENESS", "1"}});
+    (*job_)[victim].signal(SIGSTOP);
+    const Ranks others = job_->all_but({victim});
+    for (const Answer& answer : job_->ask(others, "destroy", Seconds(4 * kSlack)))
+      EXPECT_TRUE(answer.ok()) << answer;
+    (*job_)[victim].signal(SIGCONT);
+    EXPECT_TRUE((*job_)[victim].ask("destroy").ok());
+    expect_no_leak(job_->all());
+    expect_nothing_left();
+  }
+}
+
 // ---- connections that break or lie
 
 TEST_P(MoreFaults, CutConnectionsEndTheCommunicatorOnBothSides) {
-  for (const int how : {SHUT_RDWR, SHUT_WR}) {
+  const std::array<std::pair<const char*, void (*)(int)>, 3> ways{
+      {{"both ways", [](int socket) { ::shutdown(socket, SHUT_RDWR); }},
+       {"one way", [](int socket) { ::shutdown(socket, SHUT_WR); }},
+       {"reset", reset_connection}}};
+  for (const auto& [how, cut] : ways) {
     SCOPED_TRACE(how);
     form(3);
     std::vector<Fd> connections = (*job_)[1].borrow_connections();
     if (connections.empty()) GTEST_SKIP() << "pidfd_getfd is not permitted here";
     enter_operations(job_->all());
     const TimePoint fault = Clock::now();
-    for (const Fd& connection : connections) ::shutdown(connection.get(), how);
+    for (const Fd& connection : connections) cut(connection.get());
     const Answer own = (*job_)[1].hear("loop", Seconds(2 * kSlack));
     EXPECT_EQ(own.result, ncclRemoteError) << own;
     connections.clear();  // or their sockets would outlive the ranks
