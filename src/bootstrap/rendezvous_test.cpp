@@ -1,8 +1,10 @@
 #include "src/bootstrap/rendezvous.hpp"
 
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <future>
+#include <optional>
 #include <thread>
 
 #include <fcntl.h>
@@ -541,6 +543,84 @@ TEST(Liveness, AKilledHubIsBlamedOnItsRankAndSubgroupsStillForm) {
       std::async(std::launch::async, [&] { return barrier(**other_sub, Deadline::after(10s)); });
   EXPECT_TRUE(barrier(**sub, Deadline::after(10s)));
   EXPECT_TRUE(met.get());
+}
+
+/// Four ranks, each of a process of its own as far as the group can tell, whose hub has left.
+class Hubless : public testing::Test {
+ protected:
+  static constexpr Nanos kLiveness = 400ms;
+
+  void SetUp() override {
+    for (auto& service : services_) service = make_service();
+    const auto id = serve(services_[0]);
+    JoinOptions options;
+    options.liveness = kLiveness;
+    std::array<std::future<Joined>, 4> joining;
+    for (Rank r = 0; r < 4; ++r)
+      joining[r] = std::async(std::launch::async, [&, r] {
+        return join(services_[r], id, r, 4, options, Deadline::after(10s));
+      });
+    for (Rank r = 0; r < 4; ++r) {
+      auto joined = joining[r].get();
+      ASSERT_TRUE(joined) << joined.error().what;
+      ranks_[r] = *std::move(joined);
+    }
+    leave(0);
+  }
+  void leave(Rank rank) {
+    ranks_[rank].reset();
+    services_[rank].reset();
+  }
+  /// What `rank` hears while it waits for `peer`, if anything.
+  std::optional<Error> hears(Rank rank, Rank peer, Nanos limit) {
+    std::promise<Error> heard;
+    std::atomic<bool> once{false};
+    ranks_[rank]->on_failure([&](const Error& error) {
+      if (!once.exchange(true)) heard.set_value(error);
+    });
+    auto failure = heard.get_future();
+    const Deadline deadline = Deadline::after(limit);
+    while (failure.wait_for(5ms) != std::future_status::ready && !deadline.passed())
+      ranks_[rank]->look_after(peer);
+    ranks_[rank]->on_failure(nullptr);
+    if (!once) return std::nullopt;
+    return failure.get();
+  }
+
+  std::array<std::shared_ptr<Service>, 4> services_;
+  std::array<std::unique_ptr<Bootstrap>, 4> ranks_;
+};
+
+TEST_F(Hubless, ARankThatLivesOrHasLeftIsNoFailure) {
+  EXPECT_FALSE(hears(1, 2, 2 * kLiveness));
+  leave(2);
+  EXPECT_FALSE(hears(1, 2, 2 * kLiveness));
+}
+
+TEST_F(Hubless, NewsTravelFromRankToRank) {
+  ranks_[3]->announce(make_error(Code::kInternal, "no paper"));
+  for (const Rank rank : {2, 1}) {
+    const auto failure = hears(rank, rank + 1, 10s);
+    ASSERT_TRUE(failure);
+    EXPECT_EQ(failure->peer, 3);
+    EXPECT_THAT(failure->what, HasSubstr("rank 3 gave up: no paper"));
+  }
+}
+
+TEST_F(Hubless, ASilentRankIsReportedAfterTheLimit) {
+  std::promise<void> end;
+  services_[3]->post([waits = end.get_future().share()] { waits.wait(); });
+  const TimePoint begin = Clock::now();
+  const auto silence = hears(2, 3, 10s);
+  EXPECT_GE(Clock::now() - begin, kLiveness);
+  const auto told = hears(1, 2, 10s);
+  end.set_value();
+  for (const auto& failure : {silence, told}) {
+    ASSERT_TRUE(failure);
+    EXPECT_EQ(failure->peer, 3);
+    EXPECT_THAT(failure->what, HasSubstr("rank 3 (127.0.0.1"));
+    EXPECT_THAT(failure->what, HasSubstr("silent for 0.4 s"));
+  }
 }
 
 TEST(Subgroup, ManyAtOnceAndNested) {
