@@ -1,11 +1,6 @@
 // Every collective x type x operator x number of ranks x size x in place or not, against a plain
 // reference. Inputs are small integers, so every sum and product is exact in every type.
 #include <cstring>
-#include <ctime>
-#include <functional>
-#include <mutex>
-#include <random>
-#include <set>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -18,6 +13,9 @@
 namespace tutti {
 namespace {
 
+using testing::all_ranks;
+using testing::call_of;
+using testing::kSanitized;
 using testing::make_test_runtime;
 using testing::run_ranks;
 
@@ -243,13 +241,6 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Collectives, ::testing::Values(1, 2, 3, 4, 5, 7,
 
 class EveryAlgorithm : public ::testing::TestWithParam<std::string> {};
 
-/// The sanitizers are many times slower.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-
 TEST_P(EveryAlgorithm, GivesTheSameResultAsTheReference) {
   const std::size_t large = kSanitized ? 9001 : 20011;
   for (const int ranks : {2, 3, 4, 5}) {
@@ -309,237 +300,9 @@ TEST(Collectives, ReadInputsInSharedMemoryThroughTheirMapping) {
   });
 }
 
-TEST(Collectives, MismatchedCallsEndInAnErrorThatShowsBothSides) {
-  std::mutex mutex;
-  std::vector<std::string> messages;
-  run_ranks(make_test_runtime(), 2, [&](Communicator& communicator) {
-    std::vector<float> data(64);
-    Call call;
-    call.send = call.recv = data.data();
-    call.count = communicator.rank() == 0 ? 32 : 64;
-    const Status status = communicator.run(call);
-    ASSERT_FALSE(status);
-    const std::scoped_lock lock(mutex);
-    messages.push_back(status.error().what);
-  });
-  ASSERT_EQ(messages.size(), 2u);
-  for (const std::string& message : messages) {
-    EXPECT_NE(message.find("count=32"), std::string::npos) << message;
-    EXPECT_NE(message.find("count=64"), std::string::npos) << message;
-  }
-}
-
-bool says_once(const std::string& message, const std::string& part) {
-  const std::size_t at = message.find(part);
-  return at != std::string::npos && at == message.rfind(part);
-}
-
-TEST(Collectives, MismatchedCallsThatKnowTheirPlacesShowThemAndAllArguments) {
-  run_ranks(make_test_runtime(), 2, [](Communicator& communicator) {
-    static float data[2][64];  // of both, for both to know the addresses
-    Call calls[2];
-    for (const Rank rank : {0, 1}) {
-      calls[rank].send = calls[rank].recv = data[rank];
-      calls[rank].count = rank == 0 ? 32 : 64;
-      calls[rank].site = {rank == 0 ? "ncclHere" : "ncclThere", __builtin_return_address(0)};
-    }
-    const Status status = communicator.run(calls[communicator.rank()]);
-    ASSERT_FALSE(status);
-    EXPECT_EQ(status.error().code, Code::kInvalidUsage);
-    for (const Call& call : calls)
-      EXPECT_TRUE(says_once(status.error().what, "calls " + describe(call))) << status.error().what;
-  });
-}
-
-TEST(Collectives, AReceiveThatDoesNotFitTheSendShowsThePlacesAndArgumentsOfBoth) {
-  run_ranks(make_test_runtime(), 2, [](Communicator& communicator) {
-    static float sent[200'000], received[64];  // more than is sent before it is received
-    Call send, recv;
-    send.collective = Collective::kSend;
-    send.send = sent;
-    send.count = 200'000;
-    send.root = 1;
-    send.site = {"ncclSend", __builtin_return_address(0)};
-    recv.collective = Collective::kRecv;
-    recv.recv = received;
-    recv.count = 64;
-    recv.root = 0;
-    recv.site = {"ncclRecv", __builtin_return_address(0)};
-    const Status status = communicator.run(communicator.rank() == 0 ? send : recv);
-    ASSERT_FALSE(status);
-    EXPECT_EQ(status.error().code, Code::kInvalidUsage);
-    for (const Call& call : {send, recv})
-      EXPECT_TRUE(says_once(status.error().what, describe(call))) << status.error().what;
-  });
-}
-
-TEST(Collectives, SendsAndReceivesOfAGroupPairInOrder) {
-  run_ranks(make_test_runtime(), 3, [](Communicator& communicator) {
-    const Rank rank = communicator.rank();
-    const Rank next = (rank + 1) % 3, previous = (rank + 2) % 3;
-    std::vector<std::int32_t> first(100000, rank), second(7, rank + 100);
-    std::vector<std::int32_t> got_first(100000), got_second(7), self_in(3, 9), self_out(3);
-    Call call;
-    call.type = DataType::kInt32;
-    const auto make = [&](Collective collective, std::vector<std::int32_t>& data, Rank peer) {
-      call.collective = collective;
-      call.send = call.recv = data.data();
-      call.count = data.size();
-      call.root = peer;
-      return call;
-    };
-    const Call calls[] = {
-        make(Collective::kSend, first, next),         make(Collective::kSend, second, next),
-        make(Collective::kRecv, got_first, previous), make(Collective::kRecv, got_second, previous),
-        make(Collective::kSend, self_in, rank),       make(Collective::kRecv, self_out, rank)};
-    ASSERT_TRUE(communicator.start(calls));
-    Communicator* const self = &communicator;
-    const Status status = run_group({&self, 1});
-    ASSERT_TRUE(status) << status.error().what;
-    EXPECT_EQ(got_first, std::vector<std::int32_t>(100000, previous));
-    EXPECT_EQ(got_second, std::vector<std::int32_t>(7, previous + 100));
-    EXPECT_EQ(self_out, self_in);
-  });
-}
-
-/// A send or receive of `data`.
-Call message(Collective collective, std::vector<std::int32_t>& data, Rank peer) {
-  Call call;
-  call.collective = collective;
-  call.send = call.recv = data.data();
-  call.count = data.size();
-  call.type = DataType::kInt32;
-  call.root = peer;
-  return call;
-}
-
-// Time that grew with the square of their number would be minutes here.
-TEST(Collectives, AGroupMayHoldThousandsOfMessages) {
-  constexpr std::size_t kMessages = 10000;
-  run_ranks(make_test_runtime(), 2, [](Communicator& communicator) {
-    const Rank peer = 1 - communicator.rank();
-    std::vector<std::vector<std::int32_t>> out(kMessages), in(kMessages);
-    std::vector<Call> calls;
-    for (std::size_t i = 0; i < kMessages; ++i) {
-      out[i].assign(i % 3, static_cast<std::int32_t>(i) * (1 + communicator.rank()));
-      in[i].assign(i % 3, -1);
-      calls.push_back(message(Collective::kSend, out[i], peer));
-    }
-    for (auto& data : in) calls.push_back(message(Collective::kRecv, data, peer));
-    ASSERT_TRUE(communicator.start(calls));
-    Communicator* const self = &communicator;
-    const Status status = run_group({&self, 1});
-    ASSERT_TRUE(status) << status.error().what;
-    for (std::size_t i = 0; i < kMessages; ++i)
-      ASSERT_EQ(in[i], std::vector<std::int32_t>(i % 3, static_cast<std::int32_t>(i) * (1 + peer)));
-  });
-}
-
-TEST(Collectives, MessagesToOneselfThatDoNotPairAreRefusedAndNothingElseEnds) {
-  run_ranks(make_test_runtime(), 2, [](Communicator& communicator) {
-    const Rank rank = communicator.rank();
-    std::vector<std::int32_t> one(3, rank), other(3), longer(4);
-    const auto refusal = [&](std::vector<Call> calls) {
-      const Status status = communicator.start(calls);
-      EXPECT_FALSE(status);
-      if (status) return std::string();
-      EXPECT_EQ(status.error().code, Code::kInvalidUsage);
-      return status.error().what;
-    };
-    const Call send = message(Collective::kSend, one, rank);
-    const Call recv = message(Collective::kRecv, other, rank);
-    EXPECT_NE(refusal({send}).find("1 sends to itself and 0 receives"), std::string::npos);
-    EXPECT_NE(refusal({recv, send, recv}).find("1 sends to itself and 2 receives"),
-              std::string::npos);
-    const std::string both = refusal({send, message(Collective::kRecv, longer, rank)});
-    EXPECT_NE(both.find("count=3"), std::string::npos) << both;
-    EXPECT_NE(both.find("count=4"), std::string::npos) << both;
-    const Status alone = communicator.run(send);
-    ASSERT_FALSE(alone);
-    EXPECT_EQ(alone.error().code, Code::kInvalidUsage);
-
-    ASSERT_TRUE(communicator.health());
-    const Call good[] = {recv, send};
-    ASSERT_TRUE(communicator.start(good));
-    Communicator* const self = &communicator;
-    ASSERT_TRUE(run_group({&self, 1}));
-    EXPECT_EQ(other, one);
-    float value = 1;
-    Call sum;
-    sum.send = sum.recv = &value;
-    sum.count = 1;
-    ASSERT_TRUE(communicator.run(sum));
-    EXPECT_EQ(value, 2.0f);
-  });
-}
-
-/// Processor time of the calling thread.
-Nanos processor_time() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return std::chrono::seconds(time.tv_sec) + Nanos(time.tv_nsec);
-}
-
-/// Runs `waiting`, which needs `late`, while another thread lets some time pass before it runs
-/// `late`. The thread that waits must not burn that time.
-void expect_sleep(const std::function<void()>& waiting, const std::function<void()>& late) {
-  const auto delay = std::chrono::milliseconds(kSanitized ? 3000 : 300);
-  std::thread others([&] {
-    std::this_thread::sleep_for(delay);
-    late();
-  });
-  const Nanos before = processor_time();
-  const TimePoint begin = Clock::now();
-  waiting();
-  const Nanos used = processor_time() - before;
-  EXPECT_GE(Clock::now() - begin, delay / 2);  // it did wait
-  EXPECT_LT(used, delay / 4);
-  others.join();
-}
-
-TEST(Waiting, AThreadThatDrivesSeveralRanksSleepsWhileAllWaitForAnother) {
-  auto ranks = testing::all_ranks(3);
-  std::vector<float> values(3, 1);
-  const auto sum_of = [&](Rank rank) {
-    Call call;
-    call.send = call.recv = &values[rank];
-    call.count = 1;
-    return call;
-  };
-  expect_sleep(
-      [&] {
-        for (const Rank rank : {0, 1}) {
-          const Call call = sum_of(rank);
-          ASSERT_TRUE(ranks[rank]->start({&call, 1}));
-        }
-        Communicator* const group[] = {ranks[0].get(), ranks[1].get()};
-        ASSERT_TRUE(run_group(group));
-      },
-      [&] { ASSERT_TRUE(ranks[2]->run(sum_of(2))); });
-  EXPECT_EQ(values, std::vector<float>(3, 3));
-}
-
-TEST(Waiting, ARankSleepsWhileItsMessagesWaitForSeveralPeers) {
-  auto ranks = testing::all_ranks(3);
-  std::vector<std::int32_t> out(1 << 20, 5), in(7), got_out(1 << 20), got_in(7, 9);
-  const auto run = [&](Rank rank, std::vector<Call> calls) {
-    ASSERT_TRUE(ranks[rank]->start(calls));
-    Communicator* const self = ranks[rank].get();
-    ASSERT_TRUE(run_group({&self, 1}));
-  };
-  expect_sleep(
-      [&] { run(0, {message(Collective::kSend, out, 1), message(Collective::kRecv, in, 2)}); },
-      [&] {
-        run(1, {message(Collective::kRecv, got_out, 0)});
-        run(2, {message(Collective::kSend, got_in, 0)});
-      });
-  EXPECT_EQ(got_out, out);
-  EXPECT_EQ(in, got_in);
-}
-
 TEST(Collectives, OneThreadDrivesEightRanks) {
   constexpr int kRanks = 8;
-  auto communicators = testing::all_ranks(kRanks);
+  auto communicators = all_ranks(kRanks);
   for (const std::size_t count : {1u, 1000u, 300000u}) {
     std::vector<std::vector<float>> data(kRanks);
     std::vector<Communicator*> all;
@@ -556,30 +319,8 @@ TEST(Collectives, OneThreadDrivesEightRanks) {
   }
 }
 
-TEST(Collectives, AGroupThatFailsEndsAllItsCommunicators) {
-  auto pair = testing::all_ranks(2), others = testing::all_ranks(2);
-  std::vector<float> data(2);
-  Call call;
-  call.send = call.recv = data.data();
-  call.count = 1;
-  ASSERT_TRUE(pair[0]->start({&call, 1}));
-  ASSERT_TRUE(others[0]->start({&call, 1}));  // their rank 1 never calls
-  pair[1]->abort({Code::kAborted, "enough of this"});
-  Communicator* const group[] = {others[0].get(), pair[0].get()};
-  const Status status = run_group(group);
-  ASSERT_FALSE(status);
-  EXPECT_NE(status.error().what.find("enough of this"), std::string::npos) << status.error().what;
-  // Nothing of the call is left that could touch its buffers, and every later call says why.
-  for (int again = 0; again < 2; ++again) {
-    const auto left = others[0]->poll();
-    ASSERT_FALSE(left);
-    EXPECT_NE(left.error().what.find("another communicator"), std::string::npos);
-  }
-  EXPECT_FALSE(others[0]->health());
-}
-
 TEST(Collectives, WithoutReductionIgnoreTheOperator) {
-  auto ranks = testing::all_ranks(2);
+  auto ranks = all_ranks(2);
   std::vector<float> data[2] = {{3, 4}, {0, 0}};
   std::vector<Communicator*> all;
   for (int rank = 0; rank < 2; ++rank) {
@@ -616,49 +357,9 @@ TEST(Collectives, SplitGroupsByColorAndOrdersByKey) {
   });
 }
 
-TEST(Collectives, AbortEndsTheOthersWithTheReasonAsTheDoingOfAPeer) {
-  run_ranks(make_test_runtime(), 3, [](Communicator& communicator) {
-    const bool aborts = communicator.rank() == 2;
-    if (aborts) communicator.abort({Code::kAborted, "enough of this"});
-    float value = 0;
-    Call call;
-    call.send = call.recv = &value;
-    call.count = 1;
-    const Status status = communicator.run(call);
-    ASSERT_FALSE(status);
-    EXPECT_EQ(status.error().code, aborts ? Code::kAborted : Code::kPeerFailed);
-    EXPECT_NE(status.error().what.find("enough of this"), std::string::npos) << status.error().what;
-    EXPECT_EQ(status.error().peer, aborts ? kNoRank : 2);
-    EXPECT_EQ(status.error().what.find("rank 2 gave up") == std::string::npos, aborts)
-        << status.error().what;
-    EXPECT_FALSE(communicator.run(call));
-  });
-}
-
-Call call_of(Collective collective, std::vector<float>& data, Rank root = 0) {
-  Call call;
-  call.collective = collective;
-  call.send = call.recv = data.data();
-  call.count = data.size();
-  call.root = root;
-  return call;
-}
-
-TEST(Collectives, ARootThatWaitsForNobodyLearnsOfAMismatchInItsNextCall) {
-  auto ranks = testing::all_ranks(2);
-  std::vector<float> root(4), reader(8);
-  EXPECT_TRUE(ranks[0]->run(call_of(Collective::kBroadcast, root)));
-  for (const Status& status : {ranks[1]->run(call_of(Collective::kBroadcast, reader)),
-                               ranks[0]->run(call_of(Collective::kBroadcast, root))}) {
-    ASSERT_FALSE(status);
-    EXPECT_NE(status.error().what.find("count=4"), std::string::npos) << status.error().what;
-    EXPECT_NE(status.error().what.find("count=8"), std::string::npos) << status.error().what;
-  }
-}
-
 // A call like the last one skips what the last one found out; what may have changed is looked at.
 TEST(Collectives, ARepeatedCallSeesNewDataNewFactorsAndWhatCameBetween) {
-  testing::run_ranks(testing::make_test_runtime(), 2, [](Communicator& communicator) {
+  run_ranks(make_test_runtime(), 2, [](Communicator& communicator) {
     const Rank rank = communicator.rank();
     std::vector<float> input(100), output(100), mail(100);
     Call sum = call_of(Collective::kAllReduce, input);
@@ -687,121 +388,6 @@ TEST(Collectives, ARepeatedCallSeesNewDataNewFactorsAndWhatCameBetween) {
       EXPECT_EQ(communicator.run(wrong).error().code, Code::kInvalidArgument);
     expect_sum(sum, 9, 18);
   });
-}
-
-/// One rank of several that make the same broadcasts, each at its own pace.
-class Drifter {
- public:
-  struct Broadcast {
-    Rank root;
-    std::size_t count;
-  };
-  Drifter(Communicator& communicator, const std::vector<Broadcast>& calls)
-      : communicator_(communicator), calls_(calls) {}
-
-  [[nodiscard]] bool done() const { return next_ == calls_.size(); }
-
-  /// Starts the next call or moves the started one on.
-  void step() {
-    const Broadcast& call = calls_[next_];
-    const float sent = static_cast<float>(next_ + 1);
-    if (!started_) {
-      data_.assign(call.count, call.root == communicator_.rank() ? sent : 0);
-      const Call calls[] = {call_of(Collective::kBroadcast, data_, call.root)};
-      ASSERT_TRUE(communicator_.start(calls));
-      started_ = true;
-    }
-    const auto state = communicator_.poll();
-    ASSERT_TRUE(state) << state.error().what;
-    if (*state == Communicator::Progress::kPending) return;
-    ASSERT_EQ(std::ranges::count(data_, sent), static_cast<std::ptrdiff_t>(call.count))
-        << "rank " << communicator_.rank() << ", call " << next_ << ", root " << call.root
-        << ": got " << data_.front() << " .. " << data_.back();
-    started_ = false;
-    ++next_;
-  }
-
- private:
-  Communicator& communicator_;
-  const std::vector<Broadcast>& calls_;
-  std::vector<float> data_;
-  std::size_t next_ = 0;
-  bool started_ = false;
-};
-
-TEST(Collectives, ALateRankGetsWhatWasSentHoweverFarTheOthersAre) {
-  for (std::uint32_t seed = 1; seed <= 40; ++seed) {
-    SCOPED_TRACE(::testing::Message() << "seed " << seed);
-    std::mt19937 random(seed);
-    const auto below = [&random](std::size_t limit) { return random() % limit; };
-    const std::size_t sizes[] = {1, 40, 300, 2000, 8192};  // inline, in notes, in packets
-    std::vector<Drifter::Broadcast> calls;
-    while (calls.size() < 200) {  // runs of one root and size, so that ranks can drift apart
-      const Drifter::Broadcast call{static_cast<Rank>(below(2)), sizes[below(std::size(sizes))]};
-      calls.insert(calls.end(), 1 + below(12), call);
-    }
-    auto ranks = testing::all_ranks(3);
-    std::vector<Drifter> drifters;
-    for (const auto& rank : ranks) drifters.emplace_back(*rank, calls);
-    const auto all_done = [&] { return std::ranges::all_of(drifters, &Drifter::done); };
-    while (!all_done() && !HasFatalFailure()) {
-      Drifter& one = drifters[below(4) == 0 ? 2 : below(2)];  // rank 2 sends nothing and is late
-      for (std::size_t steps = below(40); steps > 0 && !one.done() && !HasFatalFailure(); --steps)
-        one.step();
-    }
-  }
-}
-
-/// All ranks as one thread's; a wait for a rank that will never come ends with an error of time.
-std::vector<std::unique_ptr<Communicator>> impatient_ranks(int n) {
-  return testing::all_ranks(n, {{"TIMEOUT", "10"}});
-}
-
-void expect_blames_leaver(const Status& status, Rank leaver) {
-  ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().code, Code::kPeerFailed) << status.error().what;
-  EXPECT_EQ(status.error().peer, leaver) << status.error().what;
-  EXPECT_NE(status.error().what.find("has left"), std::string::npos) << status.error().what;
-}
-
-TEST(Leaving, FailsTheCollectivesOfWhoStays) {
-  for (const std::size_t count : {1u, 300000u}) {
-    auto ranks = impatient_ranks(2);
-    ranks[1].reset();
-    std::vector<float> data(count);
-    expect_blames_leaver(ranks[0]->run(call_of(Collective::kAllReduce, data)), 1);
-  }
-}
-
-TEST(Leaving, FailsReceivesAlsoBesideOthersThatMayStillCome) {
-  auto ranks = impatient_ranks(3);
-  ranks[1].reset();
-  std::vector<float> data(10), more(10);
-  const Call calls[] = {call_of(Collective::kRecv, data, 1), call_of(Collective::kRecv, more, 2)};
-  ASSERT_TRUE(ranks[0]->start(calls));
-  Communicator* const self = ranks[0].get();
-  expect_blames_leaver(run_group({&self, 1}), 1);
-}
-
-TEST(Leaving, FailsSendsThatNoSlotTakes) {
-  auto ranks = impatient_ranks(2);
-  ranks[1].reset();
-  std::vector<float> data(1 << 20);
-  expect_blames_leaver(ranks[0]->run(call_of(Collective::kSend, data, 1)), 1);
-}
-
-TEST(Leaving, TakesNothingBackOfWhatWasDoneBefore) {
-  auto ranks = impatient_ranks(2);
-  std::vector<float> sent(1000, 3), got(1000), root(7, 5), copy(7);
-  ASSERT_TRUE(ranks[1]->run(call_of(Collective::kSend, sent, 0)));
-  ASSERT_TRUE(ranks[1]->run(call_of(Collective::kBroadcast, root, 1)));
-  ranks[1].reset();
-  const Status received = ranks[0]->run(call_of(Collective::kRecv, got, 1));
-  ASSERT_TRUE(received) << received.error().what;
-  const Status broadcast = ranks[0]->run(call_of(Collective::kBroadcast, copy, 1));
-  ASSERT_TRUE(broadcast) << broadcast.error().what;
-  EXPECT_EQ(got, sent);
-  EXPECT_EQ(copy, root);
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
-// Runs a function as n ranks of one communicator, each a thread of this process.
+// Ranks of one communicator as threads of this process, or all as one thread's; and the calls they
+// make.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -13,8 +15,28 @@
 #include "src/bootstrap/in_process.hpp"
 #include "src/builtin/builtin.hpp"
 #include "src/comm/communicator.hpp"
+#include "src/ir/request.hpp"
 
 namespace tutti::testing {
+
+/// The sanitizers are many times slower.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+/// A call on all of `data`, in place; `root` is the peer of a send or receive.
+template <class T>
+Call call_of(Collective collective, std::vector<T>& data, Rank root = 0) {
+  Call call;
+  call.collective = collective;
+  call.send = call.recv = data.data();
+  call.count = data.size();
+  call.type = std::is_same_v<T, float> ? DataType::kFloat32 : DataType::kInt32;
+  call.root = root;
+  return call;
+}
 
 /// A runtime for this process under the given settings (name without prefix, value).
 inline std::shared_ptr<Runtime> make_test_runtime(
@@ -36,6 +58,7 @@ inline std::shared_ptr<Runtime> make_test_runtime(
   return *runtime;
 }
 
+/// Runs `body` as each of n ranks, each a thread.
 inline void run_ranks(std::shared_ptr<Runtime> runtime, int n,
                       const std::function<void(Communicator&)>& body) {
   auto group = in_process_group(n);
