@@ -7,15 +7,23 @@ namespace tutti {
 namespace {
 
 using testing::call_of;
-using testing::make_test_runtime;
-using testing::run_ranks;
+using testing::make_test_runtimes;
+using testing::Placement;
 
-TEST(Collectives, SendsAndReceivesOfAGroupPairInOrder) {
-  run_ranks(make_test_runtime(), 3, [](Communicator& communicator) {
+class Messages : public ::testing::TestWithParam<Placement> {
+ protected:
+  static void run_ranks(int n, const std::function<void(Communicator&)>& body) {
+    testing::run_ranks(make_test_runtimes(GetParam(), n), body);
+  }
+};
+
+TEST_P(Messages, OfAGroupPairInOrder) {
+  constexpr std::size_t kLong = 2'000'000;  // more than sockets hold
+  run_ranks(3, [](Communicator& communicator) {
     const Rank rank = communicator.rank();
     const Rank next = (rank + 1) % 3, previous = (rank + 2) % 3;
-    std::vector<std::int32_t> first(100000, rank), second(7, rank + 100);
-    std::vector<std::int32_t> got_first(100000), got_second(7), self_in(3, 9), self_out(3);
+    std::vector<std::int32_t> first(kLong, rank), second(7, rank + 100);
+    std::vector<std::int32_t> got_first(kLong), got_second(7), self_in(3, 9), self_out(3);
     Call call;
     call.type = DataType::kInt32;
     const auto make = [&](Collective collective, std::vector<std::int32_t>& data, Rank peer) {
@@ -33,16 +41,16 @@ TEST(Collectives, SendsAndReceivesOfAGroupPairInOrder) {
     Communicator* const self = &communicator;
     const Status status = run_group({&self, 1});
     ASSERT_TRUE(status) << status.error().what;
-    EXPECT_EQ(got_first, std::vector<std::int32_t>(100000, previous));
+    EXPECT_EQ(got_first, std::vector<std::int32_t>(kLong, previous));
     EXPECT_EQ(got_second, std::vector<std::int32_t>(7, previous + 100));
     EXPECT_EQ(self_out, self_in);
   });
 }
 
 // Time that grew with the square of their number would be minutes here.
-TEST(Collectives, AGroupMayHoldThousandsOfMessages) {
+TEST_P(Messages, MayBeThousandsInAGroup) {
   constexpr std::size_t kMessages = 10000;
-  run_ranks(make_test_runtime(), 2, [](Communicator& communicator) {
+  run_ranks(2, [](Communicator& communicator) {
     const Rank peer = 1 - communicator.rank();
     std::vector<std::vector<std::int32_t>> out(kMessages), in(kMessages);
     std::vector<Call> calls;
@@ -61,8 +69,8 @@ TEST(Collectives, AGroupMayHoldThousandsOfMessages) {
   });
 }
 
-TEST(Collectives, MessagesToOneselfThatDoNotPairAreRefusedAndNothingElseEnds) {
-  run_ranks(make_test_runtime(), 2, [](Communicator& communicator) {
+TEST_P(Messages, ToOneselfThatDoNotPairAreRefusedAndNothingElseEnds) {
+  run_ranks(2, [](Communicator& communicator) {
     const Rank rank = communicator.rank();
     std::vector<std::int32_t> one(3, rank), other(3), longer(4);
     const auto refusal = [&](std::vector<Call> calls) {
@@ -98,6 +106,11 @@ TEST(Collectives, MessagesToOneselfThatDoNotPairAreRefusedAndNothingElseEnds) {
     EXPECT_EQ(value, 2.0f);
   });
 }
+
+INSTANTIATE_TEST_SUITE_P(Between, Messages,
+                         ::testing::Values(Placement::kThreads, Placement::kProcesses,
+                                           Placement::kHosts, Placement::kMixed),
+                         [](const auto& info) { return name_of(info.param); });
 
 }  // namespace
 }  // namespace tutti
