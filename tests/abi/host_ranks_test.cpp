@@ -1,4 +1,5 @@
 // The C API on real communicators: ranks of one process, driven by one thread through groups.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <string>
@@ -360,8 +361,8 @@ TEST(Abort, OfABlockingInitByAnotherThreadHarmsNoLaterCommunicator) {
   }
 }
 
-TEST(Shrink, LeavesTheOthersWorking) {
-  Ranks ranks(3);
+/// Shrinks three ranks to two, which must work.
+void expect_shrinks_without_rank_1(const Ranks& ranks) {
   ncclComm_t left[3] = {};
   ASSERT_EQ(ncclGroupStart(), ncclSuccess);
   for (int r : {0, 2}) {
@@ -370,11 +371,104 @@ TEST(Shrink, LeavesTheOthersWorking) {
               ncclSuccess);
   }
   ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+  int one = 1, sums[3] = {};
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
   for (int r : {0, 2}) {
-    int count = 0;
-    EXPECT_EQ(ncclCommCount(left[r], &count), ncclSuccess);
-    EXPECT_EQ(count, 2);
+    ASSERT_EQ(ncclAllReduce(&one, &sums[r], 1, ncclInt, ncclSum, left[r], nullptr), ncclSuccess);
+  }
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+  for (int r : {0, 2}) {
+    EXPECT_EQ(sums[r], 2);
     EXPECT_EQ(ncclCommDestroy(left[r]), ncclSuccess);
+  }
+}
+
+TEST(Shrink, LeavesTheOthersWorking) { expect_shrinks_without_rank_1(Ranks(3)); }
+
+TEST(Revoke, EndsWhatPeersWaitForAndLeavesShrinkToThem) {
+  const Ranks ranks(3);
+  tuttiStream_t stream = nullptr;
+  ASSERT_EQ(tuttiStreamCreate(&stream), ncclSuccess);
+  int value = 1;
+  const auto call = [&](int rank, tuttiStream_t on = nullptr) {
+    return ncclAllReduce(&value, &value, 1, ncclInt, ncclSum, ranks.comms[rank],
+                         reinterpret_cast<cudaStream_t>(on));
+  };
+  ASSERT_EQ(call(1, stream), ncclSuccess);  // waits for rank 0, which never calls
+  ASSERT_EQ(ncclCommRevoke(ranks.comms[0], NCCL_REVOKE_DEFAULT), ncclSuccess);
+
+  EXPECT_EQ(tuttiStreamSynchronize(stream), ncclRemoteError);
+  EXPECT_EQ(tuttiStreamDestroy(stream), ncclSuccess);
+  EXPECT_EQ(call(0), ncclInvalidUsage);
+  for (int r : {1, 2}) {
+    EXPECT_EQ(call(r), ncclRemoteError);
+    EXPECT_NE(std::string(ncclGetLastError(ranks.comms[r])).find("rank 0 called ncclCommRevoke"),
+              std::string::npos)
+        << ncclGetLastError(ranks.comms[r]);
+    ncclResult_t state = ncclSuccess;
+    EXPECT_EQ(ncclCommGetAsyncError(ranks.comms[r], &state), ncclSuccess);
+    EXPECT_EQ(state, ncclRemoteError);
+  }
+  expect_shrinks_without_rank_1(ranks);
+}
+
+TEST(Finalize, CompletesWhatStreamsHoldAndLeavesGettersAndDestroy) {
+  const Ranks ranks(3);
+  std::vector<tuttiStream_t> streams(3);
+  int in[3] = {1, 2, 3}, out[3] = {};
+  const auto call = [&](int r) {
+    return ncclAllReduce(&in[r], &out[r], 1, ncclInt, ncclSum, ranks.comms[r],
+                         reinterpret_cast<cudaStream_t>(streams[r]));
+  };
+  for (int r = 0; r < 3; ++r) {
+    ASSERT_EQ(tuttiStreamCreate(&streams[r]), ncclSuccess);
+    ASSERT_EQ(call(r), ncclSuccess);
+  }
+  const auto finalize = [&](int r) { return ncclCommFinalize(ranks.comms[r]); };
+  ASSERT_EQ(grouped(ranks, finalize), ncclSuccess) << ncclGetLastError(nullptr);
+  for (int r = 0; r < 3; ++r) {
+    EXPECT_EQ(out[r], 6);
+    EXPECT_EQ(call(r), ncclInvalidArgument);
+    EXPECT_EQ(finalize(r), ncclInvalidArgument);
+    int rank = -1;
+    EXPECT_EQ(ncclCommUserRank(ranks.comms[r], &rank), ncclSuccess);
+    EXPECT_EQ(rank, r);
+    EXPECT_EQ(tuttiStreamDestroy(streams[r]), ncclSuccess);
+  }
+}
+
+TEST(Registration, OfBuffersAndWindowsBelongsToOneCommunicator) {
+  constexpr std::size_t kBytes = kCount * sizeof(int);
+  const Ranks ranks(2);
+  void* memory[2] = {};
+  void* registered[2] = {};
+  ncclWindow_t windows[2] = {};
+  for (int r = 0; r < 2; ++r) {
+    ncclComm_t comm = ranks.comms[r];
+    ASSERT_EQ(ncclMemAlloc(&memory[r], kBytes), ncclSuccess);
+    std::fill_n(static_cast<int*>(memory[r]), kCount, r + 1);
+    ASSERT_EQ(ncclCommRegister(comm, memory[r], kBytes, &registered[r]), ncclSuccess);
+    EXPECT_EQ(ncclCommWindowRegister(comm, memory[r], kBytes, &windows[r], 0x40),
+              ncclInvalidArgument);
+    ASSERT_EQ(ncclCommWindowRegister(comm, memory[r], kBytes, &windows[r], NCCL_WIN_COLL_SYMMETRIC),
+              ncclSuccess);
+  }
+  ASSERT_EQ(grouped(ranks,
+                    [&](int r) {
+                      return ncclAllReduce(memory[r], memory[r], kCount, ncclInt, ncclSum,
+                                           ranks.comms[r], nullptr);
+                    }),
+            ncclSuccess);
+  for (int r = 0; r < 2; ++r) {
+    const int* const sums = static_cast<int*>(memory[r]);
+    EXPECT_EQ(std::count(sums, sums + kCount, 3), kCount);
+    ncclComm_t own = ranks.comms[r], other = ranks.comms[1 - r];
+    EXPECT_EQ(ncclCommDeregister(other, registered[r]), ncclInvalidArgument);
+    EXPECT_EQ(ncclCommWindowDeregister(other, windows[r]), ncclInvalidArgument);
+    EXPECT_EQ(ncclCommDeregister(own, registered[r]), ncclSuccess);
+    EXPECT_EQ(ncclCommWindowDeregister(own, windows[r]), ncclSuccess);
+    EXPECT_EQ(ncclCommWindowDeregister(own, windows[r]), ncclInvalidArgument);
+    EXPECT_EQ(ncclMemFree(memory[r]), ncclSuccess);
   }
 }
 
