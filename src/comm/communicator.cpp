@@ -409,10 +409,12 @@ class RankCommunicator final : public Communicator {
     return Clock::now() - *cancelled_ < kReasonComes;
   }
 
-  /// Ends this communicator: `error` gets its context, stays, and reaches the peers.
+  /// Ends this communicator: `error` gets its context, stays, and reaches the peers. A peer's end
+  /// may be seen after the reason for it came: then the reason is the error.
   Error fail(Error error) {
     const bool known = team_->abort_word().raised();
-    if (error.code == Code::kAborted && known) error = team_->abort_word().error();
+    const bool follows = error.code == Code::kAborted || error.code == Code::kPeerFailed;
+    if (follows && known) error = team_->abort_word().error();
     if (error.code == Code::kAborted && !known) error.code = Code::kPeerFailed;  // a peer's doing
     collective_.cancel();
     point_to_point_.cancel();

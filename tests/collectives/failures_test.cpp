@@ -1,7 +1,5 @@
 // Calls that do not fit each other, ranks that give up and ranks that leave: what the others are
 // told.
-#include <mutex>
-
 #include <gtest/gtest.h>
 
 #include "tests/collectives/ranks.hpp"
@@ -12,27 +10,52 @@ namespace {
 using testing::all_ranks;
 using testing::call_of;
 using testing::make_test_runtime;
+using testing::make_test_runtimes;
+using testing::Placement;
 using testing::run_ranks;
 
-TEST(Collectives, MismatchedCallsEndInAnErrorThatShowsBothSides) {
-  std::mutex mutex;
-  std::vector<std::string> messages;
-  run_ranks(make_test_runtime(), 2, [&](Communicator& communicator) {
+class Failures : public ::testing::TestWithParam<Placement> {
+ protected:
+  static void run_ranks(int n, const std::function<void(Communicator&)>& body) {
+    testing::run_ranks(make_test_runtimes(GetParam(), n, {{"TIMEOUT", "10"}}), body);
+  }
+};
+
+TEST_P(Failures, OfCallsThatDoNotFitShowBothSides) {
+  run_ranks(2, [](Communicator& communicator) {
     std::vector<float> data(64);
-    Call call;
-    call.send = call.recv = data.data();
+    Call call = call_of(Collective::kAllReduce, data);
     call.count = communicator.rank() == 0 ? 32 : 64;
     const Status status = communicator.run(call);
     ASSERT_FALSE(status);
-    const std::scoped_lock lock(mutex);
-    messages.push_back(status.error().what);
+    for (const char* side : {"count=32", "count=64"})
+      EXPECT_NE(status.error().what.find(side), std::string::npos) << status.error().what;
   });
-  ASSERT_EQ(messages.size(), 2u);
-  for (const std::string& message : messages) {
-    EXPECT_NE(message.find("count=32"), std::string::npos) << message;
-    EXPECT_NE(message.find("count=64"), std::string::npos) << message;
-  }
 }
+
+TEST_P(Failures, ByAbortEndTheOthersWithTheReasonAsTheDoingOfAPeer) {
+  run_ranks(3, [](Communicator& communicator) {
+    const bool aborts = communicator.rank() == 2;
+    if (aborts) communicator.abort({Code::kAborted, "enough of this"});
+    float value = 0;
+    Call call;
+    call.send = call.recv = &value;
+    call.count = 1;
+    const Status status = communicator.run(call);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, aborts ? Code::kAborted : Code::kPeerFailed);
+    EXPECT_NE(status.error().what.find("enough of this"), std::string::npos) << status.error().what;
+    EXPECT_EQ(status.error().peer, aborts ? kNoRank : 2);
+    EXPECT_EQ(status.error().what.find("rank 2 gave up") == std::string::npos, aborts)
+        << status.error().what;
+    EXPECT_FALSE(communicator.run(call));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Between, Failures,
+                         ::testing::Values(Placement::kThreads, Placement::kProcesses,
+                                           Placement::kHosts, Placement::kMixed),
+                         [](const auto& info) { return name_of(info.param); });
 
 bool says_once(const std::string& message, const std::string& part) {
   const std::size_t at = message.find(part);
@@ -110,25 +133,6 @@ TEST(Collectives, AGroupThatFailsEndsAllItsCommunicators) {
     EXPECT_NE(left.error().what.find("another communicator"), std::string::npos);
   }
   EXPECT_FALSE(others[0]->health());
-}
-
-TEST(Collectives, AbortEndsTheOthersWithTheReasonAsTheDoingOfAPeer) {
-  run_ranks(make_test_runtime(), 3, [](Communicator& communicator) {
-    const bool aborts = communicator.rank() == 2;
-    if (aborts) communicator.abort({Code::kAborted, "enough of this"});
-    float value = 0;
-    Call call;
-    call.send = call.recv = &value;
-    call.count = 1;
-    const Status status = communicator.run(call);
-    ASSERT_FALSE(status);
-    EXPECT_EQ(status.error().code, aborts ? Code::kAborted : Code::kPeerFailed);
-    EXPECT_NE(status.error().what.find("enough of this"), std::string::npos) << status.error().what;
-    EXPECT_EQ(status.error().peer, aborts ? kNoRank : 2);
-    EXPECT_EQ(status.error().what.find("rank 2 gave up") == std::string::npos, aborts)
-        << status.error().what;
-    EXPECT_FALSE(communicator.run(call));
-  });
 }
 
 /// All ranks as one thread's; a wait for a rank that will never come ends with an error of time.
