@@ -228,7 +228,15 @@ Status StarMember::wait_for_welcome(Deadline deadline, const Vigil& vigil,
   std::unique_lock lock(mutex_);
   const bool done = wait(lock, deadline, vigil, [&] { return welcome_ || over_; });
   if (welcome_) return ok_status();
-  if (done) return *over_;
+  if (done) {
+    Error why = *over_;
+    const bool lost = why.code == Code::kPeerFailed && why.peer == kNoRank;
+    if (lost && !names.empty()) {  // a subgroup's hub is its first member
+      why.peer = names.front();
+      why.what = fmt::format("rank {} is gone: {}", why.peer, why.what);
+    }
+    return why;
+  }
   return timed_out(fmt::format("joining the group of {} as rank {}", size_, rank_), names);
 }
 
