@@ -8,7 +8,6 @@
 #include <numeric>
 #include <sstream>
 
-#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
@@ -18,19 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
-
-constexpr auto kLookAgain = std::chrono::milliseconds(20);
-
-/// Looks at a condition that nobody signals, until it holds or the deadline has passed.
-template <class Holds>
-bool eventually(Holds&& holds, Seconds patience) {
-  const Deadline deadline = Deadline::after(std::chrono::duration_cast<Nanos>(patience));
-  while (!holds()) {
-    if (deadline.passed()) return false;
-    ::poll(nullptr, 0, static_cast<int>(kLookAgain.count()));
-  }
-  return true;
-}
 
 /// What the library might have left in the places for such things.
 std::set<std::string> files() {

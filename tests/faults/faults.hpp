@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include "tests/faults/job.hpp"
 
@@ -65,6 +66,17 @@ class FaultsOver : public ::testing::TestWithParam<const char*> {
 
 inline std::string transport_name(const ::testing::TestParamInfo<const char*>& info) {
   return std::string(info.param) == "1" ? "Shm" : "Tcp";
+}
+
+/// Looks at a condition that nobody signals, until it holds or the deadline has passed.
+template <class Holds>
+bool eventually(Holds&& holds, Seconds patience) {
+  const Deadline deadline = Deadline::after(std::chrono::duration_cast<Nanos>(patience));
+  while (!holds()) {
+    if (deadline.passed()) return false;
+    ::poll(nullptr, 0, 20);
+  }
+  return true;
 }
 
 /// Says "rank 2" or "never came: 2" of one of them.
