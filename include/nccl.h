@@ -265,7 +265,8 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comm, int ndev, const int* devlist);
 
 /* Completes what was started; then only getters, ncclCommDestroy and ncclCommAbort are legal. */
 ncclResult_t ncclCommFinalize(ncclComm_t comm);
-/* Frees. NULL is fine. */
+/* Waits for the calls made, but ends those that take longer than TUTTI_INIT_TIMEOUT (60 s), with
+ * ncclRemoteError; then frees. NULL is fine. */
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 /* Ends pending calls here and on all ranks with an error, then frees. Any thread. */
 ncclResult_t ncclCommAbort(ncclComm_t comm);

@@ -5,11 +5,20 @@
 
 namespace tutti::capi {
 
-ncclResult_t refuse(const char* function, const ncclComm* handle, const Error& error) {
+ncclResult_t refuse(const char* function, Comm* comm, const Error& error) {
   Group& group = this_thread_group();
   if (group.open()) group.fail(error);
-  if (check_handle(handle)) handle->comm->note(function, error);
+  if (comm != nullptr) comm->note(function, error);
   return report(function, error);
+}
+
+Status check_live(const ncclComm* handle, const Pin& pin) {
+  if (handle == nullptr) return make_error(Code::kInvalidArgument, "the communicator is NULL");
+  if (pin.live()) [[likely]]
+    return ok_status();
+  return make_error(Code::kInvalidArgument,
+                    "{} is not a live communicator: it was destroyed, aborted or never made",
+                    static_cast<const void*>(handle));
 }
 
 Status check_out(const void* pointer, const char* name) {
@@ -17,9 +26,7 @@ Status check_out(const void* pointer, const char* name) {
   return make_error(Code::kInvalidArgument, "{} is NULL", name);
 }
 
-Status check_ready(const ncclComm* handle) {
-  TUTTI_TRY(check_handle(handle));
-  const Comm& comm = *handle->comm;
+Status check_ready(const Comm& comm) {
   if (comm.background.load(std::memory_order_acquire) == 0) [[likely]] {
     if (comm.phase.load(std::memory_order_acquire) != Comm::Phase::kStarting) return ok_status();
     TUTTI_TRY(comm.health());
@@ -31,9 +38,8 @@ Status check_ready(const ncclComm* handle) {
                     "ncclCommGetAsyncError until it is not ncclInProgress");
 }
 
-Status check_usable(const ncclComm* handle) {
-  TUTTI_TRY(check_handle(handle));
-  switch (handle->comm->phase.load(std::memory_order_acquire)) {
+Status check_usable(const Comm& comm) {
+  switch (comm.phase.load(std::memory_order_acquire)) {
     case Comm::Phase::kRevoked:
       return make_error(Code::kInvalidUsage,
                         "the communicator was revoked: shrink or split it, or destroy it");
@@ -44,7 +50,7 @@ Status check_usable(const ncclComm* handle) {
     case Comm::Phase::kReady:
       break;
   }
-  return check_ready(handle);
+  return check_ready(comm);
 }
 
 }  // namespace tutti::capi

@@ -10,32 +10,45 @@
 
 namespace tutti::capi {
 
-/// Keeps `error` where it will be asked for (the open group, the communicator when `handle` is a
-/// live one, the thread) and returns its code.
-ncclResult_t refuse(const char* function, const ncclComm* handle, const Error& error);
+/// Keeps `error` where it will be asked for (the open group, `comm` unless it is nullptr, the
+/// thread) and returns its code.
+ncclResult_t refuse(const char* function, Comm* comm, const Error& error);
+
+/// Whether `handle`, pinned by `pin`, is one of a live communicator of this process.
+Status check_live(const ncclComm* handle, const Pin& pin);
 
 /// Runs `body` (-> Result<ncclResult_t>) and translates its outcome; nothing is thrown into C.
 template <class Body>
-ncclResult_t answer(const char* function, const ncclComm* handle, Body&& body) noexcept {
+ncclResult_t answer(const char* function, Comm* comm, Body&& body) noexcept {
   try {
     const Result<ncclResult_t> outcome = body();
     if (outcome) [[likely]] {
       return *outcome;
     }
-    return refuse(function, handle, outcome.error());
+    return refuse(function, comm, outcome.error());
   } catch (const std::exception& thrown) {
-    return refuse(function, handle, make_error(Code::kUnavailable, "{}", thrown.what()));
+    return refuse(function, comm, make_error(Code::kUnavailable, "{}", thrown.what()));
   }
+}
+
+/// The same for a function of the live communicator `handle`, which stays while `body` runs.
+template <class Body>
+ncclResult_t answer_for(const char* function, const ncclComm* handle, Body&& body) noexcept {
+  const Pin pin(handle);
+  if (!pin.live()) [[unlikely]] {
+    return refuse(function, nullptr, check_live(handle, pin).error());
+  }
+  return answer(function, handle->comm.get(), body);
 }
 
 /// kInvalidArgument when `pointer` is null; `name` is the parameter's.
 Status check_out(const void* pointer, const char* name);
 
-/// Whether a communicator can take calls: its handle is live, no background call is under way, it
-/// is neither revoked nor finalized, and its init succeeded.
-Status check_usable(const ncclComm* handle);
+/// Whether it can take calls: its init succeeded, no background call is under way, and it is
+/// neither revoked nor finalized.
+Status check_usable(const Comm& comm);
 
 /// The same for getters, split and shrink: finalized or revoked will do.
-Status check_ready(const ncclComm* handle);
+Status check_ready(const Comm& comm);
 
 }  // namespace tutti::capi

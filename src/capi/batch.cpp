@@ -1,6 +1,7 @@
 #include "src/capi/batch.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <latch>
 
 #include "src/base/result.hpp"
@@ -8,20 +9,26 @@
 #include "src/capi/process.hpp"
 
 namespace tutti::capi {
-namespace {
 
 /// Streams that take part in a batch wait here for the one that runs it.
-struct Meeting {
-  explicit Meeting(std::ptrdiff_t others) : arrived(others) {}
-  std::latch arrived;
+struct Batch::Meeting {
+  explicit Meeting(std::size_t others) : missing(others) {}
+
+  void wait_for_end() {
+    missing.fetch_sub(1, std::memory_order_release);
+    wake_sleepers(missing, sleepers);
+    done.wait();
+  }
+
+  std::atomic<std::uint64_t> missing;
+  mutable std::atomic<std::uint32_t> sleepers{0};
   std::latch done{1};
 };
 
-}  // namespace
-
 void Batch::add(ncclComm* handle, const std::shared_ptr<Stream>& stream, const Call& call) {
-  auto share = std::ranges::find(shares_, handle, &Share::handle);
-  if (share == shares_.end()) share = shares_.insert(shares_.end(), Share{handle, 0, {}});
+  const CommRef comm(handle);
+  auto share = std::ranges::find(shares_, comm.life, [](const Share& it) { return it.comm.life; });
+  if (share == shares_.end()) share = shares_.insert(shares_.end(), Share{comm, {}, nullptr});
   share->calls.push_back(call);
   if (!stream) {
     caller_takes_part_ = true;
@@ -31,7 +38,44 @@ void Batch::add(ncclComm* handle, const std::shared_ptr<Stream>& stream, const C
 }
 
 Status Batch::check() const {
-  for (const Share& share : shares_) TUTTI_TRY(check_group(share.calls, share.handle->comm->rank));
+  for (const Share& share : shares_) TUTTI_TRY(check_group(share.calls, share.comm.rank));
+  return ok_status();
+}
+
+/// Pins all communicators and reserves their turns.
+Status Batch::reserve(std::deque<Pin>& pins) {
+  for (Share& share : shares_) {
+    TUTTI_TRY(share.comm.check(pins.emplace_back(share.comm.handle)));
+    TUTTI_ASSIGN(share.turn, reserve_turn(share.comm));
+  }
+  return ok_status();
+}
+
+/// Where the batch will run: what the system refuses it refuses before anything is queued.
+Status Batch::start_threads() {
+  for (const auto& stream : streams_) TUTTI_TRY(stream->worker.start());
+  if (in_background_) TUTTI_TRY(shares_.front().comm.handle->comm->worker.start());
+  return ok_status();
+}
+
+/// Waits for all turns and streams together. An abort cancels the turns of its communicator, and so
+/// ends the wait although others may take long yet; kAborted then.
+Status Batch::await_turns(const Meeting& meeting) {
+  const auto came = [](const Share& share) { return share.turn->came(); };
+  for (std::uint32_t polls = 0;; ++polls) {
+    const auto late = std::ranges::find_if_not(shares_, came);
+    const std::uint64_t missing = meeting.missing.load(std::memory_order_acquire);
+    if (late == shares_.end() && missing == 0) break;
+    for (const Share& share : shares_) {
+      if (share.turn->cancelled()) return aborted_meanwhile();
+    }
+    wait_once({}, polls,
+              late != shares_.end() ? late->turn->until()
+                                    : WaitWord{&meeting.missing, missing, &meeting.sleepers});
+  }
+  for (const Share& share : shares_) {
+    if (!share.turn->claim()) return aborted_meanwhile();
+  }
   return ok_status();
 }
 
@@ -39,10 +83,10 @@ Status Batch::check() const {
 /// never come: they end with the same error.
 Status Batch::start_all() {
   for (std::size_t i = 0; i < shares_.size(); ++i) {
-    const Status started = shares_[i].handle->comm->communicator->start(shares_[i].calls);
+    const Status started = shares_[i].comm.handle->comm->communicator->start(shares_[i].calls);
     if (started) continue;
     for (std::size_t j = 0; j < i; ++j) {
-      shares_[j].handle->comm->communicator->abort(
+      shares_[j].comm.handle->comm->communicator->abort(
           make_error(Code::kAborted, "another communicator of the group refused its calls: {}",
                      started.error().what));
     }
@@ -51,84 +95,85 @@ Status Batch::start_all() {
   return ok_status();
 }
 
-Status Batch::execute() {
-  for (const Share& share : shares_) share.handle->turns.await(share.ticket);
+Status Batch::execute(const Meeting& meeting) {
+  TUTTI_TRY(await_turns(meeting));
   TUTTI_TRY(start_all());
   std::vector<Communicator*> communicators;
   communicators.reserve(shares_.size());
   for (const Share& share : shares_)
-    communicators.push_back(share.handle->comm->communicator.get());
+    communicators.push_back(share.comm.handle->comm->communicator.get());
   return run_group(communicators);
 }
 
-/// Tells every communicator, and every stream, how the batch ended, and gives the turns back.
-void Batch::settle(const Status& outcome, const char* function, bool in_background) {
-  for (const Share& share : shares_) {
-    Comm& comm = *share.handle->comm;
-    if (!outcome) {
-      const Status own = comm.health();
-      const Error& error = own ? outcome.error() : own.error();
-      comm.note(function, error);
-      if (in_background) comm.set_failure(error);
-    }
-    if (in_background) comm.background.fetch_sub(1, std::memory_order_release);
+/// Tells the communicator, if it still lives, how the batch ended.
+void Batch::settle(const CommRef& ref, const Status& outcome) const {
+  const Pin pin(ref.handle);
+  if (!ref.check(pin)) return;
+  Comm& comm = *ref.handle->comm;
+  if (!outcome) {
+    const Status own = comm.health();
+    const Error& error = own ? outcome.error() : own.error();
+    comm.note(function_, error);
+    if (in_background_) comm.set_failure(error);
   }
+  if (in_background_) comm.background.fetch_sub(1, std::memory_order_release);
+}
+
+/// Executes, tells everybody how that ended, and gives the turns back.
+Status Batch::run(Meeting& meeting) {
+  Status outcome = execute(meeting);
+  for (const Share& share : shares_) settle(share.comm, outcome);
   if (!outcome) {
     for (const auto& stream : streams_) stream->fail(outcome.error());
   }
-  for (const Share& share : shares_) share.handle->turns.leave();
+  for (Share& share : shares_) share.turn.reset();
+  meeting.done.count_down();
+  return outcome;
+}
+
+/// The same where nobody waits for the outcome.
+void Batch::run_and_report(Meeting& meeting) {
+  if (const Status outcome = run(meeting); !outcome) {
+    report(function_, outcome.error());
+  }
 }
 
 Result<ncclResult_t> Batch::dispatch(Batch batch, const char* function) {
-  const bool blocking = batch.shares_.front().handle->comm->config.blocking;
-  const bool in_background = batch.caller_takes_part_ && !blocking;
   auto shared = std::make_shared<Batch>(std::move(batch));
+  shared->function_ = function;
+  shared->in_background_ = shared->caller_takes_part_ && !shared->shares_.front().comm.blocking;
   auto& streams = shared->streams_;
   // The stream that runs the batch does not wait for itself.
   const std::size_t first_waiting = shared->caller_takes_part_ ? 0 : 1;
-  const auto waiting = static_cast<std::ptrdiff_t>(streams.size() - first_waiting);
-  auto meeting = std::make_shared<Meeting>(waiting);
-
-  const auto run = [shared, meeting, function, in_background] {
-    meeting->arrived.wait();
-    const Status outcome = shared->execute();
-    shared->settle(outcome, function, in_background);
-    meeting->done.count_down();
-    return outcome;
-  };
+  auto meeting = std::make_shared<Meeting>(streams.size() - first_waiting);
   {
     std::scoped_lock lock(process().dispatching);
-    for (Share& share : shared->shares_) share.ticket = share.handle->turns.take();
+    std::deque<Pin> pins;
+    TUTTI_TRY(shared->reserve(pins));
+    TUTTI_TRY(shared->start_threads());
     for (std::size_t i = first_waiting; i < streams.size(); ++i) {
-      streams[i]->worker.push([meeting] {
-        meeting->arrived.count_down();
-        meeting->done.wait();
-      });
+      streams[i]->worker.push([meeting] { meeting->wait_for_end(); });
     }
+    const auto run_later = [shared, meeting] { shared->run_and_report(*meeting); };
     if (!shared->caller_takes_part_) {
-      streams.front()->worker.push([run, function] {
-        if (const Status outcome = run(); !outcome) report(function, outcome.error());
-      });
+      streams.front()->worker.push(run_later);
       return ncclSuccess;
     }
-    if (in_background) {
-      for (const Share& share : shared->shares_) share.handle->comm->background.fetch_add(1);
-      shared->shares_.front().handle->comm->worker.push([run, function] {
-        if (const Status outcome = run(); !outcome) report(function, outcome.error());
-      });
+    if (shared->in_background_) {
+      for (const Share& share : shared->shares_) share.comm.handle->comm->background.fetch_add(1);
+      shared->shares_.front().comm.handle->comm->worker.push(run_later);
       return ncclInProgress;
     }
   }
-  TUTTI_TRY(run());
+  TUTTI_TRY(shared->run(*meeting));
   return ncclSuccess;
 }
 
 Status run_now(ncclComm& handle, const Call& call) {
   const Turn turn(handle.turns);
-  // An abort by another thread retires the handle first and then waits for the turns taken.
-  if (handle.magic.load() != ncclComm::kLive) [[unlikely]] {
-    return make_error(Code::kAborted, "another thread aborted the communicator");
-  }
+  // An abort by another thread retires the handle first and then waits for turns and pins.
+  if (handle.life.load() == 0) [[unlikely]]
+    return aborted_meanwhile();
   return handle.comm->communicator->run(call);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -12,10 +13,11 @@
 
 namespace tutti::capi {
 
-/// Collected by one thread, then dispatched once.
+/// Collected by one thread, then dispatched once. Meanwhile another thread may abort its
+/// communicators.
 class Batch {
  public:
-  /// `stream` nullptr: the calling thread.
+  /// `stream` nullptr: the calling thread. `handle` is pinned.
   void add(ncclComm* handle, const std::shared_ptr<Stream>& stream, const Call& call);
   [[nodiscard]] bool empty() const { return shares_.empty(); }
   /// check_group() of each communicator's calls: a batch that fails it ends no communicator.
@@ -30,21 +32,30 @@ class Batch {
  private:
   /// What one communicator contributes.
   struct Share {
-    ncclComm* handle;
-    std::uint64_t ticket = 0;
+    CommRef comm;
     std::vector<Call> calls;
+    std::shared_ptr<TurnLater> turn;
   };
+  struct Meeting;
 
-  Status execute();
+  Status reserve(std::deque<Pin>& pins);
+  Status start_threads();
+  Status run(Meeting& meeting);
+  void run_and_report(Meeting& meeting);
+  Status execute(const Meeting& meeting);
+  Status await_turns(const Meeting& meeting);
   Status start_all();
-  void settle(const Status& outcome, const char* function, bool in_background);
+  void settle(const CommRef& ref, const Status& outcome) const;
 
+  const char* function_ = "";
+  bool in_background_ = false;
   std::vector<Share> shares_;
   std::vector<std::shared_ptr<Stream>> streams_;
   bool caller_takes_part_ = false;
 };
 
 /// The same for one call with no stream on a communicator that blocks: no allocation, no lock.
+/// `handle` is pinned.
 Status run_now(ncclComm& handle, const Call& call);
 
 }  // namespace tutti::capi

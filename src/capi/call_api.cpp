@@ -36,8 +36,8 @@ Status look_closely(const CallSite& site, const Comm& comm, Call& call) {
 
 ncclResult_t submit_from(const CallSite& site, const RawCall& raw, ncclComm* handle,
                          cudaStream_t stream) {
-  return answer(site.function, handle, [&]() -> Result<ncclResult_t> {
-    TUTTI_TRY(check_usable(handle));
+  return answer_for(site.function, handle, [&]() -> Result<ncclResult_t> {
+    TUTTI_TRY(check_usable(*handle->comm));
     Call call;
     TUTTI_TRY(check_call(*handle->comm, raw, call));
     if (handle->comm->checks) [[unlikely]]

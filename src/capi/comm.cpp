@@ -115,14 +115,20 @@ ncclComm* HandleTable::add(const CommConfig& config) {
     handle = free_.back();
     free_.pop_back();
   }
-  handle->comm = std::make_unique<Comm>(config, serial_++);
-  handle->magic.store(ncclComm::kLive);
+  handle->comm = std::make_unique<Comm>(config, serial_);
+  handle->life.store(ncclComm::kLive << 32U | serial_++);
   return handle;
 }
 
-bool HandleTable::retire(ncclComm* handle) { return handle->magic.exchange(0) == ncclComm::kLive; }
+bool HandleTable::retire(const CommRef& comm) {
+  std::uint64_t expected = comm.life;
+  return comm.handle->life.compare_exchange_strong(expected, 0);
+}
 
 void HandleTable::release(ncclComm* handle) {
+  for (std::uint32_t polls = 0; handle->pins.load() > 0; ++polls) {
+    wait_once({}, polls, {});
+  }
   std::unique_ptr<Comm> ended = std::move(handle->comm);
   {
     std::scoped_lock lock(mutex_);
@@ -131,16 +137,21 @@ void HandleTable::release(ncclComm* handle) {
   ended.reset();  // outside the lock: says goodbye to its peers
 }
 
-Status check_handle(const ncclComm* handle) {
-  if (handle == nullptr) {
-    return make_error(Code::kInvalidArgument, "the communicator is NULL");
-  }
-  if (handle->magic.load() != ncclComm::kLive) {
-    return make_error(Code::kInvalidArgument,
-                      "{} is not a live communicator: it was destroyed, aborted or never made",
-                      static_cast<const void*>(handle));
-  }
-  return ok_status();
+// ---- CommRef
+
+Status CommRef::check(const Pin& pin) const {
+  if (pin.life() == life) return ok_status();
+  return aborted_meanwhile();
+}
+
+Result<std::shared_ptr<TurnLater>> reserve_turn(const CommRef& comm) {
+  auto turn = std::make_shared<TurnLater>(comm.handle->turns);
+  if (comm.handle->life.load() == comm.life) return turn;
+  return aborted_meanwhile();
+}
+
+Error aborted_meanwhile() {
+  return make_error(Code::kAborted, "another thread aborted the communicator");
 }
 
 }  // namespace tutti::capi

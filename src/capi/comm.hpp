@@ -119,14 +119,73 @@ struct Comm {
 
 /// The handle: outlives what it holds, and is reused, so that a stale handle is found out instead
 /// of read after it was freed.
+///
+/// Any thread may abort a communicator while another one uses it. What a handle holds stays there
+/// for whoever holds a Pin, or a turn that is not to be cancelled any more, from a time when it was
+/// live.
 struct ncclComm {
-  static constexpr std::uint64_t kLive = 0x5455545449434f4d;
-  std::atomic<std::uint64_t> magic{0};
+  static constexpr std::uint64_t kLive = 0x54555454;
+  /// Tells the communicators apart that have this handle one after another: kLive and a number; 0
+  /// while there is none.
+  std::atomic<std::uint64_t> life{0};
+  mutable std::atomic<std::uint64_t> pins{0};
   tutti::capi::Turnstile turns;
   std::unique_ptr<tutti::capi::Comm> comm;
 };
 
 namespace tutti::capi {
+
+/// Keeps what a handle holds from being freed while this scope looks at it. Not for waits that
+/// ncclCommAbort does not end: it waits for the pins.
+class Pin {
+ public:
+  explicit Pin(const ncclComm* handle) {
+    if (handle == nullptr || !is_live(handle->life.load())) [[unlikely]]
+      return;  // what a wild pointer points to is not written to
+    handle_ = handle;
+    handle_->pins.fetch_add(1);
+    life_ = handle_->life.load();
+  }
+  ~Pin() {
+    if (handle_ != nullptr) handle_->pins.fetch_sub(1, std::memory_order_release);
+  }
+  Pin(const Pin&) = delete;
+  Pin& operator=(const Pin&) = delete;
+
+  /// False when the handle was stale.
+  [[nodiscard]] bool live() const { return is_live(life_); }
+  [[nodiscard]] std::uint64_t life() const { return life_; }
+
+ private:
+  static bool is_live(std::uint64_t life) { return life >> 32U == ncclComm::kLive; }
+
+  const ncclComm* handle_ = nullptr;
+  std::uint64_t life_ = 0;
+};
+
+/// kAborted: for whoever comes back to a communicator and does not find it.
+Error aborted_meanwhile();
+
+/// A communicator as work that is done later remembers it: it may be gone by then. Value.
+struct CommRef {
+  /// `handle` is pinned or not shown to anybody yet.
+  explicit CommRef(ncclComm* named)
+      : handle(named),
+        life(named->life.load()),
+        blocking(named->comm->config.blocking),
+        rank(named->comm->rank) {}
+
+  /// aborted_meanwhile() when it ended; `pin` is one of `handle`.
+  [[nodiscard]] Status check(const Pin& pin) const;
+
+  ncclComm* handle;
+  std::uint64_t life;
+  bool blocking;
+  Rank rank;  ///< kNoRank before init
+};
+
+/// A turn for work that is done later; aborted_meanwhile() for one that nobody would cancel.
+Result<std::shared_ptr<TurnLater>> reserve_turn(const CommRef& comm);
 
 /// Hands out handles. Thread-safe.
 class HandleTable {
@@ -134,7 +193,8 @@ class HandleTable {
   ncclComm* add(const CommConfig& config);
   /// Makes the handle stale; false when it is already. The first caller owns the end: it waits for
   /// handle->turns.drain(), then calls release.
-  static bool retire(ncclComm* handle);
+  static bool retire(const CommRef& comm);
+  /// Waits for the pins, then frees.
   void release(ncclComm* handle);
 
  private:
@@ -143,8 +203,5 @@ class HandleTable {
   std::vector<ncclComm*> free_;
   std::uint32_t serial_ = 0;
 };
-
-/// kInvalidArgument unless `handle` is a live communicator.
-Status check_handle(const ncclComm* handle);
 
 }  // namespace tutti::capi

@@ -26,13 +26,14 @@ Status check_world(int ranks, int rank) {
 }
 
 Maker maker_of(Rendezvous meeting) {
-  return
-      [meeting = std::move(meeting)](const CommunicatorOptions& options,
-                                     Deadline deadline) -> Result<std::unique_ptr<Communicator>> {
-        TUTTI_ASSIGN(const auto runtime, process().runtime());
-        TUTTI_ASSIGN(auto bootstrap, meeting(*runtime, deadline));
-        return Communicator::create(runtime, std::move(bootstrap), options, deadline);
-      };
+  return [meeting = std::move(meeting)](
+             const CommunicatorOptions& options, Nanos limit,
+             const Cancellation& aborted) -> Result<std::unique_ptr<Communicator>> {
+    const Deadline deadline = Deadline::after(limit).unless(aborted);
+    TUTTI_ASSIGN(const auto runtime, process().runtime());
+    TUTTI_ASSIGN(auto bootstrap, meeting(*runtime, deadline));
+    return Communicator::create(runtime, std::move(bootstrap), options, deadline);
+  };
 }
 
 /// Clears *newcomm first, so that a failed init leaves NULL.
@@ -63,6 +64,12 @@ Status check_devices(int count, const int* devices) {
   return ok_status();
 }
 
+Result<CommRef> find(ncclComm* handle) {
+  const Pin pin(handle);
+  TUTTI_TRY(check_live(handle, pin));
+  return CommRef(handle);
+}
+
 Result<ncclResult_t> init_all(ncclComm_t* comms, int count, const int* devices) {
   TUTTI_TRY(check_not_forked());
   TUTTI_TRY(check_out(comms, "comm"));
@@ -79,7 +86,7 @@ Result<ncclResult_t> init_all(ncclComm_t* comms, int count, const int* devices) 
   if (outcome) return outcome;
   for (int rank = 0; rank < count; ++rank) {  // some may have come to life: all or none
     if (ncclComm* const survivor = std::exchange(comms[rank], nullptr)) {
-      (void)end_comm(survivor, /*abort=*/true);
+      if (const auto comm = find(survivor)) (void)end_comm(*comm, /*abort=*/true);
     }
   }
   return outcome;
@@ -88,26 +95,29 @@ Result<ncclResult_t> init_all(ncclComm_t* comms, int count, const int* devices) 
 /// What makes a communicator of the parent's ranks, in the turn that the parent gives it now: the
 /// parent's end waits for it, and aborting the parent ends it.
 template <class Make>
-Maker in_turn_of(ncclComm* parent, Make make) {
-  return [parent, make, turn = std::make_shared<TurnLater>(parent->turns)](
-             const CommunicatorOptions& options,
-             Deadline deadline) -> Result<std::unique_ptr<Communicator>> {
-    turn->await();
+Result<Maker> in_turn_of(ncclComm* parent, Make make) {
+  TUTTI_ASSIGN(const auto turn, reserve_turn(CommRef(parent)));
+  Maker maker = [parent, make, turn](
+                    const CommunicatorOptions& options, Nanos limit,
+                    const Cancellation& aborted) -> Result<std::unique_ptr<Communicator>> {
+    const Error over = make_error(Code::kAborted, "the parent was aborted meanwhile");
+    if (!turn->enter(Deadline::never().unless(aborted))) return over;
     Comm& family = *parent->comm;
-    const Cancellation aborted(deadline.cancellation(), &family.aborted);
-    auto made = make(*family.communicator, options, deadline.unless(aborted));
-    const bool over = !made && family.aborted.raised();
+    const Cancellation either(&aborted, &family.aborted);
+    auto made = make(*family.communicator, options, Deadline::after(limit).unless(either));
+    const bool parent_aborted = family.aborted.raised();
     turn->leave();
-    if (over) return make_error(Code::kAborted, "the parent was aborted meanwhile");
+    if (!made && parent_aborted) return over;
     return made;
   };
+  return maker;
 }
 
 /// A split whose rank joins no group: takes part in the exchange, makes no handle.
 Result<ncclResult_t> split_off(ncclComm* parent, const Maker& make) {
-  Job job{"ncclCommSplit", parent, [make]() -> Status {
-            TUTTI_ASSIGN(const Deadline deadline, init_deadline());
-            TUTTI_ASSIGN(const auto none, make({}, deadline));
+  Job job{"ncclCommSplit", CommRef(parent), [make]() -> Status {
+            TUTTI_ASSIGN(const Nanos limit, init_limit());
+            TUTTI_ASSIGN(const auto none, make({}, limit, Cancellation()));
             TUTTI_CHECK(none == nullptr, "a rank without a color got a communicator");
             return ok_status();
           }};
@@ -119,7 +129,7 @@ Result<ncclResult_t> split_off(ncclComm* parent, const Maker& make) {
 
 Result<ncclResult_t> split(ncclComm* parent, int color, int key, ncclComm_t* newcomm,
                            const ncclConfig_t* config) {
-  TUTTI_TRY(check_ready(parent));
+  TUTTI_TRY(check_ready(*parent->comm));
   TUTTI_TRY(check_out(newcomm, "newcomm"));
   show(newcomm, nullptr);
   if (color < 0 && color != NCCL_SPLIT_NOCOLOR) {
@@ -127,9 +137,11 @@ Result<ncclResult_t> split(ncclComm* parent, int color, int key, ncclComm_t* new
                       color);
   }
   TUTTI_ASSIGN(const CommConfig parsed, parse_config(config, parent->comm->config));
-  Maker make = in_turn_of(
-      parent, [color, key](Communicator& family, const CommunicatorOptions& options,
-                           Deadline limit) { return family.split(color, key, options, limit); });
+  TUTTI_ASSIGN(Maker make,
+               in_turn_of(parent, [color, key](Communicator& family,
+                                               const CommunicatorOptions& options, Deadline limit) {
+                 return family.split(color, key, options, limit);
+               }));
   if (color >= 0) return begin("ncclCommSplit", newcomm, parsed, std::move(make));
   return split_off(parent, make);
 }
@@ -160,7 +172,7 @@ Result<std::vector<Rank>> check_excluded(const Comm& comm, int* list, int count)
 
 Result<ncclResult_t> shrink(ncclComm* parent, int* list, int count, ncclComm_t* newcomm,
                             const ncclConfig_t* config, int flags) {
-  TUTTI_TRY(check_ready(parent));
+  TUTTI_TRY(check_ready(*parent->comm));
   TUTTI_TRY(check_out(newcomm, "newcomm"));
   show(newcomm, nullptr);
   TUTTI_ASSIGN(const std::vector<Rank> excluded, check_excluded(*parent->comm, list, count));
@@ -175,16 +187,17 @@ Result<ncclResult_t> shrink(ncclComm* parent, int* list, int count, ncclComm_t* 
         make_error(Code::kAborted, "rank {} called ncclCommShrink with NCCL_SHRINK_ABORT",
                    parent->comm->rank));
   }
-  Maker make = in_turn_of(
-      parent, [excluded](Communicator& family, const CommunicatorOptions& options, Deadline limit) {
-        return family.shrink(excluded, options, limit);
-      });
+  TUTTI_ASSIGN(Maker make,
+               in_turn_of(parent, [excluded](Communicator& family,
+                                             const CommunicatorOptions& options, Deadline limit) {
+                 return family.shrink(excluded, options, limit);
+               }));
   return begin("ncclCommShrink", newcomm, parsed, std::move(make));
 }
 
 Result<ncclResult_t> revoke(ncclComm* handle, int flags) {
-  TUTTI_TRY(check_ready(handle));
   Comm& comm = *handle->comm;
+  TUTTI_TRY(check_ready(comm));
   if (flags != NCCL_REVOKE_DEFAULT) {
     return make_error(Code::kInvalidArgument, "revokeFlags is {:#x}, not NCCL_REVOKE_DEFAULT",
                       flags);
@@ -201,25 +214,25 @@ Result<ncclResult_t> revoke(ncclComm* handle, int flags) {
 }
 
 Result<ncclResult_t> finalize_call(ncclComm* handle) {
-  TUTTI_TRY(check_ready(handle));
+  TUTTI_TRY(check_ready(*handle->comm));
   auto expected = Comm::Phase::kReady;
   if (!handle->comm->phase.compare_exchange_strong(expected, Comm::Phase::kFinalized)) {
     return make_error(Code::kInvalidArgument, "the communicator was {} already",
                       expected == Comm::Phase::kRevoked ? "revoked" : "finalized");
   }
-  return run_ending({"ncclCommFinalize", handle, [handle] { return finalize(handle); }});
+  const CommRef comm(handle);
+  return run_ending({"ncclCommFinalize", comm, [comm] { return finalize(comm); }});
 }
 
-/// destroy and abort: NULL is fine.
+/// destroy and abort, which wait for pins and hold none: NULL is fine.
 Result<ncclResult_t> end_call(const char* function, ncclComm* handle, bool abort) {
   if (handle == nullptr) return ncclSuccess;
-  TUTTI_TRY(check_handle(handle));
-  return run_ending({function, handle, [handle, abort] { return end_comm(handle, abort); }, [] {},
+  TUTTI_ASSIGN(const CommRef comm, find(handle));
+  return run_ending({function, comm, [comm, abort] { return end_comm(comm, abort); }, [] {},
                      /*always_blocks=*/true});
 }
 
 Result<ncclResult_t> async_error(const ncclComm* handle, ncclResult_t* state) {
-  TUTTI_TRY(check_handle(handle));
   TUTTI_TRY(check_out(state, "asyncError"));
   Comm& comm = *handle->comm;
   if (comm.background.load(std::memory_order_acquire) > 0) {
@@ -237,8 +250,8 @@ Result<ncclResult_t> async_error(const ncclComm* handle, ncclResult_t* state) {
 template <class Read>
 ncclResult_t get(const char* function, const ncclComm* handle, int* out, const char* name,
                  Read&& read) {
-  return answer(function, handle, [&]() -> Result<ncclResult_t> {
-    TUTTI_TRY(check_ready(handle));
+  return answer_for(function, handle, [&]() -> Result<ncclResult_t> {
+    TUTTI_TRY(check_ready(*handle->comm));
     TUTTI_TRY(check_out(out, name));
     *out = read(*handle->comm);
     return ncclSuccess;
@@ -302,35 +315,37 @@ ncclResult_t tuttiCommInitFromEnvironment(ncclComm_t* comm, const char* url, dou
 }
 
 ncclResult_t tuttiNcclCommFinalize(ncclComm_t comm) {
-  return answer("ncclCommFinalize", comm, [&] { return finalize_call(comm); });
+  return answer_for("ncclCommFinalize", comm, [&] { return finalize_call(comm); });
 }
 
 ncclResult_t tuttiNcclCommDestroy(ncclComm_t comm) {
-  return answer("ncclCommDestroy", comm, [&] { return end_call("ncclCommDestroy", comm, false); });
+  return answer("ncclCommDestroy", nullptr,
+                [&] { return end_call("ncclCommDestroy", comm, false); });
 }
 
 ncclResult_t tuttiNcclCommAbort(ncclComm_t comm) {
-  return answer("ncclCommAbort", comm, [&] { return end_call("ncclCommAbort", comm, true); });
+  return answer("ncclCommAbort", nullptr, [&] { return end_call("ncclCommAbort", comm, true); });
 }
 
 ncclResult_t tuttiNcclCommRevoke(ncclComm_t comm, int revokeFlags) {
-  return answer("ncclCommRevoke", comm, [&] { return revoke(comm, revokeFlags); });
+  return answer_for("ncclCommRevoke", comm, [&] { return revoke(comm, revokeFlags); });
 }
 
 ncclResult_t tuttiNcclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
                                 ncclConfig_t* config) {
-  return answer("ncclCommSplit", comm, [&] { return split(comm, color, key, newcomm, config); });
+  return answer_for("ncclCommSplit", comm,
+                    [&] { return split(comm, color, key, newcomm, config); });
 }
 
 ncclResult_t tuttiNcclCommShrink(ncclComm_t comm, int* excludeRanksList, int excludeRanksCount,
                                  ncclComm_t* newcomm, ncclConfig_t* config, int shrinkFlags) {
-  return answer("ncclCommShrink", comm, [&] {
+  return answer_for("ncclCommShrink", comm, [&] {
     return shrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags);
   });
 }
 
 ncclResult_t tuttiNcclCommGetAsyncError(ncclComm_t comm, ncclResult_t* asyncError) {
-  return answer("ncclCommGetAsyncError", comm, [&] { return async_error(comm, asyncError); });
+  return answer_for("ncclCommGetAsyncError", comm, [&] { return async_error(comm, asyncError); });
 }
 
 ncclResult_t tuttiNcclCommCount(const ncclComm_t comm, int* count) {

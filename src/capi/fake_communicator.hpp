@@ -20,6 +20,8 @@ class FakeCommunicator : public Communicator {
   /// While closed, started calls stay pending.
   std::atomic<bool> open{true};
   std::atomic<int> polls{0};
+  /// Of the last split.
+  std::atomic<TimePoint> split_deadline{TimePoint()};
 
   [[nodiscard]] std::vector<Call> calls() const {
     std::scoped_lock lock(mutex_);
@@ -58,7 +60,8 @@ class FakeCommunicator : public Communicator {
   }
 
   Result<std::unique_ptr<Communicator>> split(int color, int key, const CommunicatorOptions&,
-                                              Deadline) override {
+                                              Deadline deadline) override {
+    split_deadline = deadline.when();
     if (color < 0) return std::unique_ptr<Communicator>();
     return std::unique_ptr<Communicator>(std::make_unique<FakeCommunicator>(key, key + 1));
   }
@@ -96,7 +99,7 @@ class FakeCommunicator : public Communicator {
 /// A live handle on a fake, destroyed with the scope unless a test did it.
 struct FakeHandle {
   explicit FakeHandle(Rank rank = 0, std::int32_t size = 2, bool blocking = true)
-      : handle(process().handles.add({blocking, "fake"})) {
+      : handle(process().handles.add({blocking, "fake"})), life(handle->life) {
     auto made = std::make_unique<FakeCommunicator>(rank, size);
     fake = made.get();
     Comm& comm = *handle->comm;
@@ -106,7 +109,7 @@ struct FakeHandle {
     comm.phase = Comm::Phase::kReady;
   }
   ~FakeHandle() {
-    if (!HandleTable::retire(handle)) return;
+    if (handle->life != life || !HandleTable::retire(CommRef(handle))) return;
     handle->turns.drain();
     process().handles.release(handle);
   }
@@ -114,6 +117,7 @@ struct FakeHandle {
   FakeHandle& operator=(const FakeHandle&) = delete;
 
   ncclComm* handle;
+  const std::uint64_t life;
   FakeCommunicator* fake;
 };
 

@@ -9,15 +9,16 @@
 namespace tutti::capi {
 namespace {
 
-bool in_background(const Job& job) {
-  return !job.always_blocks && !job.owner->comm->config.blocking;
-}
+bool in_background(const Job& job) { return !job.always_blocks && !job.owner.blocking; }
 
 /// The owner's failure is what ncclCommGetAsyncError reports from then on.
-void run_in_background(Job job) {
-  Comm& comm = *job.owner->comm;
+Status run_in_background(const Job& job) {
+  const Pin pin(job.owner.handle);
+  TUTTI_TRY(job.owner.check(pin));
+  Comm& comm = *job.owner.handle->comm;
+  TUTTI_TRY(comm.worker.start());
   comm.background.fetch_add(1);
-  comm.worker.push([job = std::move(job), &comm] {
+  comm.worker.push([job, &comm] {
     if (const Status outcome = job.run(); !outcome) {
       report(job.function, outcome.error());
       comm.note(job.function, outcome.error());
@@ -25,17 +26,22 @@ void run_in_background(Job job) {
     }
     comm.background.fetch_sub(1, std::memory_order_release);
   });
+  return ok_status();
 }
 
 Status run_together(const std::vector<Job>& jobs) {
   if (jobs.size() == 1) return jobs.front().run();
   std::vector<Status> outcomes(jobs.size());
-  std::vector<std::thread> threads;
-  threads.reserve(jobs.size());
+  std::vector<std::thread> threads(jobs.size());
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    threads.emplace_back([&, i] { outcomes[i] = jobs[i].run(); });
+    Status started = start_thread(threads[i], [&, i] { outcomes[i] = jobs[i].run(); });
+    if (started) continue;
+    jobs[i].undo();
+    outcomes[i] = std::move(started);
   }
-  for (std::thread& thread : threads) thread.join();
+  for (std::thread& thread : threads) {
+    if (thread.joinable()) thread.join();
+  }
   for (Status& outcome : outcomes) TUTTI_TRY(std::move(outcome));
   return ok_status();
 }
@@ -45,15 +51,20 @@ Status run_together(const std::vector<Job>& jobs) {
 Result<ncclResult_t> run_jobs(std::vector<Job> jobs) {
   ncclResult_t result = ncclSuccess;
   std::vector<Job> here;
+  Status refused = ok_status();
   for (Job& job : jobs) {
     if (in_background(job)) {
-      run_in_background(std::move(job));
+      if (Status begun = run_in_background(job); !begun) {
+        job.undo();
+        if (refused) refused = std::move(begun);
+      }
       result = ncclInProgress;
     } else {
       here.push_back(std::move(job));
     }
   }
   if (!here.empty()) TUTTI_TRY(run_together(here));
+  TUTTI_TRY(std::move(refused));
   return result;
 }
 
@@ -65,13 +76,13 @@ void Group::add(ncclComm* handle, const std::shared_ptr<Stream>& stream, const C
 }
 
 void Group::add_beginning(Job job) {
-  note_mode(job.owner->comm->config.blocking);
+  note_mode(job.owner.blocking);
   beginnings_.push_back(std::move(job));
 }
 
 void Group::add_ending(Job job) {
-  if (!job.always_blocks) note_mode(job.owner->comm->config.blocking);
-  endings_.push_back(std::move(job));
+  if (!job.always_blocks) note_mode(job.owner.blocking);
+  (job.always_blocks ? endings_ : finalizations_).push_back(std::move(job));
 }
 
 void Group::fail(const Error& error) {
@@ -114,12 +125,13 @@ Result<ncclResult_t> Group::end() {
   Result<ncclResult_t> outcome = ncclSuccess;
   if (Status right = whole.check(); !right) {
     for (const Job& job : whole.beginnings_) job.undo();
+    whole.beginnings_.clear();  // with their turns, which the endings wait for
     outcome = std::move(right).error();
   } else {
     outcome = whole.run_all();
   }
-  if (!whole.endings_.empty()) {
-    const Result<ncclResult_t> ended = run_jobs(std::move(whole.endings_));
+  for (std::vector<Job>* jobs : {&whole.finalizations_, &whole.endings_}) {
+    const Result<ncclResult_t> ended = run_jobs(std::move(*jobs));
     if (outcome && (!ended || *ended == ncclInProgress)) outcome = ended;
   }
   return outcome;
@@ -133,7 +145,6 @@ Status Group::discard() {
   if (--depth_ > 0) return ok_status();
   const Group whole = std::exchange(*this, Group{});
   for (const Job& job : whole.beginnings_) job.undo();
-  for (const Job& job : whole.endings_) job.undo();
   return ok_status();
 }
 

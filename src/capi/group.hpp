@@ -16,7 +16,7 @@ namespace tutti::capi {
 struct Job {
   const char* function;  ///< for error texts
   /// Whose configuration decides whether the job blocks; when it does not, its thread runs the job.
-  ncclComm* owner;
+  CommRef owner;
   std::function<Status()> run;
   /// Undoes the job's preparation when it is never run.
   std::function<void()> undo = [] {};
@@ -34,7 +34,8 @@ class Group {
   [[nodiscard]] bool open() const { return depth_ > 0; }
   void start() { ++depth_; }
   /// Runs everything when this is the outermost end: jobs that begin communicators, then calls,
-  /// then jobs that end communicators. With an error inside, runs those that end alone.
+  /// then jobs that finalize communicators, then those that end them. With an error inside, runs
+  /// the latter two alone.
   Result<ncclResult_t> end();
   /// Ends the outermost group without running it.
   Status discard();
@@ -55,6 +56,7 @@ class Group {
   std::optional<Error> error_;
   std::vector<Job> beginnings_;
   Batch batch_;
+  std::vector<Job> finalizations_;
   std::vector<Job> endings_;
   bool has_blocking_ = false;
   bool has_nonblocking_ = false;

@@ -24,26 +24,37 @@ void publish(Comm& comm, std::unique_ptr<Communicator> made) {
   comm.phase.store(Comm::Phase::kReady, std::memory_order_release);
 }
 
-/// Work in flight, background work included, is over once this returns.
-void quiesce(ncclComm* handle) {
-  handle->turns.drain();
-  handle->comm->worker.drain();
-}
-
 void abort_communicator(Comm& comm) {
   if (comm.phase.load(std::memory_order_acquire) == Comm::Phase::kStarting) return;
   comm.communicator->abort(make_error(Code::kAborted, "rank {} called ncclCommAbort", comm.rank));
 }
 
+/// Waits for the calls; false when that took too long.
+bool drain_in_time(Turnstile& turns) {
+  const auto limit = init_limit();
+  return turns.drain(limit ? Deadline::after(*limit) : Deadline::never());
+}
+
+/// Nobody starts or waits for anything any more, and what runs ends.
+void end_calls(ncclComm* handle) {
+  handle->comm->aborted.raise();
+  abort_communicator(*handle->comm);
+  handle->turns.cancel_reserved();
+}
+
+Status flush(ncclComm* handle) {
+  TUTTI_ASSIGN(const Nanos limit, init_limit());
+  return handle->comm->communicator->finalize(Deadline::after(limit));
+}
+
 /// In the handle's turn.
 Status make_and_publish(ncclComm* handle, const Maker& make, double timeout_s) {
-  TUTTI_ASSIGN(const Deadline usual, init_deadline());
+  TUTTI_ASSIGN(const Nanos usual, init_limit());
   TUTTI_ASSIGN(const auto runtime, process().runtime());
-  const Deadline limit = timeout_s > 0 ? Deadline::after(from_seconds(timeout_s)) : usual;
   Comm& comm = *handle->comm;
   comm.checks = runtime->settings.flag("CHECK");
   const CommunicatorOptions options{comm.config.name};
-  auto made = make(options, limit.unless(comm.aborted));
+  auto made = make(options, timeout_s > 0 ? from_seconds(timeout_s) : usual, comm.aborted);
   if (!made && comm.aborted.raised())
     return make_error(Code::kAborted, "the communicator was aborted while it was being made");
   if (!made) return std::move(made).error();
@@ -53,39 +64,38 @@ Status make_and_publish(ncclComm* handle, const Maker& make, double timeout_s) {
 
 }  // namespace
 
-Result<Deadline> init_deadline() {
+Result<Nanos> init_limit() {
   TUTTI_ASSIGN(const auto runtime, process().runtime());
-  return Deadline::after(from_seconds(runtime->settings.seconds("INIT_TIMEOUT")));
+  return from_seconds(runtime->settings.seconds("INIT_TIMEOUT"));
 }
 
 void show(ncclComm_t* newcomm, ncclComm* handle) { std::atomic_ref(*newcomm).store(handle); }
 
 Result<ncclResult_t> begin(const char* function, ncclComm_t* newcomm, const CommConfig& config,
                            Maker make, double timeout_s) {
-  ncclComm* const handle = process().handles.add(config);
-  // Taken before anybody else can see the handle: whoever aborts it waits for the first turn.
-  const auto first_turn = std::make_shared<TurnLater>(handle->turns);
-  show(newcomm, handle);
-  const auto forget = [handle, newcomm, first_turn] {
-    const bool ours = HandleTable::retire(handle);  // or another thread aborted it and ends it
+  const CommRef comm(process().handles.add(config));
+  // Reserved before anybody else can see the handle: whoever aborts it cancels the first turn, or
+  // waits for it.
+  const auto first_turn = std::make_shared<TurnLater>(comm.handle->turns);
+  show(newcomm, comm.handle);
+  const auto forget = [comm, newcomm, first_turn] {
+    const bool ours = HandleTable::retire(comm);  // or another thread aborted it and ends it
     if (ours) show(newcomm, nullptr);
     first_turn->leave();
-    if (ours) process().handles.release(handle);
+    if (ours) process().handles.release(comm.handle);
   };
-  Job job{function, handle,
-          [handle, make = std::move(make), timeout_s, first_turn, forget] {
-            first_turn->await();
-            const bool blocking = handle->comm->config.blocking;
-            Status made = make_and_publish(handle, make, timeout_s);
-            if (made || !blocking)
+  Job job{function, comm,
+          [comm, make = std::move(make), timeout_s, first_turn, forget]() -> Status {
+            if (!first_turn->enter()) return aborted_meanwhile();
+            Status made = make_and_publish(comm.handle, make, timeout_s);
+            if (made || !comm.blocking)
               first_turn->leave();
             else
               forget();
             return made;
           },
           [first_turn, forget] {
-            first_turn->await();
-            forget();
+            if (first_turn->enter()) forget();
           }};
   Group& group = this_thread_group();
   if (!group.open()) return run_jobs({std::move(job)});
@@ -100,31 +110,36 @@ Result<ncclResult_t> run_ending(Job job) {
   return ncclSuccess;
 }
 
-Status finalize(ncclComm* handle) {
-  TUTTI_ASSIGN(const Deadline deadline, init_deadline());
-  const Turn turn(handle->turns);
-  return handle->comm->communicator->finalize(deadline);
+Status finalize(const CommRef& comm) {
+  const Turn turn(comm.handle->turns);
+  // In the background the communicator stays: whoever ends it waits for its worker.
+  if (comm.blocking && comm.handle->life.load() != comm.life) return aborted_meanwhile();
+  return flush(comm.handle);
 }
 
-Status end_comm(ncclComm* handle, bool abort) {
-  if (!HandleTable::retire(handle)) {
+Status end_comm(const CommRef& ref, bool abort) {
+  ncclComm* const handle = ref.handle;
+  if (!HandleTable::retire(ref)) {
     return make_error(Code::kInvalidArgument, "{} is not a live communicator",
                       static_cast<const void*>(handle));
   }
   Comm& comm = *handle->comm;
-  if (abort) {
-    comm.aborted.raise();
-    abort_communicator(comm);
-  }
-  quiesce(handle);
-  if (abort) abort_communicator(comm);  // it may have come to life in the end
-  if (!abort && comm.phase.load() == Comm::Phase::kReady && comm.health()) {
-    if (const Status flushed = finalize(handle); !flushed) {
+  const bool late = !abort && !drain_in_time(handle->turns);
+  if (abort || late) end_calls(handle);
+  handle->turns.drain();
+  comm.worker.drain();
+  if (abort || late) {
+    abort_communicator(comm);  // it may have come to life in the end
+  } else if (comm.phase.load() == Comm::Phase::kReady && comm.health()) {
+    if (const Status flushed = flush(handle); !flushed) {
       log_warn("", "ncclCommDestroy: freed, though its goodbye failed: {}", flushed.error().what);
     }
   }
   process().handles.release(handle);
-  return ok_status();
+  if (!late) return ok_status();
+  return make_error(Code::kTimeout,
+                    "calls were still under way after TUTTI_INIT_TIMEOUT; they were aborted and "
+                    "the communicator freed");
 }
 
 }  // namespace tutti::capi

@@ -14,12 +14,13 @@
 
 namespace tutti::capi {
 
-/// Makes a communicator; may block until `deadline`.
+/// Makes a communicator. May wait for a turn first, then blocks for `limit` at most, and not once
+/// `aborted` is raised.
 using Maker = std::function<Result<std::unique_ptr<Communicator>>(
-    const CommunicatorOptions& options, Deadline deadline)>;
+    const CommunicatorOptions& options, Nanos limit, const Cancellation& aborted)>;
 
-/// The deadline of init, split, shrink, finalize and destroy, from now on.
-Result<Deadline> init_deadline();
+/// How long init, split, shrink, finalize and destroy may take: TUTTI_INIT_TIMEOUT.
+Result<Nanos> init_limit();
 
 /// *newcomm = handle, while another thread may look there for what it could abort.
 void show(ncclComm_t* newcomm, ncclComm* handle);
@@ -34,9 +35,10 @@ Result<ncclResult_t> begin(const char* function, ncclComm_t* newcomm, const Comm
 Result<ncclResult_t> run_ending(Job job);
 
 /// Flushes in turn and says goodbye.
-Status finalize(ncclComm* handle);
+Status finalize(const CommRef& comm);
 
-/// Waits for all calls, then frees; `abort` ends them first. kInvalidArgument for a stale handle.
-Status end_comm(ncclComm* handle, bool abort);
+/// Waits for all calls, then frees. `abort` ends them first, as does TUTTI_INIT_TIMEOUT: kTimeout
+/// then. kInvalidArgument when another thread was faster.
+Status end_comm(const CommRef& comm, bool abort);
 
 }  // namespace tutti::capi

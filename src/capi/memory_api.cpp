@@ -35,7 +35,7 @@ Status check_buffer(const void* data, std::size_t bytes) {
 
 Result<ncclResult_t> register_window(ncclComm* handle, void* data, std::size_t bytes,
                                      ncclWindow_t* out, int flags) {
-  TUTTI_TRY(check_usable(handle));
+  TUTTI_TRY(check_usable(*handle->comm));
   TUTTI_TRY(check_out(out, "win"));
   *out = nullptr;
   TUTTI_TRY(check_buffer(data, bytes));
@@ -51,7 +51,7 @@ Result<ncclResult_t> register_window(ncclComm* handle, void* data, std::size_t b
 }
 
 Result<ncclResult_t> deregister_window(ncclComm* handle, ncclWindow_t window) {
-  TUTTI_TRY(check_ready(handle));
+  TUTTI_TRY(check_ready(*handle->comm));
   if (window == nullptr) return ncclSuccess;
   auto& windows = handle->comm->windows;
   if (std::erase_if(windows, [&](const auto& own) { return own.get() == window; }) == 0) {
@@ -63,7 +63,7 @@ Result<ncclResult_t> deregister_window(ncclComm* handle, ncclWindow_t window) {
 
 Result<ncclResult_t> create_scaled_sum(ncclRedOp_t* op, const void* scalar, int type, int residence,
                                        ncclComm* handle) {
-  TUTTI_TRY(check_usable(handle));
+  TUTTI_TRY(check_usable(*handle->comm));
   TUTTI_TRY(check_out(op, "op"));
   TUTTI_TRY(check_out(scalar, "scalar"));
   if (type < 0 || type >= kDataTypes) {
@@ -133,7 +133,8 @@ const char* tuttiNcclGetErrorString(ncclResult_t result) {
 }
 
 const char* tuttiNcclGetLastError(ncclComm_t comm) {
-  return keep_for_caller(check_handle(comm) ? comm->comm->last_error() : last_error_text());
+  const Pin pin(comm);
+  return keep_for_caller(pin.live() ? comm->comm->last_error() : last_error_text());
 }
 
 void tuttiNcclResetDebugInit() { tutti::reset_log(); }
@@ -147,8 +148,8 @@ ncclResult_t tuttiNcclMemFree(void* ptr) {
 }
 
 ncclResult_t tuttiNcclCommRegister(const ncclComm_t comm, void* buff, size_t size, void** handle) {
-  return answer("ncclCommRegister", comm, [&]() -> Result<ncclResult_t> {
-    TUTTI_TRY(check_usable(comm));
+  return answer_for("ncclCommRegister", comm, [&]() -> Result<ncclResult_t> {
+    TUTTI_TRY(check_usable(*comm->comm));
     TUTTI_TRY(check_out(handle, "handle"));
     TUTTI_TRY(check_buffer(buff, size));
     *handle = comm->comm->registrations.add(buff, size);
@@ -157,8 +158,8 @@ ncclResult_t tuttiNcclCommRegister(const ncclComm_t comm, void* buff, size_t siz
 }
 
 ncclResult_t tuttiNcclCommDeregister(const ncclComm_t comm, void* handle) {
-  return answer("ncclCommDeregister", comm, [&]() -> Result<ncclResult_t> {
-    TUTTI_TRY(check_ready(comm));
+  return answer_for("ncclCommDeregister", comm, [&]() -> Result<ncclResult_t> {
+    TUTTI_TRY(check_ready(*comm->comm));
     if (handle != nullptr) TUTTI_TRY(comm->comm->registrations.remove(handle));
     return ncclSuccess;
   });
@@ -166,23 +167,23 @@ ncclResult_t tuttiNcclCommDeregister(const ncclComm_t comm, void* handle) {
 
 ncclResult_t tuttiNcclCommWindowRegister(ncclComm_t comm, void* buff, size_t size,
                                          ncclWindow_t* win, int winFlags) {
-  return answer("ncclCommWindowRegister", comm,
-                [&] { return register_window(comm, buff, size, win, winFlags); });
+  return answer_for("ncclCommWindowRegister", comm,
+                    [&] { return register_window(comm, buff, size, win, winFlags); });
 }
 
 ncclResult_t tuttiNcclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win) {
-  return answer("ncclCommWindowDeregister", comm, [&] { return deregister_window(comm, win); });
+  return answer_for("ncclCommWindowDeregister", comm, [&] { return deregister_window(comm, win); });
 }
 
 ncclResult_t tuttiNcclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t datatype,
                                            ncclScalarResidence_t residence, ncclComm_t comm) {
-  return answer("ncclRedOpCreatePreMulSum", comm,
-                [&] { return create_scaled_sum(op, scalar, datatype, residence, comm); });
+  return answer_for("ncclRedOpCreatePreMulSum", comm,
+                    [&] { return create_scaled_sum(op, scalar, datatype, residence, comm); });
 }
 
 ncclResult_t tuttiNcclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
-  return answer("ncclRedOpDestroy", comm, [&]() -> Result<ncclResult_t> {
-    TUTTI_TRY(check_ready(comm));
+  return answer_for("ncclRedOpDestroy", comm, [&]() -> Result<ncclResult_t> {
+    TUTTI_TRY(check_ready(*comm->comm));
     TUTTI_TRY(check_builtin(op));
     TUTTI_TRY(comm->comm->operators.remove(op));
     return ncclSuccess;

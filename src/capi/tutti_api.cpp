@@ -35,7 +35,7 @@ std::string join(const std::vector<std::string>& names) {
 
 /// Pointers play no part in the choice: any will do that is not NULL.
 Result<std::string> algorithm_of(const ncclComm* handle, RawCall raw) {
-  TUTTI_TRY(check_usable(handle));
+  TUTTI_TRY(check_usable(*handle->comm));
   if (static_cast<int>(raw.collective) >= kCollectives) {
     return make_error(Code::kInvalidArgument, "collective {} is not one of tuttiCollective_t",
                       static_cast<int>(raw.collective));
@@ -99,7 +99,7 @@ ncclResult_t tuttiStreamQuery(tuttiStream_t stream) {
 ncclResult_t tuttiCommAlgorithm(ncclComm_t comm, tuttiCollective_t collective, size_t count,
                                 ncclDataType_t datatype, ncclRedOp_t op, int root, char* name,
                                 size_t bytes) {
-  return answer("tuttiCommAlgorithm", comm, [&]() -> Result<ncclResult_t> {
+  return answer_for("tuttiCommAlgorithm", comm, [&]() -> Result<ncclResult_t> {
     TUTTI_TRY(check_text_out(name, bytes));
     TUTTI_ASSIGN(const std::string algorithm,
                  algorithm_of(comm, {static_cast<tutti::Collective>(collective), nullptr, nullptr,
@@ -110,8 +110,8 @@ ncclResult_t tuttiCommAlgorithm(ncclComm_t comm, tuttiCollective_t collective, s
 }
 
 ncclResult_t tuttiCommTransports(ncclComm_t comm, char* names, size_t bytes) {
-  return answer("tuttiCommTransports", comm, [&]() -> Result<ncclResult_t> {
-    TUTTI_TRY(check_ready(comm));
+  return answer_for("tuttiCommTransports", comm, [&]() -> Result<ncclResult_t> {
+    TUTTI_TRY(check_ready(*comm->comm));
     TUTTI_TRY(check_text_out(names, bytes));
     copy_text(join(comm->comm->communicator->transports()), names, bytes);
     return ncclSuccess;
@@ -119,8 +119,8 @@ ncclResult_t tuttiCommTransports(ncclComm_t comm, char* names, size_t bytes) {
 }
 
 ncclResult_t tuttiCommHosts(ncclComm_t comm, int* hosts) {
-  return answer("tuttiCommHosts", comm, [&]() -> Result<ncclResult_t> {
-    TUTTI_TRY(check_ready(comm));
+  return answer_for("tuttiCommHosts", comm, [&]() -> Result<ncclResult_t> {
+    TUTTI_TRY(check_ready(*comm->comm));
     TUTTI_TRY(check_out(hosts, "hosts"));
     *hosts = comm->comm->communicator->hosts();
     return ncclSuccess;
@@ -128,8 +128,7 @@ ncclResult_t tuttiCommHosts(ncclComm_t comm, int* hosts) {
 }
 
 ncclResult_t tuttiCommFailedRank(ncclComm_t comm, int* rank) {
-  return answer("tuttiCommFailedRank", comm, [&]() -> Result<ncclResult_t> {
-    TUTTI_TRY(check_handle(comm));
+  return answer_for("tuttiCommFailedRank", comm, [&]() -> Result<ncclResult_t> {
     TUTTI_TRY(check_out(rank, "rank"));
     const tutti::Status health = comm->comm->health();
     *rank = health ? tutti::kNoRank : health.error().peer;

@@ -1,8 +1,20 @@
 #include "src/capi/worker.hpp"
 
+#include <system_error>
 #include <utility>
 
+#include "src/base/result.hpp"
+
 namespace tutti::capi {
+
+Status start_thread(std::thread& thread, std::function<void()> body) {
+  try {
+    thread = std::thread(std::move(body));
+  } catch (const std::system_error& refused) {
+    return system_error(Code::kUnavailable, refused.code().value(), "cannot start a thread");
+  }
+  return ok_status();
+}
 
 Worker::~Worker() {
   {
@@ -13,13 +25,16 @@ Worker::~Worker() {
   if (thread_.joinable()) thread_.join();
 }
 
+Status Worker::start() {
+  std::scoped_lock lock(mutex_);
+  if (thread_.joinable()) return ok_status();
+  return start_thread(thread_, [this] { loop(); });
+}
+
 void Worker::push(std::function<void()> job) {
-  {
-    std::scoped_lock lock(mutex_);
-    jobs_.push_back(std::move(job));
-    ++unfinished_;
-    if (!thread_.joinable()) thread_ = std::thread([this] { loop(); });
-  }
+  std::scoped_lock lock(mutex_);  // to the end: the job may free this object
+  jobs_.push_back(std::move(job));
+  ++unfinished_;
   changed_.notify_all();
 }
 

@@ -8,9 +8,14 @@
 #include <mutex>
 #include <thread>
 
+#include "tutti/error.hpp"
+
 namespace tutti::capi {
 
-/// Resource. Thread-safe. The thread starts with the first job.
+/// kUnavailable when the system grants no more threads; `thread` is as before then.
+Status start_thread(std::thread& thread, std::function<void()> body);
+
+/// Resource. Thread-safe.
 class Worker {
  public:
   Worker() = default;
@@ -19,6 +24,8 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
+  /// Once or more before the first job.
+  Status start();
   void push(std::function<void()> job);
   [[nodiscard]] bool idle() const;
   /// Returns once everything pushed before has run.
