@@ -1,5 +1,6 @@
 #include "src/capi/lifecycle.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -12,8 +13,11 @@
 namespace tutti::capi {
 namespace {
 
+/// Years count as one: a point on the clock has to be left in 64 bits.
 Nanos from_seconds(double seconds) {
-  return std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(seconds));
+  constexpr double kLongest = 366 * 86400.0;
+  return std::chrono::duration_cast<Nanos>(
+      std::chrono::duration<double>(std::min(seconds, kLongest)));
 }
 
 /// From here on other threads may use the communicator.

@@ -1,6 +1,7 @@
 // How communicators end, on real ones: late, and while others use them.
 #include <atomic>
 #include <cstdlib>
+#include <limits>
 #include <string>
 #include <thread>
 
@@ -113,6 +114,15 @@ TEST(Abort, MayComeWhileOtherThreadsUseTheCommunicator) {
     EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
     caller.join();
     asker.join();
+  }
+}
+
+TEST(Init, TakesATimeoutLongerThanTheClock) {
+  for (const double timeout_s : {1e10, std::numeric_limits<double>::infinity()}) {
+    ncclComm_t comm = nullptr;
+    ASSERT_EQ(tuttiCommInitFromEnvironment(&comm, nullptr, timeout_s), ncclSuccess)
+        << ncclGetLastError(nullptr);
+    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
   }
 }
 
