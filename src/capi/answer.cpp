@@ -14,6 +14,7 @@ ncclResult_t refuse(const char* function, Comm* comm, const Error& error) {
 
 Status check_live(const ncclComm* handle, const Pin& pin) {
   if (handle == nullptr) return make_error(Code::kInvalidArgument, "the communicator is NULL");
+  TUTTI_TRY(check_not_forked());
   if (pin.live()) [[likely]]
     return ok_status();
   return make_error(Code::kInvalidArgument,

@@ -6,6 +6,7 @@
 #include "nccl.h"
 #include "src/base/result.hpp"
 #include "src/capi/comm.hpp"
+#include "src/capi/process.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti::capi {
@@ -35,7 +36,7 @@ ncclResult_t answer(const char* function, Comm* comm, Body&& body) noexcept {
 template <class Body>
 ncclResult_t answer_for(const char* function, const ncclComm* handle, Body&& body) noexcept {
   const Pin pin(handle);
-  if (!pin.live()) [[unlikely]] {
+  if (!pin.live() || is_forked()) [[unlikely]] {
     return refuse(function, nullptr, check_live(handle, pin).error());
   }
   return answer(function, handle->comm.get(), body);

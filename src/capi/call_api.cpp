@@ -63,6 +63,7 @@ ncclResult_t submit_from(const CallSite& site, const RawCall& raw, ncclComm* han
 using tutti::Collective;
 using tutti::Result;
 using tutti::capi::answer;
+using tutti::capi::check_not_forked;
 using tutti::capi::submit;
 using tutti::capi::this_thread_group;
 
@@ -148,7 +149,10 @@ ncclResult_t tuttiNcclGroupStart() {
 }
 
 ncclResult_t tuttiNcclGroupEnd() {
-  return answer("ncclGroupEnd", nullptr, [] { return this_thread_group().end(); });
+  return answer("ncclGroupEnd", nullptr, []() -> Result<ncclResult_t> {
+    TUTTI_TRY(check_not_forked());
+    return this_thread_group().end();
+  });
 }
 
 ncclResult_t tuttiNcclGroupSimulateEnd(ncclSimInfo_t* simInfo) {

@@ -24,8 +24,10 @@ Group& this_thread_group() {
   return group;
 }
 
+bool is_forked() { return forked.load(std::memory_order_relaxed); }
+
 Status check_not_forked() {
-  if (!forked.load(std::memory_order_relaxed)) return ok_status();
+  if (!is_forked()) return ok_status();
   return make_error(Code::kInvalidUsage,
                     "this process was forked from one that had used the library, whose threads it "
                     "does not have: exec first, or fork before the first call");

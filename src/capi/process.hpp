@@ -39,7 +39,9 @@ class Process {
 
 Process& process();
 
-/// kInvalidUsage in a forked child of a process that had used the library.
+/// Whether this is a forked child of a process that had used the library.
+bool is_forked();
+/// kInvalidUsage there.
 Status check_not_forked();
 
 /// The calls between ncclGroupStart and ncclGroupEnd on this thread.

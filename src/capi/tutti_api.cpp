@@ -49,6 +49,7 @@ Result<std::string> algorithm_of(const ncclComm* handle, RawCall raw) {
 }
 
 Result<std::shared_ptr<Stream>> our_stream(tuttiStream_t stream) {
+  TUTTI_TRY(check_not_forked());
   return process().streams.find(reinterpret_cast<cudaStream_t>(stream));
 }
 
@@ -72,6 +73,7 @@ ncclResult_t tuttiStreamCreate(tuttiStream_t* stream) {
 
 ncclResult_t tuttiStreamDestroy(tuttiStream_t stream) {
   return answer("tuttiStreamDestroy", nullptr, [&]() -> Result<ncclResult_t> {
+    TUTTI_TRY(check_not_forked());
     TUTTI_ASSIGN(const auto ours, process().streams.take(reinterpret_cast<cudaStream_t>(stream)));
     ours->worker.drain();
     return ncclSuccess;

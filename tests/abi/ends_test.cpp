@@ -1,4 +1,4 @@
-// How communicators end, on real ones: late, and while others use them.
+// How communicators end, on real ones: late, behind a failed start, in a forked child.
 #include <atomic>
 #include <cstdlib>
 #include <limits>
@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "nccl.h"
 #include "tutti/tutti.h"
@@ -124,6 +126,28 @@ TEST(Init, TakesATimeoutLongerThanTheClock) {
         << ncclGetLastError(nullptr);
     EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
   }
+}
+
+TEST(Fork, ChildrenCannotEndWhatTheirParentHas) {
+  ncclComm_t comm = nullptr;
+  ASSERT_EQ(ncclCommInitAll(&comm, 1, nullptr), ncclSuccess);
+  tuttiStream_t stream = nullptr;
+  ASSERT_EQ(tuttiStreamCreate(&stream), ncclSuccess);
+  const pid_t child = fork();
+  if (child == 0) {
+    ncclResult_t state = ncclSuccess;
+    const ncclResult_t answers[] = {ncclCommGetAsyncError(comm, &state), ncclCommDestroy(comm),
+                                    ncclCommAbort(comm), tuttiStreamDestroy(stream)};
+    for (const ncclResult_t answer : answers) {
+      if (answer != ncclInvalidUsage) _exit(1);
+    }
+    _exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(tuttiStreamDestroy(stream), ncclSuccess);
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
 }
 
 /// No thread can be started while it lives: there is no address space for a stack.
