@@ -202,5 +202,12 @@ TEST(Splits, HaveTheirTimeFromWhenTheirTurnCame) {
   EXPECT_EQ(tuttiStreamDestroy(stream), ncclSuccess);
 }
 
+TEST(LogLines, NameTheCommunicatorAndTheRank) {
+  const FakeHandle on(1, 3);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(tuttiNcclBroadcast(a, b, 1, ncclFloat, 7, on.handle, nullptr), ncclInvalidArgument);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("[fake 1/3] ncclBroadcast: root"));
+}
+
 }  // namespace
 }  // namespace tutti::capi

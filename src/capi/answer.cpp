@@ -9,7 +9,7 @@ ncclResult_t refuse(const char* function, Comm* comm, const Error& error) {
   Group& group = this_thread_group();
   if (group.open()) group.fail(error);
   if (comm != nullptr) comm->note(function, error);
-  return report(function, error);
+  return report(function, error, comm != nullptr ? comm->who() : "");
 }
 
 Status check_live(const ncclComm* handle, const Pin& pin) {

@@ -134,7 +134,7 @@ Status Batch::run(Meeting& meeting) {
 /// The same where nobody waits for the outcome.
 void Batch::run_and_report(Meeting& meeting) {
   if (const Status outcome = run(meeting); !outcome) {
-    report(function_, outcome.error());
+    report(function_, outcome.error(), shares_.front().comm.who());
   }
 }
 

@@ -80,6 +80,11 @@ Status Registrations::remove(const void* handle) {
 
 // ---- Comm
 
+std::string Comm::who() const {
+  if (phase.load(std::memory_order_acquire) == Phase::kStarting) return {};
+  return fmt::format("[{} {}/{}]", communicator->name(), rank, size);
+}
+
 void Comm::note(const char* function, const Error& error) {
   std::scoped_lock lock(mutex_);
   last_error_ = fmt::format("{}: {}", function, error.what);
@@ -142,6 +147,11 @@ void HandleTable::release(ncclComm* handle) {
 Status CommRef::check(const Pin& pin) const {
   if (pin.life() == life) return ok_status();
   return aborted_meanwhile();
+}
+
+std::string CommRef::who() const {
+  const Pin pin(handle);
+  return check(pin) ? handle->comm->who() : "";
 }
 
 Result<std::shared_ptr<TurnLater>> reserve_turn(const CommRef& comm) {

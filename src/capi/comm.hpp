@@ -99,6 +99,8 @@ struct Comm {
   Registrations registrations;
   std::vector<std::unique_ptr<ncclWindow_vidmem>> windows;
 
+  /// Any thread. "[name rank/size]" for log lines; "" before init.
+  [[nodiscard]] std::string who() const;
   /// Any thread. The text stays until the next error.
   void note(const char* function, const Error& error);
   [[nodiscard]] std::string last_error() const;
@@ -177,6 +179,8 @@ struct CommRef {
 
   /// aborted_meanwhile() when it ended; `pin` is one of `handle`.
   [[nodiscard]] Status check(const Pin& pin) const;
+  /// Comm::who() while it lives, else "".
+  [[nodiscard]] std::string who() const;
 
   ncclComm* handle;
   std::uint64_t life;

@@ -46,9 +46,9 @@ ncclResult_t to_nccl(Code code) {
   return ncclInternalError;
 }
 
-ncclResult_t report(const char* function, const Error& error) {
+ncclResult_t report(const char* function, const Error& error, std::string_view who) {
   std::string text = fmt::format("{}: {}", function, error.what);
-  log_warn("", "{}", text);
+  log_warn(who, "{}", text);
   {
     ProcessText& process = process_text();
     std::scoped_lock lock(process.mutex);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "nccl.h"
 #include "tutti/error.hpp"
@@ -13,8 +14,8 @@ namespace tutti::capi {
 ncclResult_t to_nccl(Code code);
 
 /// Keeps the error as this thread's and the process's last one, prefixed with the function that
-/// reports it, logs it at WARN, and returns its code.
-ncclResult_t report(const char* function, const Error& error);
+/// reports it, logs it at WARN with `who` ("[name rank/size]" or ""), and returns its code.
+ncclResult_t report(const char* function, const Error& error, std::string_view who);
 
 /// This thread's last error, else the process's, else "".
 std::string last_error_text();

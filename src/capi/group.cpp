@@ -20,7 +20,7 @@ Status run_in_background(const Job& job) {
   comm.background.fetch_add(1);
   comm.worker.push([job, &comm] {
     if (const Status outcome = job.run(); !outcome) {
-      report(job.function, outcome.error());
+      report(job.function, outcome.error(), comm.who());
       comm.note(job.function, outcome.error());
       comm.set_failure(outcome.error());
     }

@@ -136,7 +136,8 @@ Status end_comm(const CommRef& ref, bool abort) {
     abort_communicator(comm);  // it may have come to life in the end
   } else if (comm.phase.load() == Comm::Phase::kReady && comm.health()) {
     if (const Status flushed = flush(handle); !flushed) {
-      log_warn("", "ncclCommDestroy: freed, though its goodbye failed: {}", flushed.error().what);
+      log_warn(comm.who(), "ncclCommDestroy: freed, though its goodbye failed: {}",
+               flushed.error().what);
     }
   }
   process().handles.release(handle);
