@@ -270,7 +270,8 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 /* Ends pending calls here and on all ranks with an error, then frees. Any thread. */
 ncclResult_t ncclCommAbort(ncclComm_t comm);
-/* Ends pending calls and refuses new ones, frees nothing. revokeFlags: NCCL_REVOKE_DEFAULT. */
+/* Ends pending calls and refuses new ones but ncclCommShrink, frees nothing. revokeFlags:
+ * NCCL_REVOKE_DEFAULT. Any thread. */
 ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags);
 
 /* Collective. Ranks of one color form a new communicator, ordered by (key, old rank);

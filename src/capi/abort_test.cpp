@@ -202,6 +202,42 @@ TEST(Splits, HaveTheirTimeFromWhenTheirTurnCame) {
   EXPECT_EQ(tuttiStreamDestroy(stream), ncclSuccess);
 }
 
+TEST(Background, CallsThatHangCanBeRevoked) {
+  const FakeHandle on(0, 2, false);
+  on.fake->open = false;
+  EXPECT_EQ(all_reduce(on.handle), ncclInProgress);
+  EXPECT_EQ(tuttiNcclCommRevoke(on.handle, NCCL_REVOKE_DEFAULT), ncclSuccess);
+  EXPECT_EQ(settled(on.handle), ncclInvalidUsage);
+}
+
+TEST(Background, CallsThatHangDoNotKeepOneFromShrinking) {
+  const FakeHandle on(0, 2, false);
+  on.fake->open = false;
+  EXPECT_EQ(all_reduce(on.handle), ncclInProgress);
+  int excluded = 1;
+  ncclComm_t rest = nullptr;
+  EXPECT_EQ(tuttiNcclCommShrink(on.handle, &excluded, 1, &rest, nullptr, NCCL_SHRINK_DEFAULT),
+            ncclInvalidArgument);
+  EXPECT_EQ(tuttiNcclCommShrink(on.handle, &excluded, 1, &rest, nullptr, NCCL_SHRINK_ABORT),
+            ncclInProgress);
+  EXPECT_EQ(settled(rest), ncclSuccess);
+  EXPECT_EQ(tuttiNcclCommDestroy(rest), ncclSuccess);
+}
+
+TEST(Background, CallsDoNotKeepTheirOperator) {
+  const FakeHandle on(0, 2, false);
+  on.fake->open = false;
+  float scalar = 2;
+  ncclRedOp_t twice = ncclSum;
+  EXPECT_EQ(
+      tuttiNcclRedOpCreatePreMulSum(&twice, &scalar, ncclFloat, ncclScalarHostImmediate, on.handle),
+      ncclSuccess);
+  EXPECT_EQ(tuttiNcclAllReduce(a, b, 1, ncclFloat, twice, on.handle, nullptr), ncclInProgress);
+  EXPECT_EQ(tuttiNcclRedOpDestroy(twice, on.handle), ncclSuccess);
+  on.fake->open = true;
+  EXPECT_EQ(settled(on.handle), ncclSuccess);
+}
+
 TEST(LogLines, NameTheCommunicatorAndTheRank) {
   const FakeHandle on(1, 3);
   testing::internal::CaptureStderr();

@@ -27,13 +27,21 @@ Status check_out(const void* pointer, const char* name) {
   return make_error(Code::kInvalidArgument, "{} is NULL", name);
 }
 
-Status check_ready(const Comm& comm) {
-  if (comm.background.load(std::memory_order_acquire) == 0) [[likely]] {
-    if (comm.phase.load(std::memory_order_acquire) != Comm::Phase::kStarting) return ok_status();
-    TUTTI_TRY(comm.health());
+Status check_made(const Comm& comm) {
+  if (comm.phase.load(std::memory_order_acquire) != Comm::Phase::kStarting) return ok_status();
+  TUTTI_TRY(comm.health());
+  if (comm.background.load(std::memory_order_acquire) > 0) {
     return make_error(Code::kInvalidArgument,
-                      "the communicator is made when the group ends: call ncclGroupEnd first");
+                      "the communicator is still being made: poll ncclCommGetAsyncError until it "
+                      "is not ncclInProgress");
   }
+  return make_error(Code::kInvalidArgument,
+                    "the communicator is made when the group ends: call ncclGroupEnd first");
+}
+
+Status check_ready(const Comm& comm) {
+  if (comm.background.load(std::memory_order_acquire) == 0) [[likely]]
+    return check_made(comm);
   return make_error(Code::kInvalidArgument,
                     "the communicator's last call is still in progress: poll "
                     "ncclCommGetAsyncError until it is not ncclInProgress");
@@ -42,8 +50,7 @@ Status check_ready(const Comm& comm) {
 Status check_usable(const Comm& comm) {
   switch (comm.phase.load(std::memory_order_acquire)) {
     case Comm::Phase::kRevoked:
-      return make_error(Code::kInvalidUsage,
-                        "the communicator was revoked: shrink or split it, or destroy it");
+      return make_error(Code::kInvalidUsage, "the communicator was revoked: shrink or destroy it");
     case Comm::Phase::kFinalized:
       return make_error(Code::kInvalidArgument,
                         "the communicator was finalized: only ncclCommDestroy is left");

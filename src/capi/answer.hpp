@@ -45,8 +45,11 @@ ncclResult_t answer_for(const char* function, const ncclComm* handle, Body&& bod
 /// kInvalidArgument when `pointer` is null; `name` is the parameter's.
 Status check_out(const void* pointer, const char* name);
 
-/// Whether it can take calls: its init succeeded, no background call is under way, and it is
-/// neither revoked nor finalized.
+/// Whether there is a communicator: false, with the reason, before its init and when that failed.
+Status check_made(const Comm& comm);
+
+/// Whether it can take calls: it is made, no background call is under way, and it is neither
+/// revoked nor finalized.
 Status check_usable(const Comm& comm);
 
 /// The same for getters, split and shrink: finalized or revoked will do.

@@ -81,7 +81,7 @@ struct Comm {
     kStarting,   ///< no communicator yet: init runs or failed
     kReady,      ///< calls are welcome
     kFinalized,  ///< getters only
-    kRevoked,    ///< getters, split and shrink
+    kRevoked,    ///< getters and shrink
   };
 
   const CommConfig config;

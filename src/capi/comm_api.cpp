@@ -172,7 +172,8 @@ Result<std::vector<Rank>> check_excluded(const Comm& comm, int* list, int count)
 
 Result<ncclResult_t> shrink(ncclComm* parent, int* list, int count, ncclComm_t* newcomm,
                             const ncclConfig_t* config, int flags) {
-  TUTTI_TRY(check_ready(*parent->comm));
+  // With NCCL_SHRINK_ABORT a call may hang in the background: that is what the flag is for.
+  TUTTI_TRY(flags == NCCL_SHRINK_ABORT ? check_made(*parent->comm) : check_ready(*parent->comm));
   TUTTI_TRY(check_out(newcomm, "newcomm"));
   show(newcomm, nullptr);
   TUTTI_ASSIGN(const std::vector<Rank> excluded, check_excluded(*parent->comm, list, count));
@@ -197,7 +198,7 @@ Result<ncclResult_t> shrink(ncclComm* parent, int* list, int count, ncclComm_t* 
 
 Result<ncclResult_t> revoke(ncclComm* handle, int flags) {
   Comm& comm = *handle->comm;
-  TUTTI_TRY(check_ready(comm));
+  TUTTI_TRY(check_made(comm));
   if (flags != NCCL_REVOKE_DEFAULT) {
     return make_error(Code::kInvalidArgument, "revokeFlags is {:#x}, not NCCL_REVOKE_DEFAULT",
                       flags);

@@ -183,7 +183,7 @@ ncclResult_t tuttiNcclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDa
 
 ncclResult_t tuttiNcclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
   return answer_for("ncclRedOpDestroy", comm, [&]() -> Result<ncclResult_t> {
-    TUTTI_TRY(check_ready(*comm->comm));
+    TUTTI_TRY(check_made(*comm->comm));
     TUTTI_TRY(check_builtin(op));
     TUTTI_TRY(comm->comm->operators.remove(op));
     return ncclSuccess;
