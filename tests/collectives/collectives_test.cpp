@@ -1,6 +1,8 @@
 // Every collective x type x operator x number of ranks x size x in place or not.
 #include <algorithm>
 #include <cstring>
+#include <string>
+#include <tuple>
 
 #include <gtest/gtest.h>
 
@@ -38,15 +40,13 @@ TEST_P(Collectives, AreRightBeyondOneSliceOfStaging) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Collectives, ::testing::Values(1, 2, 3, 4, 5, 7, 8));
 
-class EveryAlgorithm : public ::testing::TestWithParam<std::string> {};
+class EveryAlgorithm : public ::testing::TestWithParam<std::tuple<std::string, int>> {};
 
 TEST_P(EveryAlgorithm, GivesTheSameResultAsTheReference) {
-  const std::size_t large = kSanitized ? 9001 : 20011;
-  for (const int ranks : {2, 3, 4, 5}) {
-    const auto cases = cases_for(GetParam(), ranks, {1, 129, large});
-    run_ranks(make_test_runtime({{"ALGO", GetParam()}}), ranks,
-              [&](Communicator& communicator) { run_cases(communicator, cases); });
-  }
+  const auto [algorithm, ranks] = GetParam();
+  const auto cases = cases_for(algorithm, ranks, {1, 129, kSanitized ? 9001 : 20011});
+  run_ranks(make_test_runtime({{"ALGO", algorithm}}), ranks,
+            [&](Communicator& communicator) { run_cases(communicator, cases); });
 }
 
 std::vector<std::string> algorithm_names() {
@@ -54,8 +54,13 @@ std::vector<std::string> algorithm_names() {
   for (const ir::Algorithm& algorithm : algorithms::all()) names.emplace_back(algorithm.name);
   return names;
 }
-INSTANTIATE_TEST_SUITE_P(Named, EveryAlgorithm, ::testing::ValuesIn(algorithm_names()),
-                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Named, EveryAlgorithm,
+                         ::testing::Combine(::testing::ValuesIn(algorithm_names()),
+                                            ::testing::Values(2, 3, 4, 5)),
+                         [](const auto& info) {
+                           return std::get<0>(info.param) + "_" +
+                                  std::to_string(std::get<1>(info.param));
+                         });
 
 TEST(Collectives, ThatOnlyMoveDataAreStagedWhereInputsMayNotBeRead) {
   const auto runtime = make_test_runtime({{"DIRECT_READS", "0"}});
