@@ -169,12 +169,4 @@ Result<ncclResult_t> Batch::dispatch(Batch batch, const char* function) {
   return ncclSuccess;
 }
 
-Status run_now(ncclComm& handle, const Call& call) {
-  const Turn turn(handle.turns);
-  // An abort by another thread retires the handle first and then waits for turns and pins.
-  if (handle.life.load() == 0) [[unlikely]]
-    return aborted_meanwhile();
-  return handle.comm->communicator->run(call);
-}
-
 }  // namespace tutti::capi

@@ -54,8 +54,4 @@ class Batch {
   bool caller_takes_part_ = false;
 };
 
-/// The same for one call with no stream on a communicator that blocks: no allocation, no lock.
-/// `handle` is pinned.
-Status run_now(ncclComm& handle, const Call& call);
-
 }  // namespace tutti::capi

@@ -34,19 +34,34 @@ Status look_closely(const CallSite& site, const Comm& comm, Call& call) {
   return check_buffers(call, comm.rank, comm.size, memory);
 }
 
+/// `raw` as a call that `comm` may make.
+Status check_all(const CallSite& site, const RawCall& raw, const Comm& comm, Call& call) {
+  TUTTI_TRY(check_usable(comm));
+  TUTTI_TRY(check_call(comm, raw, call));
+  if (comm.checks) [[unlikely]]
+    TUTTI_TRY(look_closely(site, comm, call));
+  return ok_status();
+}
+
 ncclResult_t submit_from(const CallSite& site, const RawCall& raw, ncclComm* handle,
                          cudaStream_t stream) {
+  // What runs here and now keeps its communicator by its turn, which is cheaper than a pin.
+  const bool here = stream == nullptr && !this_thread_group().open();
+  if (here && seems_live(handle) && handle->blocking.load() && !is_forked()) [[likely]] {
+    const Turn turn(handle->turns);
+    if (!seems_live(handle)) [[unlikely]]
+      return refuse(site.function, nullptr, aborted_meanwhile());
+    if (handle->comm->config.blocking) [[likely]]
+      return answer(site.function, handle->comm.get(), [&]() -> Result<ncclResult_t> {
+        Call call;
+        TUTTI_TRY(check_all(site, raw, *handle->comm, call));
+        TUTTI_TRY(handle->comm->communicator->run(call));
+        return ncclSuccess;
+      });
+  }
   return answer_for(site.function, handle, [&]() -> Result<ncclResult_t> {
-    TUTTI_TRY(check_usable(*handle->comm));
     Call call;
-    TUTTI_TRY(check_call(*handle->comm, raw, call));
-    if (handle->comm->checks) [[unlikely]]
-      TUTTI_TRY(look_closely(site, *handle->comm, call));
-    if (stream == nullptr && handle->comm->config.blocking && !this_thread_group().open())
-        [[likely]] {
-      TUTTI_TRY(run_now(*handle, call));
-      return ncclSuccess;
-    }
+    TUTTI_TRY(check_all(site, raw, *handle->comm, call));
     return enqueue(site.function, handle, stream, call);
   });
 }

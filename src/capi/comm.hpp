@@ -130,6 +130,8 @@ struct ncclComm {
   /// Tells the communicators apart that have this handle one after another: kLive and a number; 0
   /// while there is none.
   std::atomic<std::uint64_t> life{0};
+  /// config.blocking of what it holds, for whoever looks before it may look there.
+  std::atomic<bool> blocking{true};
   mutable std::atomic<std::uint64_t> pins{0};
   tutti::capi::Turnstile turns;
   std::unique_ptr<tutti::capi::Comm> comm;
@@ -137,13 +139,21 @@ struct ncclComm {
 
 namespace tutti::capi {
 
+constexpr bool is_live(std::uint64_t life) { return life >> 32U == ncclComm::kLive; }
+
+/// Whether there is a communicator, at this moment; inside a turn of the handle it stays. What a
+/// wild pointer points to is not written to.
+inline bool seems_live(const ncclComm* handle) {
+  return handle != nullptr && is_live(handle->life.load());
+}
+
 /// Keeps what a handle holds from being freed while this scope looks at it. Not for waits that
 /// ncclCommAbort does not end: it waits for the pins.
 class Pin {
  public:
   explicit Pin(const ncclComm* handle) {
-    if (handle == nullptr || !is_live(handle->life.load())) [[unlikely]]
-      return;  // what a wild pointer points to is not written to
+    if (!seems_live(handle)) [[unlikely]]
+      return;
     handle_ = handle;
     handle_->pins.fetch_add(1);
     life_ = handle_->life.load();
@@ -159,8 +169,6 @@ class Pin {
   [[nodiscard]] std::uint64_t life() const { return life_; }
 
  private:
-  static bool is_live(std::uint64_t life) { return life >> 32U == ncclComm::kLive; }
-
   const ncclComm* handle_ = nullptr;
   std::uint64_t life_ = 0;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -71,6 +72,8 @@ enum class Placement : std::uint8_t {
 inline std::string name_of(Placement placement) {
   return std::vector{"threads", "processes", "hosts", "mixed"}[static_cast<std::size_t>(placement)];
 }
+
+inline void PrintTo(Placement placement, std::ostream* out) { *out << name_of(placement); }
 
 using Runtimes = std::vector<std::shared_ptr<Runtime>>;
 
