@@ -94,6 +94,6 @@ tutti_optional(TORCH "LibTorch" "planned: the trainer; nothing is built from it 
 message(STATUS "Optional parts (TUTTI_<NAME>=AUTO|ON|OFF):${TUTTI_DEPENDENCY_REPORT}")
 
 if(TUTTI_TESTS AND NOT TUTTI_HAVE_GTEST)
-  message(WARNING "GoogleTest was not found: no tests are built (TUTTI_GTEST=ON makes this an error)")
+  message(STATUS "GoogleTest was not found: no tests are built (TUTTI_GTEST=ON makes this an error)")
   set(TUTTI_TESTS OFF)
 endif()
