@@ -3,7 +3,7 @@
 # found, ON makes a missing part an error, OFF does not look.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
-find_package(fmt REQUIRED)
+include(cmake/fmt.cmake)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 pkg_check_modules(SODIUM REQUIRED libsodium)

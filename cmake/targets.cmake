@@ -8,7 +8,7 @@ function(tutti_folder path)
   list(FILTER sources EXCLUDE REGEX "_(test|fuzz)\\.cpp$")
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
 
-  set(links fmt::fmt-header-only Threads::Threads)
+  set(links tutti_fmt Threads::Threads)
   if(NOT path STREQUAL "src/base")
     list(APPEND links tutti_src_base)
   endif()
