@@ -97,9 +97,11 @@ TEST(Run, ASignalIsReportedAs128PlusItsNumber) {
 }
 
 TEST(Run, WhoIgnoresSigtermIsKilledAfterTheGrace) {
-  const Outcome outcome = run(
-      "-n 2 --grace 0.2 -- sh -c 'trap \"\" TERM; [ $RANK = 1 ] && exit 3; while :; do sleep 1; "
-      "done'");
+  const Outcome outcome =
+      run_shell("ready=$(mktemp -u) && mkfifo $ready && export ready && " TUTTI_RUN_PROGRAM
+                " -n 2 --grace 0.2 -- sh -c 'if [ $RANK = 1 ]; then read word <$ready; exit 3; fi; "
+                "trap \"\" TERM; echo ignoring >$ready; while :; do sleep 1; done'; "
+                "code=$?; rm $ready; exit $code");
   EXPECT_EQ(outcome.code, 3);
   EXPECT_THAT(outcome.output, HasSubstr("ranks 0 did not end when asked; killing them"));
 }

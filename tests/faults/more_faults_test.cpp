@@ -304,7 +304,7 @@ TEST_P(MoreFaults, RunningOutOfDescriptorsIsAClearErrorAtEveryStep) {
   int failures = 0;
   for (int more = 0; more <= 16; more += 2) {
     SCOPED_TRACE(::testing::Message() << more << " more descriptors");
-    start(2, {{"TUTTI_INIT_TIMEOUT", "1"}});
+    start(2, {{"TUTTI_INIT_TIMEOUT", "2"}});
     const std::string id = job_->fresh_id(0);
     EXPECT_TRUE((*job_)[1].ask("limit files " + std::to_string(more)).ok());
     job_->tell_init(job_->all(), id);
