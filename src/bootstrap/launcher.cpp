@@ -323,7 +323,7 @@ Result<Job> job_at(const Settings& settings, Rank rank, std::int32_t size, const
   if (const std::string& secret = settings.text("JOB_KEY"); !secret.empty()) {
     TUTTI_ASSIGN(job.key, parse_job_key(secret));
   } else if (!job.insecure) {
-    const auto address = resolve(job.host, job.port);
+    const auto address = resolve(job.host, job.port, settings.text("SOCKET_FAMILY"));
     if (!address || !address->is_loopback()) job.key = key;
   }
   job.how = fmt::format("{}={}", settings.source("COMM_ID"), job.name);

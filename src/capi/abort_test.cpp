@@ -165,16 +165,23 @@ TEST(Abort, EndsAGroupInTheBackgroundThatWaitsForAnotherCommunicator) {
   EXPECT_EQ(stream.end(), ncclSuccess);
 }
 
-TEST(Abort, OfAChildDoesNotWaitForTheParentsTurn) {
-  const FakeHandle parent;
-  tuttiStream_t stream = nullptr;
-  ASSERT_EQ(tuttiStreamCreate(&stream), ncclSuccess);
+/// A child, not there yet: its split waits for the parent's call on `stream`, which waits for
+/// parent.fake->open.
+ncclComm_t split_behind_a_call(const FakeHandle& parent, tuttiStream_t stream) {
   parent.fake->open = false;
   EXPECT_EQ(all_reduce(parent.handle, reinterpret_cast<cudaStream_t>(stream)), ncclSuccess);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   ncclComm_t child = nullptr;
   EXPECT_EQ(tuttiNcclCommSplit(parent.handle, 0, 0, &child, &config), ncclInProgress);
+  return child;
+}
+
+TEST(Abort, OfAChildDoesNotWaitForTheParentsTurn) {
+  const FakeHandle parent;
+  tuttiStream_t stream = nullptr;
+  ASSERT_EQ(tuttiStreamCreate(&stream), ncclSuccess);
+  const ncclComm_t child = split_behind_a_call(parent, stream);
   EXPECT_EQ(tuttiNcclCommAbort(child), ncclSuccess);
   parent.fake->open = true;
   EXPECT_EQ(tuttiStreamSynchronize(stream), ncclSuccess);
@@ -186,12 +193,7 @@ TEST(Splits, HaveTheirTimeFromWhenTheirTurnCame) {
   const FakeHandle parent;
   tuttiStream_t stream = nullptr;
   ASSERT_EQ(tuttiStreamCreate(&stream), ncclSuccess);
-  parent.fake->open = false;
-  EXPECT_EQ(all_reduce(parent.handle, reinterpret_cast<cudaStream_t>(stream)), ncclSuccess);
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  ncclComm_t child = nullptr;
-  EXPECT_EQ(tuttiNcclCommSplit(parent.handle, 0, 0, &child, &config), ncclInProgress);
+  const ncclComm_t child = split_behind_a_call(parent, stream);
   while (parent.fake->polls == 0) std::this_thread::yield();
   const TimePoint opened = Clock::now();
   parent.fake->open = true;
