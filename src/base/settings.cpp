@@ -47,9 +47,10 @@ constexpr SettingInfo kSettings[] = {
     // How
     {"SHM", Kind::kBool, "1", "", "0|1", "",
      "0 turns shared memory off, so that ranks of one host talk over sockets."},
-    {"DIRECT_READS", Kind::kBool, "1", "", "0|1", "",
-     "0 stops ranks of one host from reading each other's buffers where they lie, which saves a "
-     "copy where the kernel allows it."},
+    {"DIRECT", Kind::kBool, "1", "", "0|1", "",
+     "0 keeps ranks of one host from reading and writing each other's buffers where they lie, "
+     "which "
+     "saves copies where all are mapped (ncclMemAlloc, threads) or the kernel copies."},
     {"SIMD", Kind::kChoice, "auto", "", "auto|scalar|baseline|avx2|avx512", "",
      "Instruction set of the reduction kernels; auto is the best one this CPU has."},
     {"ALGO", Kind::kString, "", "", "", "NCCL_ALGO",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -110,6 +111,12 @@ std::optional<std::uint64_t> take_first_fit(Ranges& holes, std::uint64_t bytes) 
   return std::nullopt;
 }
 
+bool overlaps(const Ranges& ranges, std::uint64_t offset, std::uint64_t bytes) {
+  return std::ranges::any_of(ranges, [&](const auto& range) {
+    return range.first < offset + bytes && offset < range.first + range.second;
+  });
+}
+
 void give_hole_back(Ranges& holes, std::uint64_t offset, std::uint64_t bytes) {
   auto next = holes.lower_bound(offset);
   if (next != holes.end() && offset + bytes == next->first) {
@@ -180,6 +187,7 @@ Status SharedHeap::free(const void* data) {
   const auto address = reinterpret_cast<std::uintptr_t>(data);
   const auto base = reinterpret_cast<std::uintptr_t>(mapping_.data());
   std::uint64_t bytes = 0;
+  bool lost = false;
   {
     std::scoped_lock lock(mutex_);
     const auto live = address < base ? live_.end() : live_.find(address - base);
@@ -188,15 +196,55 @@ Status SharedHeap::free(const void* data) {
                         "{} does not come from this shared heap's allocate, or was freed already",
                         data);
     bytes = live->second;
+    lost = overlaps(detached_, live->first, bytes);
     live_.erase(live);
   }
   const std::uint64_t offset = address - base;
   // Reusing a range whose pages did not go would break the promise of zeroes: it is lost instead.
   if (const int failure = give_pages_back(fd_.get(), offset, bytes))
     return system_error(Code::kInternal, failure, "punching a hole into the shared heap");
+  if (lost) {  // a peer may still write there; what was put in its place goes
+    constexpr int kNothing = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+    ::mmap(mapping_.data() + offset, bytes, PROT_NONE, kNothing, -1, 0);
+    return ok_status();
+  }
   std::scoped_lock lock(mutex_);
   give_hole_back(holes_, offset, bytes);
   return ok_status();
+}
+
+Status SharedHeap::detach(std::span<std::byte> memory) {
+  if (!is_shared(memory.data(), memory.size()) || memory.empty()) return ok_status();
+  const std::uint64_t page = page_bytes();
+  const auto offset = static_cast<std::uint64_t>(memory.data() - mapping_.data());
+  const std::uint64_t begin = offset / page * page;
+  const std::uint64_t bytes = (offset + memory.size() + page - 1) / page * page - begin;
+  std::byte* const place = mapping_.data() + begin;
+
+  std::scoped_lock lock(mutex_);
+  void* const copy =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (copy == MAP_FAILED)
+    return system_error(Code::kUnavailable, errno,
+                        fmt::format("memory for {} bytes that peers may still write", bytes));
+  std::memcpy(copy, place, bytes);
+  if (::mremap(copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place) == MAP_FAILED) {
+    const int failure = errno;
+    ::munmap(copy, bytes);
+    return system_error(Code::kUnavailable, failure, "moving memory off the shared heap");
+  }
+  detached_[begin] = std::max(detached_[begin], bytes);
+  any_detached_.store(true, std::memory_order_release);
+  return ok_status();
+}
+
+bool SharedHeap::is_shared(const std::byte* data, std::size_t bytes) const {
+  const auto offset =
+      reinterpret_cast<std::uintptr_t>(data) - reinterpret_cast<std::uintptr_t>(mapping_.data());
+  if (offset >= mapping_.size() || bytes > mapping_.size() - offset) return false;
+  if (!any_detached_.load(std::memory_order_acquire)) return true;
+  std::scoped_lock lock(mutex_);
+  return !overlaps(detached_, offset, bytes);
 }
 
 std::optional<std::uint64_t> SharedHeap::offset_of(const void* data, std::size_t bytes) const {

@@ -6,6 +6,7 @@
 // nothing that a peer writes into the segment can confuse the allocator.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -39,6 +40,13 @@ class SharedHeap {
   /// `data` must come from allocate (kInvalidArgument otherwise). Gives the pages back.
   Status free(const void* data);
 
+  /// Puts private memory with the same contents in the place of the pages of `memory`, which lies
+  /// in one live allocation or not in this heap: what a peer still writes does not show any more.
+  /// The allocation's room is lost to the heap for good. Nobody else may write there meanwhile.
+  Status detach(std::span<std::byte> memory);
+  /// Whether [data, data+bytes) is of the heap, and peers see the same memory.
+  [[nodiscard]] bool is_shared(const std::byte* data, std::size_t bytes) const;
+
   /// Offset of [data, data+bytes) when it lies inside one live allocation.
   [[nodiscard]] std::optional<std::uint64_t> offset_of(const void* data, std::size_t bytes) const;
 
@@ -51,8 +59,10 @@ class SharedHeap {
   Fd fd_;
   std::span<std::byte> mapping_;
   mutable std::mutex mutex_;
-  std::map<std::uint64_t, std::uint64_t> live_;   // offset -> bytes
-  std::map<std::uint64_t, std::uint64_t> holes_;  // offset -> bytes
+  std::map<std::uint64_t, std::uint64_t> live_;      // offset -> bytes
+  std::map<std::uint64_t, std::uint64_t> holes_;     // offset -> bytes
+  std::map<std::uint64_t, std::uint64_t> detached_;  // offset -> bytes, in pages
+  std::atomic<bool> any_detached_ = false;
 };
 
 /// Maps a peer's heap from its descriptor after checking its seals and size.

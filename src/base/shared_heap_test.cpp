@@ -45,6 +45,33 @@ TEST(SharedHeap, IsAsLargeAsPhysicalMemoryAndBacksNothingAtFirst) {
   EXPECT_EQ(heap->allocated_bytes(), 0U);
 }
 
+TEST(SharedHeap, DetachedMemoryKeepsItsContentsAndPeersWriteElsewhere) {
+  const auto heap = make_heap(16 * kMiB);
+  const auto before = heap->allocate(kMiB), data = heap->allocate(kMiB);
+  ASSERT_TRUE(before && data);
+  const auto peer = PeerMapping::map(Fd(::dup(heap->fd())), heap->mapping().size());
+  ASSERT_TRUE(peer) << peer.error().what;
+  const auto offset = static_cast<std::size_t>(data->data() - heap->mapping().data());
+  std::ranges::fill(*data, std::byte{7});
+  EXPECT_TRUE(heap->is_shared(data->data(), kMiB));
+
+  ASSERT_TRUE(heap->detach(data->subspan(5000, 20'000)));
+  EXPECT_TRUE(std::ranges::all_of(*data, [](std::byte b) { return b == std::byte{7}; }));
+  std::ranges::fill((*peer)->bytes().subspan(offset + 5000, 20'000), std::byte{9});
+  EXPECT_TRUE(std::ranges::all_of(*data, [](std::byte b) { return b == std::byte{7}; }));
+  EXPECT_FALSE(heap->is_shared(data->data(), kMiB));
+  EXPECT_TRUE(heap->is_shared(before->data(), kMiB));
+  ASSERT_TRUE(heap->detach(*data));  // again, and more of it
+  EXPECT_TRUE(std::ranges::all_of(*data, [](std::byte b) { return b == std::byte{7}; }));
+  EXPECT_TRUE(heap->detach({}));
+
+  ASSERT_TRUE(heap->free(data->data()));  // what a peer may still write is not given out again
+  const auto next = heap->allocate(kMiB);
+  ASSERT_TRUE(next);
+  EXPECT_NE(next->data(), data->data());
+  EXPECT_TRUE(heap->is_shared(next->data(), kMiB));
+}
+
 TEST(SharedHeap, AllocationsAreZeroedAlignedAndBackedUntilFreed) {
   const auto heap = make_heap(16 * kMiB);
   for (int round = 0; round < 2; ++round) {

@@ -128,7 +128,8 @@ class Assembler {
     exec::TeamOptions options;
     options.staging_bytes = agreement_.staging_bytes;
     options.communicator = communicator_id();
-    TUTTI_ASSIGN(team_, exec::Team::create(rank_, size_, runtime_.heap, options));
+    options.direct = runtime_.settings.flag("DIRECT");
+    TUTTI_ASSIGN(team_, exec::Team::create(rank_, size_, runtime_.heap, runtime_.board, options));
     mine.block_offset = team_->block_offset();
     mine.block_address = reinterpret_cast<std::uint64_t>(&team_->own_block());
     TUTTI_ASSIGN(const std::vector<Blob> blobs, bootstrap_.all_gather(encode(mine), deadline_));
@@ -152,7 +153,7 @@ class Assembler {
     const std::string label = label_of(card, peer);
     if (card.process_token == runtime_.process_token) {
       used_.insert("threads");
-      return team_->add_mapped(peer, runtime_.heap->mapping(), card.block_offset, nullptr, label);
+      return team_->add_local(peer, card.block_offset, runtime_.board, label);
     }
     TUTTI_ASSIGN(auto connection, connect(peer, card, label, deadline));
     const std::span<std::byte> mapping = connection->mapped();
@@ -214,8 +215,8 @@ class Assembler {
   [[nodiscard]] std::byte reach(Rank peer) const {
     Reach reach = Reach::kNone;
     if (team_->member(peer).block != nullptr) {
-      const bool reads = runtime_.settings.flag("DIRECT_READS") &&
-                         team_->can_read(peer, cards_[peer].block_address);
+      const bool reads =
+          runtime_.settings.flag("DIRECT") && team_->can_read(peer, cards_[peer].block_address);
       reach = reads ? Reach::kMapsAndReads : Reach::kMaps;
     }
     return static_cast<std::byte>(reach);

@@ -37,7 +37,7 @@ struct Card {
   };
   std::vector<Address> addresses;
 };
-inline constexpr std::uint32_t kCardVersion = 3;
+inline constexpr std::uint32_t kCardVersion = 4;
 
 Blob encode(const Card& card);
 /// Hostile-safe; `rank` is named in errors.

@@ -112,8 +112,8 @@ class RankCommunicator final : public Communicator {
       return run_group({&self, 1});
     }
     TUTTI_TRY(usable());
-    if (repeatable_ != nullptr && call == last_call_) {  // valid, planned, and bound already
-      start_collective(*repeatable_);
+    if (repeatable_.plan != nullptr && call == last_call_) {  // valid, planned, and bound already
+      start_collective(repeatable_);
     } else {
       TUTTI_TRY(validate(call));
       if (Status begun = begin_collective(call); !begun) return fail(std::move(begun).error());
@@ -268,7 +268,7 @@ class RankCommunicator final : public Communicator {
 
   Status begin(const Queued& queued) {
     if (queued.transfers.empty()) return begin_collective(queued.call);
-    repeatable_ = nullptr;
+    repeatable_ = {};
     rewind_clock();
     active_ = Active::kPointToPoint;
     active_call_ = {queued.transfers.front().sends ? Collective::kSend : Collective::kRecv,
@@ -279,7 +279,7 @@ class RankCommunicator final : public Communicator {
   }
 
   Status begin_collective(const Call& call) {
-    repeatable_ = nullptr;
+    repeatable_ = {};
     active_call_ = signature_of(call);
     if (call.site.caller != nullptr) [[unlikely]]
       caption_ = describe(call);
@@ -296,16 +296,16 @@ class RankCommunicator final : public Communicator {
       TUTTI_ASSIGN(args.input, copy_of_input(call));
     } else {
       last_call_ = call;
-      repeatable_ = bound->plan.get();
+      repeatable_ = bound->plans();
     }
-    start_collective(*bound->plan);
+    start_collective(bound->plans());
     return ok_status();
   }
 
-  void start_collective(exec::Plan& plan) {
+  void start_collective(const exec::Plans& plans) {
     rewind_clock();
     active_ = Active::kCollective;
-    collective_.start(plan, collective_args_);
+    collective_.start(plans, collective_args_);
   }
 
   Result<const std::byte*> copy_of_input(const Call& call) {
@@ -464,7 +464,7 @@ class RankCommunicator final : public Communicator {
   PlanCache plans_;
   exec::CollectiveArgs collective_args_;  ///< of the collective that runs or ran last
   Call last_call_;                        ///< what they were made from
-  exec::Plan* repeatable_ = nullptr;      ///< its plan; null when another call needs another start
+  exec::Plans repeatable_;                ///< its plans; none when another call needs another start
   exec::CollectiveRun collective_;
   exec::PointToPointRun point_to_point_;
 

@@ -1,6 +1,6 @@
 #include "src/comm/plan_cache.hpp"
 
-#include <optional>
+#include <utility>
 
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
@@ -59,24 +59,29 @@ Result<BoundPlan> PlanCache::make(const Call& call, bool in_place) {
   const exec::LargestBuffers largest = exec::largest_buffers(request, call.count, call.type);
 
   BoundPlan bound;
-  TUTTI_ASSIGN(auto program, lowered(*choice.algorithm, request, scales_input, largest));
+  TUTTI_ASSIGN(Programs programs, programs_for(*choice.algorithm, request, scales_input, largest));
   if (in_place) {
     request.in_place = true;
     bound.copies_input = true;
     // A lone rank in place would have nothing to do, and so nothing would scale its input.
     const bool nothing_would_scale = scales_input && team_.size() == 1;
     if (choice.algorithm->supports(request) && !nothing_would_scale) {
-      TUTTI_ASSIGN(auto in_place_program,
-                   lowered(*choice.algorithm, request, scales_input, largest));
-      if (lower::interoperable(*program, *in_place_program)) {
-        program = std::move(in_place_program);
+      TUTTI_ASSIGN(Programs in_place_programs,
+                   in_place_variants(programs, *choice.algorithm, request, scales_input));
+      if (in_place_programs.otherwise) {
+        programs = std::move(in_place_programs);
         bound.copies_input = false;
       }
     }
   }
   const Codec* codec = choice.algorithm->lossy ? &bfloat16_codec() : nullptr;
-  TUTTI_ASSIGN(bound.plan,
-               exec::Plan::bind(std::move(program), team_, call.count, call.type, codec));
+  const auto bind = [&](LoweredPointer program) {
+    return exec::Plan::bind(std::move(program), team_, call.count, call.type, codec);
+  };
+  if (programs.direct) {
+    TUTTI_ASSIGN(bound.direct, bind(std::move(programs.direct)));
+  }
+  TUTTI_ASSIGN(bound.plan, bind(std::move(programs.otherwise)));
   log_info(Subsystem::kTuning, fmt::format("[rank {}/{}]", team_.rank(), team_.size()),
            "{} of {} x {}: {} ({}), {} slices of at most {} bytes{}", name_of(call.collective),
            call.count, name_of(call.type), choice.algorithm->name, choice.reason,
@@ -85,42 +90,69 @@ Result<BoundPlan> PlanCache::make(const Call& call, bool in_place) {
   return bound;
 }
 
-Result<std::shared_ptr<const lower::Lowered>> PlanCache::lowered(
-    const ir::Algorithm& algorithm, const ir::Request& request, bool scales_input,
-    const exec::LargestBuffers& largest) {
-  const ScheduleKey schedule_key{algorithm.name, request.collective, request.root,
-                                 request.in_place};
-  std::optional<ir::Schedule> schedule;  // generated only when something is not known yet
-  auto abilities = abilities_.find(schedule_key);
-  if (abilities == abilities_.end()) {
-    TUTTI_ASSIGN(schedule, algorithm.generate(request));
-    const lower::Placement& placement = team_.placement();
-    const Abilities found{lower::can_publish(*schedule, placement),
-                          lower::can_read_directly(*schedule, placement)};
-    abilities = abilities_.emplace(schedule_key, found).first;
+/// Small inputs are published; larger ones are reached where they lie if all are mapped, or if the
+/// kernel can read them and that pays; what remains is staged.
+Result<PlanCache::Programs> PlanCache::programs_for(const ir::Algorithm& algorithm,
+                                                    const ir::Request& request, bool scales_input,
+                                                    const exec::LargestBuffers& largest) {
+  using lower::Protocol;
+  Programs programs;
+  if (largest.input <= exec::kPacketBytes) {
+    TUTTI_ASSIGN(programs.otherwise,
+                 lowered(algorithm, request, scales_input, Protocol::kPublished));
+    if (programs.otherwise) return programs;
   }
-  lower::LowerOptions options;
-  options.scales_input = scales_input;
-  options.protocol = protocol_for(abilities->second, request, largest);
-  const LoweredKey key{schedule_key, scales_input, options.protocol};
-  if (const auto known = lowered_.find(key); known != lowered_.end()) return known->second;
-  if (!schedule) {
-    TUTTI_ASSIGN(schedule, algorithm.generate(request));
+  TUTTI_ASSIGN(programs.direct, lowered(algorithm, request, scales_input, Protocol::kDirect));
+  const bool kernel_reads = programs.direct && !lower::needs_mapped_buffers(*programs.direct) &&
+                            team_.reads_inputs() && largest.output <= direct_limit(request);
+  if (kernel_reads) {
+    programs.otherwise = std::exchange(programs.direct, nullptr);
+    return programs;
   }
-  TUTTI_ASSIGN(const ir::Proof proof, ir::verify(*schedule));
-  TUTTI_ASSIGN(lower::Lowered result, lower::lower(*schedule, proof, team_.placement(), options));
-  auto shared = std::make_shared<const lower::Lowered>(std::move(result));
-  lowered_[key] = shared;
-  return std::shared_ptr<const lower::Lowered>(shared);
+  TUTTI_ASSIGN(programs.otherwise, lowered(algorithm, request, scales_input, Protocol::kStaged));
+  return programs;
 }
 
-lower::Protocol PlanCache::protocol_for(Abilities abilities, const ir::Request& request,
-                                        const exec::LargestBuffers& largest) const {
-  if (abilities.publishes && largest.input <= exec::kPacketBytes)
-    return lower::Protocol::kPublished;
-  if (abilities.reads_directly && team_.reads_inputs() && largest.output <= direct_limit(request))
-    return lower::Protocol::kDirect;
-  return lower::Protocol::kStaged;
+/// What a rank in place can run beside ranks that run `programs`; nothing where they would not
+/// understand each other.
+Result<PlanCache::Programs> PlanCache::in_place_variants(const Programs& programs,
+                                                         const ir::Algorithm& algorithm,
+                                                         const ir::Request& request,
+                                                         bool scales_input) {
+  const auto variant = [&](const LoweredPointer& program) -> Result<LoweredPointer> {
+    if (!program) return LoweredPointer();
+    TUTTI_ASSIGN(LoweredPointer in_place,
+                 lowered(algorithm, request, scales_input, program->protocol));
+    const bool fits = in_place && lower::interoperable(*program, *in_place);
+    return fits ? in_place : LoweredPointer();
+  };
+  Programs variants;
+  TUTTI_ASSIGN(variants.direct, variant(programs.direct));
+  TUTTI_ASSIGN(variants.otherwise, variant(programs.otherwise));
+  if (!variants.otherwise || (programs.direct && !variants.direct)) return Programs();
+  return variants;
+}
+
+/// Null: does not fit the protocol.
+Result<PlanCache::LoweredPointer> PlanCache::lowered(const ir::Algorithm& algorithm,
+                                                     const ir::Request& request, bool scales_input,
+                                                     lower::Protocol protocol) {
+  const ScheduleKey schedule_key{algorithm.name, request.collective, request.root,
+                                 request.in_place};
+  const LoweredKey key{schedule_key, scales_input, protocol};
+  if (const auto known = lowered_.find(key); known != lowered_.end()) return known->second;
+  TUTTI_ASSIGN(const ir::Schedule schedule, algorithm.generate(request));
+  lower::LowerOptions options;
+  options.scales_input = scales_input;
+  options.protocol = protocol;
+  LoweredPointer result;
+  if (lower::can_lower(schedule, team_.placement(), options)) {
+    TUTTI_ASSIGN(const ir::Proof proof, ir::verify(schedule));
+    TUTTI_ASSIGN(lower::Lowered program, lower::lower(schedule, proof, team_.placement(), options));
+    result = std::make_shared<const lower::Lowered>(std::move(program));
+  }
+  lowered_[key] = result;
+  return result;
 }
 
 }  // namespace tutti

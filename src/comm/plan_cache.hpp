@@ -14,9 +14,11 @@
 
 namespace tutti {
 
-/// A plan and what its launch must know.
+/// What a launch needs.
 struct BoundPlan {
+  std::unique_ptr<exec::Plan> direct;  ///< see exec::Plans; may be null
   std::unique_ptr<exec::Plan> plan;
+  [[nodiscard]] exec::Plans plans() const { return {direct.get(), plan.get()}; }
   /// The ranks in place and the ranks out of place would not understand each other under this
   /// algorithm, so this rank, in place, runs the out-of-place program on a copy of its input.
   bool copies_input = false;
@@ -44,20 +46,22 @@ class PlanCache {
     Key key;
     BoundPlan bound;
   };
-  /// What a schedule can be lowered to, whatever the count and type.
-  struct Abilities {
-    bool publishes, reads_directly;
+  using LoweredPointer = std::shared_ptr<const lower::Lowered>;
+  /// What one call may be lowered to. The same on all ranks, whether in place or not.
+  struct Programs {
+    LoweredPointer direct;  ///< where all buffers are mapped; may be null
+    LoweredPointer otherwise;
   };
   using ScheduleKey = std::tuple<std::string_view, Collective, Rank, bool>;
   using LoweredKey = std::tuple<ScheduleKey, bool, lower::Protocol>;
 
   Result<BoundPlan> make(const Call& call, bool in_place);
-  Result<std::shared_ptr<const lower::Lowered>> lowered(const ir::Algorithm& algorithm,
-                                                        const ir::Request& request,
-                                                        bool scales_input,
-                                                        const exec::LargestBuffers& largest);
-  [[nodiscard]] lower::Protocol protocol_for(Abilities abilities, const ir::Request& request,
-                                             const exec::LargestBuffers& largest) const;
+  Result<Programs> programs_for(const ir::Algorithm& algorithm, const ir::Request& request,
+                                bool scales_input, const exec::LargestBuffers& largest);
+  Result<Programs> in_place_variants(const Programs& programs, const ir::Algorithm& algorithm,
+                                     const ir::Request& request, bool scales_input);
+  Result<LoweredPointer> lowered(const ir::Algorithm& algorithm, const ir::Request& request,
+                                 bool scales_input, lower::Protocol protocol);
 
   static constexpr std::size_t kMostPlans = 256;
 
@@ -65,8 +69,7 @@ class PlanCache {
   Tuner tuner_;
   std::list<Entry> recent_;  ///< most recent first
   std::map<Key, std::list<Entry>::iterator> plans_;
-  std::map<ScheduleKey, Abilities> abilities_;
-  std::map<LoweredKey, std::shared_ptr<const lower::Lowered>> lowered_;
+  std::map<LoweredKey, LoweredPointer> lowered_;  ///< null: does not fit the protocol
 };
 
 }  // namespace tutti

@@ -4,6 +4,10 @@
 #include <cstring>
 #include <utility>
 
+#include <sched.h>
+
+#include "src/base/clock.hpp"
+#include "src/base/log.hpp"
 #include "src/base/process_memory.hpp"
 #include "src/exec/caption.hpp"
 
@@ -30,6 +34,27 @@ void fetch_to_write(const void* line) {
   __builtin_prefetch(line, 1);
 #endif
 }
+
+/// How long an op on buffers of peers may take. On the largest ones that exist it is a second or
+/// so, unless its process does not run at all.
+constexpr auto kLongestTouch = std::chrono::seconds(3);
+
+/// While it lives, peers that give up wait (see Progress::touching).
+class Touch {
+ public:
+  Touch(std::atomic<std::uint64_t>& word, std::uint64_t call) : word_(word), call_(call) {
+    if (call_ != 0) word_.store(call_);
+  }
+  ~Touch() {
+    if (call_ != 0) word_.store(0, std::memory_order_release);
+  }
+  Touch(const Touch&) = delete;
+  Touch& operator=(const Touch&) = delete;
+
+ private:
+  std::atomic<std::uint64_t>& word_;
+  const std::uint64_t call_;
+};
 
 /// What was loaded before it was loaded before anything after it.
 void order_loads() {
@@ -65,8 +90,9 @@ CallSignature read_call(const CallSignature& shared) {
 
 }  // namespace
 
-void CollectiveRun::start(Plan& plan, const CollectiveArgs& args) {
-  plan_ = &plan;
+void CollectiveRun::start(const Plans& plans, const CollectiveArgs& args) {
+  plans_ = plans;
+  plan_ = plans.direct != nullptr ? plans.direct : plans.plan;
   args_ = &args;
   call_hash_ = hash_of(*args.call);
   iteration_ = 0;
@@ -82,8 +108,12 @@ Result<Poll> CollectiveRun::poll() {
     switch (phase_) {
       case Phase::kEnter: {
         TUTTI_ASSIGN(over, enter());
-        if (over)
-          phase_ = plan_->lowered().protocol == Protocol::kStaged ? Phase::kReuse : Phase::kRun;
+        if (over) phase_ = plans_.direct != nullptr ? Phase::kAgree : first_phase();
+        break;
+      }
+      case Phase::kAgree: {
+        TUTTI_ASSIGN(over, agree_on_plan());
+        if (over) phase_ = first_phase();
         break;
       }
       case Phase::kReuse: {
@@ -106,7 +136,7 @@ Result<Poll> CollectiveRun::poll() {
         break;
       }
       case Phase::kFarewell: {
-        TUTTI_ASSIGN(over, input_was_read());
+        TUTTI_ASSIGN(over, buffers_are_free());
         if (over) phase_ = Phase::kIdle;
         break;
       }
@@ -118,6 +148,10 @@ Result<Poll> CollectiveRun::poll() {
       return Poll::kPending;
     }
   }
+}
+
+CollectiveRun::Phase CollectiveRun::first_phase() const {
+  return plan_->lowered().protocol == Protocol::kStaged ? Phase::kReuse : Phase::kRun;
 }
 
 Status CollectiveRun::check_peers() {
@@ -142,7 +176,9 @@ Result<bool> CollectiveRun::enter() {
       return false;
     filled = sequence;
   }
-  team_.entry_readers[sequence % kEntries] = plan_->entry_readers();
+  // Whether all buffers are mapped, everyone asks everyone.
+  team_.entry_readers[sequence % kEntries] =
+      plans_.direct != nullptr ? ~std::uint64_t{0} : plan_->entry_readers();
   RankBlock& block = team_.own_block();
   Entry& entry = block.entries[sequence % kEntries];
   if (std::exchange(team_.entry_hash[sequence % kEntries], call_hash_) != call_hash_) {
@@ -152,7 +188,7 @@ Result<bool> CollectiveRun::enter() {
   if (!args_->caption.empty()) [[unlikely]]
     write_caption(block.captions[sequence % kEntries], args_->caption);
   if (publishes) TUTTI_TRY(publish_input());
-  if (plan_->lowered().protocol == Protocol::kDirect) announce_input(entry);
+  if (plan_->lowered().protocol == Protocol::kDirect) announce_buffers(entry);
   entry.sequence.store(sequence, std::memory_order_release);
   wake_sleepers(entry.sequence, block.progress.sleepers);
   fetch_to_write(&block.entries[(sequence + kFetchAhead) % kEntries]);
@@ -183,14 +219,81 @@ Status CollectiveRun::publish_input() {
   return ok_status();
 }
 
-void CollectiveRun::announce_input(Entry& entry) const {
-  const std::span<std::byte> heap = team_.member(team_.rank()).heap;
-  InputPlace place;
-  place.address = reinterpret_cast<std::uint64_t>(args_->input);
-  const std::uint64_t offset = place.address - reinterpret_cast<std::uint64_t>(heap.data());
-  const std::size_t bytes = plan_->input_bytes(team_.rank());
-  if (offset < heap.size() && bytes <= heap.size() - offset) place.heap_offset_and_1 = offset + 1;
-  std::memcpy(entry.payload, &place, sizeof place);
+void CollectiveRun::announce_buffers(Entry& entry) {
+  const Member& self = team_.member(team_.rank());
+  const std::size_t input_bytes = plan_->input_bytes(team_.rank());
+  const std::size_t output_bytes = plan_->output_bytes(team_.rank());
+  const auto offset_and_1 = [&](const std::byte* data, std::size_t bytes) -> std::uint64_t {
+    if (bytes == 0) return 1;
+    return team_.heap().is_shared(data, bytes) ? team_.offset_of(data) + 1 : 0;
+  };
+  BufferPlaces places;
+  places.input_address = reinterpret_cast<std::uint64_t>(args_->input);
+  places.input_offset_and_1 = offset_and_1(args_->input, input_bytes);
+  places.output_offset_and_1 = offset_and_1(args_->output, output_bytes);
+  const bool in_heap = places.input_offset_and_1 != 0 && places.output_offset_and_1 != 0;
+  mapped_by_all_ = team_.options().direct && (in_heap || team_.in_one_process());
+  places.mapped_by_all = mapped_by_all_ ? 1 : 0;
+  std::memcpy(entry.payload, &places, sizeof places);
+  LocalPlaces::Place& local = self.places->places[team_.sequence % kEntries];
+  local.input = args_->input;
+  local.output = args_->output;
+  local.mapped_by_all = mapped_by_all_;
+  local.sequence.store(team_.sequence, std::memory_order_release);
+}
+
+/// All ranks look at the same announcements, so they come to the same decision.
+Result<bool> CollectiveRun::agree_on_plan() {
+  const auto stage = [this] {
+    plan_ = plans_.plan;
+    return true;
+  };
+  if (!mapped_by_all_) return stage();
+  for (Rank peer = 0; peer < team_.size(); ++peer) {
+    if (peer == team_.rank()) continue;
+    TUTTI_ASSIGN(const bool entered, has_entered(peer));
+    if (!entered) return false;
+    TUTTI_ASSIGN(const PeerBuffers* const buffers, buffers_of(peer));
+    if (!buffers->mapped_by_all) return stage();
+    if (buffers->input == nullptr || buffers->output == nullptr)
+      return peer_error(Code::kPeerFailed, peer, "{} announces buffers outside of its heap",
+                        team_.member(peer).label);
+  }
+  return true;
+}
+
+/// Of a peer that has entered this call, as it announced them: taken once and validated.
+Result<const CollectiveRun::PeerBuffers*> CollectiveRun::buffers_of(Rank peer) {
+  PeerBuffers& buffers = peers_[peer];
+  if (buffers.sequence == team_.sequence) return &buffers;
+  const Member& member = team_.member(peer);
+  const std::uint64_t entry = team_.sequence % kEntries;
+  BufferPlaces places;
+  std::memcpy(&places, member.block->entries[entry].payload, sizeof places);
+  buffers = {};
+  buffers.input_address = places.input_address;
+  buffers.mapped_by_all = places.mapped_by_all != 0;
+  if (member.places) {  // what shared memory says of this process's own memory may be forged
+    const LocalPlaces::Place& local = member.places->places[entry];
+    if (local.sequence.load(std::memory_order_acquire) != team_.sequence)
+      return peer_error(Code::kPeerFailed, peer, "{} is not in call {}, which its entry names",
+                        member.label, team_.sequence);
+    buffers.mapped_by_all = local.mapped_by_all;
+    // A buffer of no bytes may have any address.
+    buffers.input = plan_->input_bytes(peer) > 0 ? local.input : member.heap.data();
+    buffers.output = plan_->output_bytes(peer) > 0 ? local.output : member.heap.data();
+  } else {
+    const auto in_heap = [&](std::uint64_t offset_and_1, std::size_t bytes) -> std::byte* {
+      const std::uint64_t offset = offset_and_1 - 1;
+      const bool inside =
+          offset_and_1 != 0 && offset < member.heap.size() && bytes <= member.heap.size() - offset;
+      return inside ? member.heap.data() + offset : nullptr;
+    };
+    buffers.input = in_heap(places.input_offset_and_1, plan_->input_bytes(peer));
+    buffers.output = in_heap(places.output_offset_and_1, plan_->output_bytes(peer));
+  }
+  buffers.sequence = team_.sequence;
+  return &buffers;
 }
 
 /// Whether `peer` is a mapped one among `ranks` that is not known to have entered call `sequence`.
@@ -300,7 +403,7 @@ Result<bool> CollectiveRun::run_ops() {
 
 Result<bool> CollectiveRun::ready(std::uint32_t op_id, std::uint64_t slice) {
   const lower::Op& op = plan_->program().ops[op_id];
-  if (lower::reads_inputs(plan_->lowered().protocol)) return peers_published(op);
+  if (lower::one_round(plan_->lowered().protocol)) return peers_are_there(op);
   for (const BoundWait& wait : plan_->waits(op_id)) {
     const std::int64_t wanted = static_cast<std::int64_t>(slice) + wait.delta;
     if (wanted < 0) continue;
@@ -323,12 +426,13 @@ Result<bool> CollectiveRun::ready(std::uint32_t op_id, std::uint64_t slice) {
   return true;
 }
 
-Result<bool> CollectiveRun::peers_published(const lower::Op& op) {
-  for (const lower::Operand& source : op.sources) {
-    if (source.memory != Memory::kPublished) continue;
-    TUTTI_ASSIGN(const bool entered, has_entered(source.owner));
-    if (!entered) return false;
-  }
+Result<bool> CollectiveRun::peers_are_there(const lower::Op& op) {
+  for (const auto* operands : {&op.sources, &op.destinations})
+    for (const lower::Operand& operand : *operands) {
+      if (!lower::is_peers_buffer(operand.memory)) continue;
+      TUTTI_ASSIGN(const bool entered, has_entered(operand.owner));
+      if (!entered) return false;
+    }
   return true;
 }
 
@@ -388,19 +492,43 @@ void CollectiveRun::leave() {
   wake_sleepers(progress.progress, progress.sleepers);
 }
 
-/// With kDirect the caller may change its input only when nobody reads it any more.
-Result<bool> CollectiveRun::input_was_read() {
-  for (const Rank reader : plan_->input_readers()) {
-    TUTTI_ASSIGN(const bool same_call, has_entered(reader));
+/// With kDirect the caller gets its buffers back only when nobody touches them any more.
+Result<bool> CollectiveRun::buffers_are_free() {
+  for (const Rank user : plan_->buffer_users()) {
+    TUTTI_ASSIGN(const bool same_call, has_entered(user));
     if (!same_call) return false;
-    TUTTI_ASSIGN(const bool left, reached(reader, team_.base[reader]));
+    TUTTI_ASSIGN(const bool left, reached(user, team_.base[user]));
     if (!left) return false;
   }
   return true;
 }
 
+/// Returns when no peer touches this rank's buffers any more. One that was stopped in the middle
+/// may go on at any later time: what it writes then does not reach the caller.
+void CollectiveRun::take_buffers_back() {
+  team_.own_block().progress.gave_up.store(1);
+  const auto deadline = Deadline::after(kLongestTouch);
+  for (const Rank user : plan_->buffer_users()) {
+    const Member& member = team_.member(user);
+    if (member.block == nullptr) continue;
+    const auto& touching = member.block->progress.touching;
+    for (bool late = false; touching.load() == team_.sequence && !late;) {
+      sched_yield();
+      if (member.places) continue;  // a thread of this process goes on, or nobody does
+      late = deadline.passed() || member.life.ended();
+    }
+    if (touching.load() != team_.sequence || member.places || member.life.ended()) continue;
+    const Status detached = team_.heap().detach({args_->output, plan_->output_bytes(team_.rank())});
+    if (!detached)
+      log_warn(team_.member(team_.rank()).label, "{} may still write into the receive buffer: {}",
+               member.label, detached.error().what);
+  }
+}
+
 void CollectiveRun::cancel() {
   if (phase_ == Phase::kIdle || plan_ == nullptr) return;
+  if (plan_->lowered().protocol == Protocol::kDirect && phase_ != Phase::kEnter)
+    take_buffers_back();
   phase_ = Phase::kIdle;
   for (const std::uint32_t id : plan_->transfer_ops()) {
     const lower::Op& op = plan_->program().ops[id];
@@ -435,8 +563,13 @@ Status CollectiveRun::execute(std::uint32_t op_id, std::uint64_t slice) {
 }
 
 Status CollectiveRun::combine(const lower::Op& op, std::uint64_t slice) {
-  if (op.sources[0].memory == Memory::kPublished && plan_->lowered().protocol == Protocol::kDirect)
-    return read_input(op, slice);
+  const bool direct = plan_->lowered().protocol == Protocol::kDirect;
+  if (direct && op.sources[0].memory == Memory::kPublished) {
+    TUTTI_ASSIGN(const PeerBuffers* const owner, buffers_of(op.sources[0].owner));
+    if (owner->input == nullptr) return read_input(op, slice);
+  }
+  const Touch touch(team_.own_block().progress.touching, direct ? team_.sequence : 0);
+  if (direct) TUTTI_TRY(check_owners(op));
   std::array<const std::byte*, lower::kMaxSources> sources;
   std::array<Destination, lower::kMaxDestinations> destinations;
   Reduction reduction = args_->reduction;
@@ -455,9 +588,7 @@ Status CollectiveRun::combine(const lower::Op& op, std::uint64_t slice) {
       TUTTI_ASSIGN(sources[s], locate(op.sources[s], i, range, slice));
     }
     for (std::size_t d = 0; d < op.destinations.size(); ++d) {
-      const bool streams = bytes >= kStreamFrom && (op.destinations[d].memory == Memory::kSlot
-                                                        ? team_.options().stores.slots
-                                                        : plan_->streams_output());
+      const bool streams = bytes >= kStreamFrom && streams_to(op.destinations[d].memory);
       TUTTI_ASSIGN(std::byte* const data, locate(op.destinations[d], i, range, slice));
       destinations[d] = {data, streams ? Stores::kNonTemporal : Stores::kCached};
     }
@@ -467,43 +598,46 @@ Status CollectiveRun::combine(const lower::Op& op, std::uint64_t slice) {
     else
       reduce(reduction, {sources.data(), op.sources.size()}, scaled, to, range.size());
   }
+  return direct ? check_owners(op) : ok_status();
+}
+
+bool CollectiveRun::streams_to(Memory memory) const {
+  if (memory == Memory::kSlot) return team_.options().stores.slots;
+  return memory == Memory::kPeerOutput ? plan_->streams_peer_output() : plan_->streams_output();
+}
+
+/// An owner that fails may do with its buffers what it likes before all have come to them, but not
+/// before it says so.
+Status CollectiveRun::check_owners(const lower::Op& op) const {
+  order_loads();
+  for (const auto* operands : {&op.sources, &op.destinations})
+    for (const lower::Operand& operand : *operands) {
+      if (!lower::is_peers_buffer(operand.memory)) continue;
+      const Member& owner = team_.member(operand.owner);
+      if (owner.block->progress.gave_up.load() != 0)
+        return peer_error(Code::kPeerFailed, operand.owner,
+                          "{} gave up while its buffers were in use: see its own error",
+                          owner.label);
+    }
   return ok_status();
 }
 
-/// Copies from where a peer's input lies: in its heap as mapped here, or elsewhere in its process,
-/// through the kernel. Another rank of this process is read that way too: the place is in memory
-/// that other processes may write.
+/// Copies from where a peer's input lies in its process, through the kernel.
 Status CollectiveRun::read_input(const lower::Op& op, std::uint64_t slice) {
   const lower::Operand& source = op.sources[0];
   const Member& owner = team_.member(source.owner);
-  const std::size_t owner_bytes = plan_->input_bytes(source.owner);
-  InputPlace place;
-  std::memcpy(&place, owner.block->entries[team_.sequence % kEntries].payload, sizeof place);
-  const std::uint64_t mapped_at = place.heap_offset_and_1 - 1;
-  const bool mapped = place.heap_offset_and_1 != 0 && mapped_at < owner.heap.size() &&
-                      owner_bytes <= owner.heap.size() - mapped_at;
+  TUTTI_ASSIGN(const PeerBuffers* const buffers, buffers_of(source.owner));
   for (std::uint32_t i = 0; i < op.like.size(); ++i) {
     const std::size_t bytes = plan_->slice_of(op.like[i], slice).size() * plan_->element_bytes();
     if (bytes == 0) continue;
     const std::size_t at = plan_->slice_of(source.pieces[i], slice).begin * plan_->element_bytes();
     TUTTI_ASSIGN(std::byte* const to, locate(op.destinations[0], i, {}, slice));
-    if (mapped) {
-      const Destination destination{to, plan_->streams_output() && bytes >= kStreamFrom
-                                            ? Stores::kNonTemporal
-                                            : Stores::kCached};
-      copy_bytes(owner.heap.data() + mapped_at + at, {&destination, 1}, bytes);
-    } else if (Status read = read_process_memory(owner.process, place.address + at, {to, bytes});
-               !read) {
+    if (Status read = read_process_memory(owner.process, buffers->input_address + at, {to, bytes});
+        !read)
       return peer_error(Code::kPeerFailed, source.owner, "the send buffer of {}: {}", owner.label,
                         read.error().what);
-    }
   }
-  // An owner that fails may change its input before all have read it, but not before it says so.
-  order_loads();
-  if (owner.block->progress.gave_up.load(std::memory_order_relaxed) != 0)
-    return peer_error(Code::kPeerFailed, source.owner,
-                      "{} gave up while its send buffer was read: see its own error", owner.label);
-  return ok_status();
+  return check_owners(op);
 }
 
 Status CollectiveRun::convert(const lower::Op& op, std::uint64_t slice) {
@@ -575,9 +709,17 @@ Result<std::byte*> CollectiveRun::locate(const lower::Operand& operand, std::uin
     }
     case Memory::kSlot:
       return slot_memory(operand, piece, slice);
-    case Memory::kPublished:
-      return published_memory(operand.owner) +
-             plan_->slice_of(operand.pieces[piece], slice).begin * element;
+    case Memory::kPublished: {
+      const std::size_t begin = plan_->slice_of(operand.pieces[piece], slice).begin;
+      if (plan_->lowered().protocol != Protocol::kDirect)
+        return published_memory(operand.owner) + begin * element;
+      TUTTI_ASSIGN(const PeerBuffers* const owner, buffers_of(operand.owner));
+      return const_cast<std::byte*>(owner->input) + begin * element;
+    }
+    case Memory::kPeerOutput: {
+      TUTTI_ASSIGN(const PeerBuffers* const owner, buffers_of(operand.owner));
+      return owner->output + plan_->slice_of(operand.pieces[piece], slice).begin * element;
+    }
   }
   TUTTI_CHECK(false, "memory={} range={}", static_cast<int>(operand.memory), range.size());
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "src/exec/plan.hpp"
 #include "src/exec/team.hpp"
@@ -27,10 +28,11 @@ enum class Poll : std::uint8_t { kPending, kDone };
 /// Resource; reused from call to call.
 class CollectiveRun {
  public:
-  explicit CollectiveRun(Team& team) : team_(team) {}
+  explicit CollectiveRun(Team& team) : team_(team), peers_(team.size()) {}
 
-  /// The previous run must be over. `plan` and `args` must outlive the run.
-  void start(Plan& plan, const CollectiveArgs& args);
+  /// The previous run must be over. The plans and `args` must outlive the run; every rank starts
+  /// with the same plans.
+  void start(const Plans& plans, const CollectiveArgs& args);
   Result<Poll> poll();
   /// Between polls, now and then: an error when the run waits for a rank that has left.
   Status check_peers();
@@ -38,12 +40,15 @@ class CollectiveRun {
   void cancel();
 
  private:
-  enum class Phase : std::uint8_t { kEnter, kReuse, kRun, kDrain, kFarewell, kIdle };
+  enum class Phase : std::uint8_t { kEnter, kAgree, kReuse, kRun, kDrain, kFarewell, kIdle };
 
   Result<bool> enter();
   bool is_unread(std::uint64_t call, std::uint64_t stride);
   Status publish_input();
-  void announce_input(Entry& entry) const;
+  void announce_buffers(Entry& entry);
+  Result<bool> agree_on_plan();
+  [[nodiscard]] Phase first_phase() const;
+  void take_buffers_back();
   [[nodiscard]] bool is_behind(Rank peer, std::uint64_t ranks, std::uint64_t sequence) const;
   bool have_entered(std::uint64_t ranks, std::uint64_t sequence);
   Result<bool> has_entered(Rank peer);
@@ -52,15 +57,17 @@ class CollectiveRun {
   Result<bool> may_reuse_staging();
   Result<bool> run_ops();
   Result<bool> ready(std::uint32_t op_id, std::uint64_t slice);
-  Result<bool> peers_published(const lower::Op& op);
+  Result<bool> peers_are_there(const lower::Op& op);
   Result<bool> reached(Rank peer, std::uint64_t position);
   Result<bool> transfers_done(std::uint32_t op_id, std::uint64_t slice);
   Result<bool> drained();
   void leave();
-  Result<bool> input_was_read();
+  Result<bool> buffers_are_free();
 
   Status execute(std::uint32_t op_id, std::uint64_t slice);
   Status combine(const lower::Op& op, std::uint64_t slice);
+  [[nodiscard]] bool streams_to(lower::Memory memory) const;
+  Status check_owners(const lower::Op& op) const;
   Status read_input(const lower::Op& op, std::uint64_t slice);
   Status convert(const lower::Op& op, std::uint64_t slice);
   Status post(std::uint32_t op_id, std::uint64_t slice);
@@ -71,14 +78,27 @@ class CollectiveRun {
                                  std::uint64_t slice);
   std::byte* published_memory(Rank owner) const;
 
+  /// A peer's buffers as this rank reaches them, with Protocol::kDirect.
+  struct PeerBuffers {
+    std::uint64_t sequence = 0;        ///< of the call that this is about
+    std::uint64_t input_address = 0;   ///< in the peer's process
+    const std::byte* input = nullptr;  ///< null: not mapped
+    std::byte* output = nullptr;
+    bool mapped_by_all = false;
+  };
+  Result<const PeerBuffers*> buffers_of(Rank peer);
+
   Team& team_;
-  Plan* plan_ = nullptr;
+  Plans plans_;
+  Plan* plan_ = nullptr;        ///< of plans_, what runs
+  bool mapped_by_all_ = false;  ///< this rank's buffers
   const CollectiveArgs* args_ = nullptr;
   std::uint64_t call_hash_ = 0;
   Phase phase_ = Phase::kIdle;
   std::uint64_t iteration_ = 0;
   std::uint32_t op_ = 0;
   std::byte* scratch_ = nullptr;
+  std::vector<PeerBuffers> peers_;
 };
 
 }  // namespace tutti::exec

@@ -44,12 +44,15 @@ struct alignas(kLine) Entry {
 static_assert(sizeof(Entry) == kLine);
 static_assert(offsetof(Entry, call) == 64);
 
-/// In an entry's payload with Protocol::kDirect: where the rank's input lies.
-struct InputPlace {
-  std::uint64_t address = 0;            ///< in its process
-  std::uint64_t heap_offset_and_1 = 0;  ///< in its process's heap, which peers map; 0: elsewhere
+/// In an entry's payload with Protocol::kDirect: where the rank's buffers lie. Offsets are in its
+/// process's heap, which peers map; 0: elsewhere.
+struct BufferPlaces {
+  std::uint64_t input_address = 0;  ///< in its process
+  std::uint64_t input_offset_and_1 = 0;
+  std::uint64_t output_offset_and_1 = 0;
+  std::uint64_t mapped_by_all = 0;  ///< 1: both, by every rank
 };
-static_assert(sizeof(InputPlace) <= kInlineBytes);
+static_assert(sizeof(BufferPlaces) <= kInlineBytes);
 
 struct alignas(kLine) Progress {
   std::atomic<std::uint64_t> progress;
@@ -58,6 +61,10 @@ struct alignas(kLine) Progress {
   std::atomic<std::uint64_t> mail_offset;     ///< announce()d, in the owner's heap
   std::atomic<std::uint32_t> left;            ///< not 0: the owner changes nothing here any more
   std::atomic<std::uint32_t> gave_up;         ///< not 0: the owner's communicator failed
+  /// The call in which the owner is loading from or storing to buffers of its peers right now, 0:
+  /// none. It looks at a peer's `gave_up` after it has set this, and a peer that gave up looks at
+  /// this before its caller gets the buffers back.
+  std::atomic<std::uint64_t> touching;
 };
 static_assert(sizeof(Progress) == kLine);
 

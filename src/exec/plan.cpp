@@ -32,12 +32,14 @@ Plan::Plan(std::shared_ptr<const lower::Lowered> lowered, const Team& team, std:
   for (std::uint32_t chunk = 0; chunk < chunks; ++chunk)
     chunks_.push_back(chunking.elements(chunk));
   for (Rank rank = 0; rank < lowered_->request.ranks; ++rank) {
-    const std::int32_t input = ir::block_counts(lowered_->request, rank).input;
-    input_bytes_.push_back(static_cast<std::size_t>(input) * block_bytes_);
+    const ir::BlockCounts blocks = ir::block_counts(lowered_->request, rank);
+    input_bytes_.push_back(static_cast<std::size_t>(blocks.input) * block_bytes_);
+    output_bytes_.push_back(static_cast<std::size_t>(blocks.output) * block_bytes_);
   }
-  const std::int32_t output = ir::block_counts(lowered_->request, team.rank()).output;
-  streams_output_ =
-      static_cast<std::size_t>(output) * block_bytes_ >= team.options().stores.output_from;
+  const StreamingStores& stores = team.options().stores;
+  const std::size_t largest = *std::ranges::max_element(output_bytes_);
+  streams_output_ = output_bytes_[team.rank()] >= stores.output_from;
+  streams_peer_output_ = largest >= stores.peer_output_from;
 }
 
 Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> lowered,
@@ -53,7 +55,7 @@ Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> l
   std::unique_ptr<Plan> plan(new Plan(std::move(lowered), team, count, type, codec));
   plan->choose_slices(team);
   plan->bind_waits();
-  plan->find_readers(team);
+  plan->find_users(team);
   plan->rings_.resize(plan->program_->ops.size());
   for (std::size_t id = 0; id < plan->program_->ops.size(); ++id) {
     const lower::Op& op = plan->program_->ops[id];
@@ -104,21 +106,22 @@ void Plan::bind_waits() {
     }
 }
 
-void Plan::find_readers(const Team& team) {
-  if (!lower::reads_inputs(lowered_->protocol)) return;
-  const auto reads = [&](Rank reader, Rank owner) {
-    for (const lower::Op& op : lowered_->programs[reader].ops)
-      for (const lower::Operand& source : op.sources)
-        if (source.memory == lower::Memory::kPublished && source.owner == owner) return true;
+void Plan::find_users(const Team& team) {
+  if (!lower::one_round(lowered_->protocol)) return;
+  const auto uses = [&](Rank user, Rank owner) {
+    for (const lower::Op& op : lowered_->programs[user].ops)
+      for (const auto* operands : {&op.sources, &op.destinations})
+        for (const lower::Operand& operand : *operands)
+          if (lower::is_peers_buffer(operand.memory) && operand.owner == owner) return true;
     return false;
   };
   const bool direct = lowered_->protocol == lower::Protocol::kDirect;
   std::uint64_t entry_readers = 0;
   for (Rank peer = 0; peer < team.size(); ++peer) {
-    const bool reads_this = reads(peer, team.rank());
-    if (reads_this) input_readers_.push_back(peer);
-    // With kDirect an owner looks at its readers' entries too, before it leaves.
-    const bool looks = reads_this || (direct && reads(team.rank(), peer));
+    const bool uses_this = uses(peer, team.rank());
+    if (uses_this) buffer_users_.push_back(peer);
+    // With kDirect an owner looks at its users' entries too, before it leaves.
+    const bool looks = uses_this || (direct && uses(team.rank(), peer));
     if (looks && peer < 64) entry_readers |= std::uint64_t{1} << peer;
   }
   if (team.size() <= 64) entry_readers_ = entry_readers;

@@ -56,16 +56,17 @@ class Plan {
   [[nodiscard]] std::size_t scratch_bytes() const {
     return stride_ * program_->scratch_pieces * program_->scratch_depth;
   }
-  /// Bytes that `rank` publishes under the published protocol: its whole input.
   [[nodiscard]] std::size_t input_bytes(Rank rank) const { return input_bytes_[rank]; }
+  [[nodiscard]] std::size_t output_bytes(Rank rank) const { return output_bytes_[rank]; }
   [[nodiscard]] const Codec* codec() const { return codec_; }
   /// Whether the output is so large that it leaves the caches before it is read.
   [[nodiscard]] bool streams_output() const { return streams_output_; }
+  [[nodiscard]] bool streams_peer_output() const { return streams_peer_output_; }
   /// The ranks that read this rank's entry of a call: bit r for rank r, all bits where there are
   /// more ranks than bits.
   [[nodiscard]] std::uint64_t entry_readers() const { return entry_readers_; }
-  /// The ranks that read this rank's input, where peers do.
-  [[nodiscard]] std::span<const Rank> input_readers() const { return input_readers_; }
+  /// The ranks that touch this rank's buffers, where peers do.
+  [[nodiscard]] std::span<const Rank> buffer_users() const { return buffer_users_; }
 
   /// Elements of the slice of chunk `chunk`, from the start of its buffer.
   [[nodiscard]] ir::ElementRange slice_of(std::uint32_t chunk, std::uint64_t slice) const {
@@ -79,7 +80,7 @@ class Plan {
        DataType type, const Codec* codec);
   void choose_slices(const Team& team);
   void bind_waits();
-  void find_readers(const Team& team);
+  void find_users(const Team& team);
 
   std::shared_ptr<const lower::Lowered> lowered_;
   const lower::Program* program_;
@@ -88,16 +89,23 @@ class Plan {
   const Codec* codec_;
   std::size_t element_bytes_;
   std::size_t block_bytes_;
-  std::vector<std::size_t> input_bytes_;  ///< per rank
+  std::vector<std::size_t> input_bytes_, output_bytes_;  ///< per rank
   std::size_t slice_elements_ = 0;
   std::uint64_t slices_ = 1;
-  bool streams_output_ = false;
+  bool streams_output_ = false, streams_peer_output_ = false;
   std::size_t stride_ = 0;
   std::vector<std::vector<BoundWait>> waits_;
   std::uint64_t entry_readers_ = ~std::uint64_t{0};
-  std::vector<Rank> input_readers_;
+  std::vector<Rank> buffer_users_;
   std::vector<TransferRing> rings_;
   std::vector<std::uint32_t> transfer_ops_;
+};
+
+/// What a call may run: `direct` (null: never) when every rank's buffers turn out to be mapped by
+/// all, else `plan`.
+struct Plans {
+  Plan* direct = nullptr;
+  Plan* plan = nullptr;
 };
 
 /// The largest buffers of any rank, in bytes: they decide the protocol.

@@ -18,7 +18,10 @@ StreamingStores StreamingStores::for_this_machine() {
 #if defined(__x86_64__)
   unsigned int highest = 0, b = 0, c = 0, d = 0;
   constexpr unsigned int kAuth = 0x68747541;  // "AuthenticAMD"
-  if (__get_cpuid(0, &highest, &b, &c, &d) != 0) stores.slots = b == kAuth;
+  if (__get_cpuid(0, &highest, &b, &c, &d) != 0 && b == kAuth) {
+    stores.slots = true;
+    stores.peer_output_from = 0;
+  }
 #endif
   return stores;
 }
@@ -37,7 +40,7 @@ Team::Team(Rank rank, std::int32_t size, std::shared_ptr<SharedHeap> heap,
       scratch_(nullptr, [](std::byte* data) { std::free(data); }) {}
 
 Result<std::unique_ptr<Team>> Team::create(Rank rank, std::int32_t size,
-                                           std::shared_ptr<SharedHeap> heap,
+                                           std::shared_ptr<SharedHeap> heap, LocalBoard& board,
                                            const TeamOptions& options) {
   std::unique_ptr<Team> team(new Team(rank, size, std::move(heap), options));
   TUTTI_ASSIGN(std::byte* const memory, team->allocate_shared(block_bytes(size)));
@@ -45,6 +48,7 @@ Result<std::unique_ptr<Team>> Team::create(Rank rank, std::int32_t size,
   self.block = new (memory) RankBlock{};
   self.heap = team->heap_->mapping();
   self.process = getpid();
+  self.places = board.places_of(options.communicator, rank);
   self.block->nonce = options.communicator ^ (static_cast<std::uint64_t>(rank) + 1) << 32 ^
                       static_cast<std::uint64_t>(self.process);
   self.label = fmt::format("rank {}", rank);
@@ -79,14 +83,21 @@ Status Team::add_mapped(Rank rank, std::span<std::byte> mapping, std::uint64_t o
                     process,
                     connection ? ProcessLife::of(process) : ProcessLife(),
                     std::move(connection),
+                    nullptr,
                     std::move(label)};
+  return ok_status();
+}
+
+Status Team::add_local(Rank rank, std::uint64_t offset, LocalBoard& board, std::string label) {
+  TUTTI_TRY(add_mapped(rank, heap_->mapping(), offset, nullptr, std::move(label)));
+  members_[rank].places = board.places_of(options_.communicator, rank);
   return ok_status();
 }
 
 void Team::add_remote(Rank rank, std::shared_ptr<Connection> connection, std::string label) {
   if (std::find(remote_.begin(), remote_.end(), connection.get()) == remote_.end())
     remote_.push_back(connection.get());
-  members_[rank] = {nullptr, {}, -1, {}, std::move(connection), std::move(label)};
+  members_[rank] = {nullptr, {}, -1, {}, std::move(connection), nullptr, std::move(label)};
 }
 
 bool Team::can_read(Rank rank, std::uint64_t address) const {
@@ -139,6 +150,12 @@ std::byte* Team::scratch(std::size_t bytes) {
     scratch_bytes_ = scratch_ ? rounded : 0;
   }
   return scratch_.get();
+}
+
+void Team::set_placement(lower::Placement placement) {
+  placement_ = std::move(placement);
+  in_one_process_ =
+      std::ranges::all_of(members_, [](const Member& member) { return member.places != nullptr; });
 }
 
 bool Team::has_left(Rank peer) const {

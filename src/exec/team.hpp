@@ -13,6 +13,7 @@
 #include "src/base/shared_heap.hpp"
 #include "src/base/waiter.hpp"
 #include "src/exec/layout.hpp"
+#include "src/exec/local_board.hpp"
 #include "src/lower/program.hpp"
 #include "src/transport/transport.hpp"
 
@@ -24,6 +25,7 @@ struct Member {
   pid_t process = -1;                      ///< of mapped ones, as seen from here
   ProcessLife life;                        ///< of that, unless it is this process
   std::shared_ptr<Connection> connection;  ///< null for this process's own ranks
+  std::shared_ptr<LocalPlaces> places;     ///< of this process's own ranks
   std::string label;                       ///< "rank 3 (host:pid)", for messages
 };
 
@@ -37,6 +39,8 @@ struct StreamingStores {
   /// Into outputs of at least so many bytes: they save the read for ownership, and the output would
   /// not stay in the cache anyway.
   std::size_t output_from = std::size_t{16} << 20;
+  /// The same for stores into the outputs of peers, with Protocol::kDirect.
+  std::size_t peer_output_from = std::size_t{2} << 20;
 
   /// By the processor's maker.
   static StreamingStores for_this_machine();
@@ -45,6 +49,7 @@ struct StreamingStores {
 struct TeamOptions {
   std::uint64_t communicator = 0;         ///< agreed id, tells streams apart
   std::size_t staging_bytes = 512 << 10;  ///< of one region; there are two
+  bool direct = true;                     ///< peers may load from and store to buffers
   StreamingStores stores = StreamingStores::for_this_machine();
   WaitPolicy wait;
 };
@@ -54,7 +59,7 @@ class Team {
  public:
   /// Allocates this rank's block; its offset travels to the peers before they can be added.
   static Result<std::unique_ptr<Team>> create(Rank rank, std::int32_t size,
-                                              std::shared_ptr<SharedHeap> heap,
+                                              std::shared_ptr<SharedHeap> heap, LocalBoard& board,
                                               const TeamOptions& options);
   ~Team();
   Team(const Team&) = delete;
@@ -67,11 +72,16 @@ class Team {
   /// As all ranks agreed: every one can read every other's memory where it lies.
   void set_reads_inputs(bool can) { reads_inputs_ = can; }
   [[nodiscard]] bool reads_inputs() const { return reads_inputs_; }
+  /// Whether all ranks are threads of this process.
+  [[nodiscard]] bool in_one_process() const { return in_one_process_; }
   /// Validates `offset` against `mapping`.
   Status add_mapped(Rank rank, std::span<std::byte> mapping, std::uint64_t offset,
                     std::shared_ptr<Connection> connection, std::string label);
+  /// A rank that is another thread of this process.
+  Status add_local(Rank rank, std::uint64_t offset, LocalBoard& board, std::string label);
   void add_remote(Rank rank, std::shared_ptr<Connection> connection, std::string label);
-  void set_placement(lower::Placement placement) { placement_ = std::move(placement); }
+  /// Once all members are added.
+  void set_placement(lower::Placement placement);
   void set_wait_policy(const WaitPolicy& policy) { options_.wait = policy; }
 
   [[nodiscard]] Rank rank() const { return rank_; }
@@ -91,6 +101,7 @@ class Team {
   /// Zeroed shared memory that lives as long as the team.
   Result<std::byte*> allocate_shared(std::size_t bytes);
   [[nodiscard]] std::uint64_t offset_of(const std::byte* data) const;
+  [[nodiscard]] SharedHeap& heap() const { return *heap_; }
   /// [offset, offset+bytes) of a mapped peer's heap, or an error that blames the peer.
   Result<std::byte*> peer_memory(Rank rank, std::uint64_t offset, std::size_t bytes) const;
 
@@ -157,7 +168,7 @@ class Team {
   };
   std::vector<Observer> observers_;  ///< once departed: mapped peers that may read its memory
   lower::Placement placement_;
-  bool reads_inputs_ = false;
+  bool reads_inputs_ = false, in_one_process_ = false;
   AbortWord abort_;
   WaitWord blocked_;
   std::vector<WaitWord> also_blocked_;  ///< while on_several_

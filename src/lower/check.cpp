@@ -23,6 +23,14 @@ namespace {
 
 using VectorClock = std::vector<std::uint32_t>;
 
+bool uses_buffers_of(const Program& user, Rank owner) {
+  for (const Op& op : user.ops)
+    for (const auto* operands : {&op.sources, &op.destinations})
+      for (const Operand& operand : *operands)
+        if (is_peers_buffer(operand.memory) && operand.owner == owner) return true;
+  return false;
+}
+
 /// What a piece of memory holds for one slice of one call.
 struct Value {
   std::uint32_t call = 0;
@@ -283,7 +291,7 @@ class Replay {
         if (!complete) return false;
       }
     state.finished = state.call + 1;
-    if (lowered_.protocol == Protocol::kDirect && !readers_finished(rank)) return false;
+    if (lowered_.protocol == Protocol::kDirect && !users_finished(rank)) return false;
     ++state.clock[rank];
     TUTTI_TRY(check_output(rank));
     ++state.call;
@@ -293,18 +301,12 @@ class Replay {
     return true;
   }
 
-  /// Whether all that read this rank's input in this call have done so.
-  [[nodiscard]] bool readers_finished(Rank rank) const {
-    for (Rank reader = 0; reader < ranks(); ++reader)
-      if (states_[reader].finished <= states_[rank].call && reads_input_of(reader, rank))
+  /// Whether all that touch this rank's buffers in this call have done so.
+  [[nodiscard]] bool users_finished(Rank rank) const {
+    for (Rank user = 0; user < ranks(); ++user)
+      if (states_[user].finished <= states_[rank].call && uses_buffers_of(program(user), rank))
         return false;
     return true;
-  }
-  [[nodiscard]] bool reads_input_of(Rank reader, Rank owner) const {
-    for (const Op& op : program(reader).ops)
-      for (const Operand& source : op.sources)
-        if (source.memory == Memory::kPublished && source.owner == owner) return true;
-    return false;
   }
 
   // --- waiting ---
@@ -326,9 +328,10 @@ class Replay {
     }
     if (op.peer != kNoRank && slice >= kTransfersInFlight)
       return complete_transfer(rank, state.op, slice - kTransfersInFlight);
-    for (const Operand& source : op.sources)
-      if (source.memory == Memory::kPublished && !has_entered(source.owner, state.call))
-        return false;
+    for (const auto* operands : {&op.sources, &op.destinations})
+      for (const Operand& operand : *operands)
+        if (is_peers_buffer(operand.memory) && !has_entered(operand.owner, state.call))
+          return false;
     return true;
   }
   [[nodiscard]] bool has_entered(Rank peer, std::uint32_t call) const {
@@ -507,14 +510,7 @@ class Replay {
 
   Result<Value> load(Rank rank, const Operand& source, std::uint32_t piece, std::uint64_t slice) {
     const RankState& state = states_[rank];
-    if (source.memory == Memory::kPublished) {  // a copy that nobody changes, or the input itself
-      if (lowered_.protocol == Protocol::kDirect && states_[source.owner].call != state.call)
-        return wrong(rank, "reads the input of rank {}, which is in another call", source.owner);
-      Value value = input(source.owner, piece, slice);
-      value.call = state.call;
-      value.raw = false;
-      return value;
-    }
+    if (source.memory == Memory::kPublished) return load_input(rank, source, piece, slice);
     const bool slot = source.memory == Memory::kSlot;
     const std::size_t index = cell_index(rank, source, piece, slice);
     const Cell& cell = states_[slot ? source.owner : rank].cells[index];
@@ -535,6 +531,23 @@ class Replay {
                    cell.value.raw ? "a result" : "raw input");
     return cell.value;
   }
+  /// Of another rank: a copy that nobody changes, or the input itself.
+  Result<Value> load_input(Rank rank, const Operand& source, std::uint32_t piece,
+                           std::uint64_t slice) {
+    const RankState& state = states_[rank];
+    const RankState& owner = states_[source.owner];
+    Value value = input(source.owner, piece, slice);
+    if (lowered_.protocol == Protocol::kDirect) {
+      if (owner.call != state.call)
+        return wrong(rank, "reads the input of rank {}, which is in another call", source.owner);
+      value = owner.cells[user_cell(source.owner, Memory::kInput, piece, slice)].value;
+      if (!value.raw) return wrong(rank, "takes a result for raw input of rank {}", source.owner);
+      TUTTI_TRY(check_scaled(rank, value));
+    }
+    value.call = state.call;
+    value.raw = false;
+    return value;
+  }
   static void remember_reader(Sharing& shared, Rank reader, std::uint32_t clock) {
     for (auto& [rank, last] : shared.read)
       if (rank == reader) {
@@ -547,6 +560,14 @@ class Replay {
   Status store(Rank rank, const Operand& destination, std::uint32_t piece, std::uint64_t slice,
                const Value& value) {
     RankState& state = states_[rank];
+    if (destination.memory == Memory::kPeerOutput) {
+      RankState& owner = states_[destination.owner];
+      if (owner.call != state.call)
+        return wrong(rank, "writes the output of rank {}, which is in another call",
+                     destination.owner);
+      owner.cells[user_cell(destination.owner, Memory::kOutput, piece, slice)].value = value;
+      return ok_status();
+    }
     const std::size_t index = cell_index(rank, destination, piece, slice);
     TUTTI_TRY(check_untouched(rank, state.cells[index]));
     if (destination.memory == Memory::kSlot) {
@@ -618,34 +639,49 @@ class Replay {
 /// The numbers of slices that speak for all (check.hpp).
 std::set<std::uint32_t> telling_slices(const Lowered& lowered) {
   std::set<std::uint32_t> slices{1};
-  if (reads_inputs(lowered.protocol)) return slices;  // never sliced
+  if (one_round(lowered.protocol)) return slices;  // never sliced
   if (lowered.max_slot_pieces > 0) slices.insert(lowered.slot_depth + 1);
   for (const Program& program : lowered.programs)
     if (program.scratch_pieces > 0) slices.insert(program.scratch_depth + 1);
   return slices;
 }
 
-/// What peers read in a rank's input, that rank never writes, so no timing matters. Well-formed
-/// programs.
-Status check_direct_reads(const Lowered& lowered) {
+/// What anybody writes is touched by one rank alone, so no timing matters. Well-formed programs.
+Status check_direct(const Lowered& lowered) {
   if (lowered.protocol != Protocol::kDirect) return ok_status();
-  const auto place = [&](Rank rank, Memory memory, std::uint32_t piece) {
-    return place_of(lowered.request, lowered.chunks_per_block, rank, memory, piece);
+  struct Use {
+    Rank rank = kNoRank;
+    std::uint32_t op = 0;
+    bool several = false, written = false;
   };
-  std::set<std::pair<Rank, PlaceKey>> read;
-  for (const Program& program : lowered.programs)
-    for (const Op& op : program.ops)
-      for (const Operand& source : op.sources)
-        if (source.memory == Memory::kPublished)
-          for (const std::uint32_t piece : source.pieces)
-            read.emplace(source.owner, place(source.owner, Memory::kInput, piece));
+  std::map<std::pair<Rank, PlaceKey>, Use> uses;
+  const auto touch = [&](Rank rank, std::uint32_t op, const Operand& operand, bool writes) {
+    const bool peers = is_peers_buffer(operand.memory);
+    const Rank owner = peers ? operand.owner : rank;
+    const Memory memory = operand.memory == Memory::kPublished    ? Memory::kInput
+                          : operand.memory == Memory::kPeerOutput ? Memory::kOutput
+                                                                  : operand.memory;
+    for (const std::uint32_t piece : operand.pieces) {
+      const PlaceKey place =
+          place_of(lowered.request, lowered.chunks_per_block, owner, memory, piece);
+      Use& use = uses.try_emplace({owner, place}, Use{rank, op}).first->second;
+      if (use.rank != rank) use.several = true;
+      if (writes) use.written = true;
+    }
+  };
   for (Rank rank = 0; rank < lowered.request.ranks; ++rank)
-    for (std::uint32_t id = 0; id < lowered.programs[rank].ops.size(); ++id)
-      for (const Operand& destination : lowered.programs[rank].ops[id].destinations)
-        for (const std::uint32_t piece : destination.pieces)
-          if (read.contains({rank, place(rank, destination.memory, piece)}))
-            return make_error(Code::kInternal, "{} overwrites input that a peer reads directly",
-                              describe(lowered, rank, id));
+    for (std::uint32_t id = 0; id < lowered.programs[rank].ops.size(); ++id) {
+      const Op& op = lowered.programs[rank].ops[id];
+      for (const Operand& source : op.sources) touch(rank, id, source, false);
+      for (const Operand& destination : op.destinations) touch(rank, id, destination, true);
+    }
+  for (const auto& [place, use] : uses)
+    if (use.written && use.several)
+      return make_error(Code::kInternal,
+                        "{} shares {}[{}] of rank {}, which is written, with "
+                        "another rank",
+                        describe(lowered, use.rank, use.op), name_of(place.second.memory),
+                        place.second.piece, place.first);
   return ok_status();
 }
 
@@ -653,7 +689,7 @@ Status check_direct_reads(const Lowered& lowered) {
 
 Status check(const Lowered& lowered, const Placement& placement, const CheckOptions& options) {
   TUTTI_TRY(check_form(lowered, placement));
-  TUTTI_TRY(check_direct_reads(lowered));
+  TUTTI_TRY(check_direct(lowered));
   TUTTI_TRY(check_pace(lowered));
   for (const std::uint32_t slices : telling_slices(lowered))
     TUTTI_TRY(Replay(lowered, placement, options, slices).run());

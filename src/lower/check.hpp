@@ -3,7 +3,7 @@
 //
 // The proofs, together good for any number of slices:
 //   form      (well_formed.hpp) every index has something behind it;
-//   direct    with Protocol::kDirect, no rank writes what a peer reads in its input, at any time;
+//   direct    with Protocol::kDirect, what anybody writes is touched by one rank alone;
 //   pace      (pace.hpp) no deadlock, and messages pair alike however many slices there are;
 //   replay    symbolic, of three consecutive calls (staging alternates between two regions): each
 //             piece of memory of each slice holds a chunk number and a set of contributing ranks.

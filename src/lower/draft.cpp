@@ -24,6 +24,38 @@ PlaceKey place_of(const ir::Request& request, std::uint32_t chunks_per_block, Ra
   return {memory, piece};
 }
 
+Messages messages_of(const ir::Schedule& schedule) {
+  Messages messages;
+  for (Rank rank = 0; rank < schedule.request.ranks; ++rank) {
+    const auto place = [&](const ChunkSet& set, std::uint32_t i) {
+      const Memory memory = set.space == Space::kInput ? Memory::kInput : Memory::kOutput;
+      return place_of(schedule.request, schedule.chunks_per_block, rank, memory, set.at(i));
+    };
+    std::set<PlaceKey> written;
+    const auto is_raw_input = [&](const ChunkSet& set) {
+      if (set.space != Space::kInput) return false;
+      for (std::uint32_t i = 0; i < set.count; ++i)
+        if (written.contains(place(set, i))) return false;
+      return true;
+    };
+    std::map<std::pair<Rank, Lane>, std::uint32_t> sends, receives;
+    for (const Step& step : schedule.programs[rank].steps) {
+      if (step.verb == Verb::kSend) {
+        Message& message = messages[{rank, step.peer, step.lane, sends[{step.peer, step.lane}]++}];
+        message.source = step.src;
+        message.from_input = is_raw_input(step.src);
+        continue;
+      }
+      if (step.verb == Verb::kRecv)
+        messages[{step.peer, rank, step.lane, receives[{step.peer, step.lane}]++}].destination =
+            step.dst;
+      if (step.dst.space == Space::kScratch) continue;
+      for (std::uint32_t i = 0; i < step.dst.count; ++i) written.insert(place(step.dst, i));
+    }
+  }
+  return messages;
+}
+
 namespace {
 
 /// One piece of an operand, wherever it is to be read from.
@@ -49,12 +81,12 @@ struct Cell {
 class RankDrafter {
  public:
   RankDrafter(const ir::Schedule& schedule, const ir::Proof& proof, const Placement& placement,
-              const LowerOptions& options, const SentChunks& sent, Rank rank)
+              const LowerOptions& options, const Messages& messages, Rank rank)
       : schedule_(schedule),
         proof_(proof),
         placement_(placement),
         options_(options),
-        sent_(sent),
+        messages_(messages),
         rank_(rank) {}
 
   Draft run() {
@@ -222,11 +254,25 @@ class RankDrafter {
 
   void send(const Step& step) {
     const MessageId message = next_message(rank_, step.peer, step.lane);
-    if (reads_inputs(options_.protocol)) return;  // the receiver reads it where it is
+    if (one_round(options_.protocol)) {
+      if (!messages_.at(message).from_input) push(step, message);
+      return;  // else the receiver reads it where it is
+    }
     if (placement_.mapped(rank_, step.peer))
       publish(step, message);
     else
       post_send(step, message);
+  }
+
+  /// Writes what is sent where its receiver wants it.
+  void push(const Step& step, const MessageId& message) {
+    const ChunkSet& destination = messages_.at(message).destination;
+    Operand target;
+    target.memory = Memory::kPeerOutput;
+    target.owner = step.peer;
+    for (std::uint32_t i = 0; i < destination.count; ++i)
+      target.pieces.push_back(destination.at(i));
+    op_that_can_also_write(step.src, std::move(target));
   }
 
   void publish(const Step& step, const MessageId& message) {
@@ -255,17 +301,17 @@ class RankDrafter {
   }
 
   /// The op that wrote exactly `src`, with one more destination; else a new op that copies it.
-  std::uint32_t op_that_can_also_write(const ChunkSet& src, Operand slot) {
+  std::uint32_t op_that_can_also_write(const ChunkSet& src, Operand target) {
     if (const auto writer = writer_of_exactly(src);
         writer && draft_.ops[*writer].op.kind != OpKind::kRecv &&
         draft_.ops[*writer].op.destinations.size() < kMaxDestinations) {
       mark_read(src);
-      draft_.ops[*writer].op.destinations.push_back(std::move(slot));
+      draft_.ops[*writer].op.destinations.push_back(std::move(target));
       return *writer;
     }
     const std::vector<std::vector<PieceRef>> sources{resolve(src)};
     if (const auto copier = op_that_copies(sources[0])) {
-      draft_.ops[*copier].op.destinations.push_back(std::move(slot));
+      draft_.ops[*copier].op.destinations.push_back(std::move(target));
       return *copier;
     }
     std::uint32_t last = 0;
@@ -274,8 +320,8 @@ class RankDrafter {
       op.round = round();
       op.op.like = like(part(src, first, count));
       for (std::uint32_t i = 0; i < count; ++i) add_piece(op, 0, sources[0][first + i]);
-      Operand run = slot;
-      run.pieces.assign(slot.pieces.begin() + first, slot.pieces.begin() + first + count);
+      Operand run = target;
+      run.pieces.assign(target.pieces.begin() + first, target.pieces.begin() + first + count);
       op.op.destinations.push_back(std::move(run));
       last = append(std::move(op));
     });
@@ -366,6 +412,8 @@ class RankDrafter {
   void recv(const Step& step) {
     const MessageId message = next_message(step.peer, rank_, step.lane);
     if (!placement_.mapped(rank_, step.peer)) return post_recv(step, message);
+    if (one_round(options_.protocol) && !messages_.at(message).from_input)
+      return written(step.dst, std::nullopt);  // by the sender
     std::vector<PieceRef> refs;
     for (std::uint32_t i = 0; i < step.dst.count; ++i) refs.push_back(remote(message, i));
     if (step.dst.space == Space::kScratch) return alias(step.dst, refs);
@@ -373,8 +421,8 @@ class RankDrafter {
   }
 
   PieceRef remote(const MessageId& message, std::uint32_t piece) const {
-    if (reads_inputs(options_.protocol))
-      return {Memory::kPublished, message.source, {}, sent_.at(message).at(piece)};
+    if (one_round(options_.protocol))
+      return {Memory::kPublished, message.source, {}, messages_.at(message).source.at(piece)};
     return {Memory::kSlot, message.source, message, piece};
   }
 
@@ -612,7 +660,7 @@ class RankDrafter {
   const ir::Proof& proof_;
   const Placement& placement_;
   const LowerOptions& options_;
-  const SentChunks& sent_;
+  const Messages& messages_;
   const Rank rank_;
   ir::StepId step_ = 0;
   Draft draft_;
@@ -629,8 +677,8 @@ class RankDrafter {
 }  // namespace
 
 Draft draft_rank(const ir::Schedule& schedule, const ir::Proof& proof, const Placement& placement,
-                 const LowerOptions& options, const SentChunks& sent, Rank rank) {
-  return RankDrafter(schedule, proof, placement, options, sent, rank).run();
+                 const LowerOptions& options, const Messages& messages, Rank rank) {
+  return RankDrafter(schedule, proof, placement, options, messages, rank).run();
 }
 
 }  // namespace tutti::lower

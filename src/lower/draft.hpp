@@ -46,12 +46,18 @@ struct Draft {
   std::map<MessageId, std::uint32_t> sends;  ///< to unmapped peers: index into ops
 };
 
-/// Chunks that the sender of each message reads, where peers read each other's inputs.
-using SentChunks = std::map<MessageId, ir::ChunkSet>;
+/// Both ends of a message.
+struct Message {
+  ir::ChunkSet source, destination;
+  bool from_input = false;  ///< the source is input that its rank has not written
+};
+using Messages = std::map<MessageId, Message>;
+
+Messages messages_of(const ir::Schedule& schedule);
 
 /// Fuses the steps of one rank.
 Draft draft_rank(const ir::Schedule& schedule, const ir::Proof& proof, const Placement& placement,
-                 const LowerOptions& options, const SentChunks& sent, Rank rank);
+                 const LowerOptions& options, const Messages& messages, Rank rank);
 
 /// Identifies memory of one rank so that in-place aliases are equal: (kind, piece).
 struct PlaceKey {

@@ -15,17 +15,6 @@
 namespace tutti::lower {
 namespace {
 
-SentChunks sent_chunks(const ir::Schedule& schedule) {
-  SentChunks sent;
-  for (Rank rank = 0; rank < schedule.request.ranks; ++rank) {
-    std::map<std::pair<Rank, Lane>, std::uint32_t> counts;
-    for (const ir::Step& step : schedule.programs[rank].steps)
-      if (step.verb == ir::Verb::kSend)
-        sent[{rank, step.peer, step.lane, counts[{step.peer, step.lane}]++}] = step.src;
-  }
-  return sent;
-}
-
 /// Joins the drafts of all ranks: messages become slots and waits, rounds become stages.
 class Linker {
  public:
@@ -67,7 +56,7 @@ class Linker {
     return place_of(schedule_.request, schedule_.chunks_per_block, rank, memory, piece);
   }
   static bool is_own(const Operand& operand) {
-    return operand.memory != Memory::kSlot && operand.memory != Memory::kPublished;
+    return operand.memory != Memory::kSlot && !is_peers_buffer(operand.memory);
   }
 
   /// Drops dead ops and translates op numbers.
@@ -84,7 +73,7 @@ class Linker {
     for (auto& [message, op] : draft.sends) op = number[op];
     if (stage_.empty()) stage_.resize(ranks());
     for (const DraftOp& op : draft.ops)
-      stage_[rank].push_back(reads_inputs(options_.protocol) ? 0 : op.round);
+      stage_[rank].push_back(one_round(options_.protocol) ? 0 : op.round);
   }
 
   /// Pairs of ops of one rank that touch the same place, at least one writing.
@@ -120,7 +109,7 @@ class Linker {
   /// Raises stages until every op is at least as late as what it depends on in its rank, and a
   /// stage later than what it reads from another rank.
   void settle_stages() {
-    if (reads_inputs(options_.protocol)) return;
+    if (one_round(options_.protocol)) return;
     for (bool changed = true; changed;) {
       changed = false;
       const auto at_least = [&](std::uint32_t& stage, std::uint32_t bound) {
@@ -159,7 +148,7 @@ class Linker {
   /// slices.
   [[nodiscard]] std::uint32_t depth_of_slots() const {
     std::uint32_t depth = options_.slot_depth;
-    if (reads_inputs(options_.protocol)) return depth;
+    if (one_round(options_.protocol)) return depth;
     for (Rank rank = 0; rank < ranks(); ++rank)
       for (std::uint32_t id = 0; id < drafts_[rank].ops.size(); ++id)
         for (const MessageId& message : drafts_[rank].ops[id].messages)
@@ -303,7 +292,7 @@ class Linker {
 };
 
 /// All that other ranks can see of a program: what it publishes when, what it sends and receives,
-/// whose input it reads.
+/// and, in order, what it reads in their inputs and writes in their outputs.
 struct OutsideView {
   /// Peers wait for a published op to have filled slots, or to have read theirs.
   struct Publication {
@@ -322,7 +311,7 @@ struct OutsideView {
   std::vector<Publication> publications;
   std::map<std::tuple<OpKind, Rank, Lane>, std::vector<Transfer>> transfers;
   std::vector<Slot> slots;
-  std::set<Rank> inputs_read;
+  std::vector<Operand> remote;
   std::uint32_t last_stage = 0;
   friend bool operator==(const OutsideView&, const OutsideView&) = default;
 };
@@ -341,23 +330,15 @@ OutsideView outside_view(const Program& program) {
         if (source.memory == Memory::kSlot) publication.reads.push_back(source);
       view.publications.push_back(std::move(publication));
     }
-    for (const Operand& source : op.sources)
-      if (source.memory == Memory::kPublished) view.inputs_read.insert(source.owner);
+    for (const auto* operands : {&op.sources, &op.destinations})
+      for (const Operand& operand : *operands)
+        if (is_peers_buffer(operand.memory)) view.remote.push_back(operand);
     if (op.peer != kNoRank)
       view.transfers[{op.kind, op.peer, op.lane}].push_back(
           {op.kind, op.stage, op.encoded, op.like});
   }
   return view;
 }
-
-std::string describe(const Operand& operand) {
-  std::string text(name_of(operand.memory));
-  if (operand.memory == Memory::kSlot) text += fmt::format(" {}.{}", operand.owner, operand.index);
-  if (operand.memory == Memory::kPublished) text += fmt::format(" {}", operand.owner);
-  return text + fmt::format("[{}]", fmt::join(operand.pieces, ","));
-}
-
-}  // namespace
 
 bool can_publish(const ir::Schedule& schedule, const Placement& placement) {
   if (!placement.all_mapped()) return false;
@@ -378,32 +359,85 @@ bool can_publish(const ir::Schedule& schedule, const Placement& placement) {
   return true;
 }
 
-bool can_read_directly(const ir::Schedule& schedule, const Placement& placement) {
+bool can_go_direct(const ir::Schedule& schedule, const Placement& placement) {
   const ir::Request& request = schedule.request;
-  if (reduces(request.collective) || !can_publish(schedule, placement)) return false;
-  for (Rank rank = 0; rank < request.ranks; ++rank) {
-    std::set<PlaceKey> sent;
-    const auto place = [&](ir::Space space, std::uint32_t chunk) {
-      const Memory memory = space == ir::Space::kInput ? Memory::kInput : Memory::kOutput;
-      return place_of(request, schedule.chunks_per_block, rank, memory, chunk);
-    };
-    const std::vector<ir::Step>& steps = schedule.programs[rank].steps;
-    for (const ir::Step& step : steps)
-      if (step.verb == ir::Verb::kSend)
-        for (std::uint32_t i = 0; i < step.src.count; ++i)
-          sent.insert(place(step.src.space, step.src.at(i)));
-    for (const ir::Step& step : steps) {
-      if (step.verb == ir::Verb::kSend || step.dst.space == ir::Space::kScratch) continue;
-      for (std::uint32_t i = 0; i < step.dst.count; ++i) {
-        const PlaceKey written = place(step.dst.space, step.dst.at(i));
-        const bool onto_itself = step.verb == ir::Verb::kCopy &&
-                                 step.src.space == ir::Space::kInput &&
-                                 written == place(step.src.space, step.src.at(i));
-        if (!onto_itself && sent.contains(written)) return false;
-      }
+  if (!placement.all_mapped()) return false;
+  if (reduces(request.collective) && static_cast<std::size_t>(request.ranks) > kMaxSources)
+    return false;
+  const Messages messages = messages_of(schedule);
+  for (const auto& [id, message] : messages)
+    if (!message.from_input && message.destination.space != ir::Space::kOutput) return false;
+
+  // Who touches each place of the users' memory.
+  struct Use {
+    std::set<Rank> ranks;
+    bool written = false;
+  };
+  std::map<std::pair<Rank, PlaceKey>, Use> uses;
+  const auto touch = [&](Rank by, Rank owner, const ir::ChunkSet& set, bool writes) {
+    if (set.space == ir::Space::kScratch) return;
+    const Memory memory = set.space == ir::Space::kInput ? Memory::kInput : Memory::kOutput;
+    for (std::uint32_t i = 0; i < set.count; ++i) {
+      Use& use =
+          uses[{owner, place_of(request, schedule.chunks_per_block, owner, memory, set.at(i))}];
+      use.ranks.insert(by);
+      use.written |= writes;
     }
+  };
+  for (const auto& [id, message] : messages) {
+    const Rank mover = message.from_input ? id.destination : id.source;
+    touch(mover, id.source, message.source, false);
+    touch(mover, id.destination, message.destination, true);
   }
-  return true;
+  for (Rank rank = 0; rank < request.ranks; ++rank)
+    for (const ir::Step& step : schedule.programs[rank].steps) {
+      if (step.verb == ir::Verb::kEncode || step.verb == ir::Verb::kDecode) return false;
+      if (step.verb != ir::Verb::kCopy && step.verb != ir::Verb::kReduce) continue;
+      touch(rank, rank, step.src, false);
+      touch(rank, rank, step.dst, true);
+    }
+  return std::ranges::all_of(uses, [](const auto& entry) {
+    const Use& use = entry.second;
+    return !use.written || use.ranks.size() == 1;
+  });
+}
+
+std::string describe(const Operand& operand) {
+  std::string text(name_of(operand.memory));
+  if (operand.memory == Memory::kSlot) text += fmt::format(" {}.{}", operand.owner, operand.index);
+  if (is_peers_buffer(operand.memory)) text += fmt::format(" {}", operand.owner);
+  return text + fmt::format("[{}]", fmt::join(operand.pieces, ","));
+}
+
+}  // namespace
+
+bool needs_mapped_buffers(const Lowered& lowered) {
+  if (lowered.protocol != Protocol::kDirect) return false;
+  const auto copies = [](const Op& op) {
+    const bool reads_peer = std::ranges::any_of(
+        op.sources, [](const Operand& source) { return source.memory == Memory::kPublished; });
+    const bool writes_peer = std::ranges::any_of(op.destinations, [](const Operand& destination) {
+      return destination.memory == Memory::kPeerOutput;
+    });
+    return !writes_peer && (!reads_peer || op.sources.size() + op.destinations.size() == 2);
+  };
+  return !std::ranges::all_of(lowered.programs, [&](const Program& program) {
+    return std::ranges::all_of(program.ops, copies);
+  });
+}
+
+bool can_lower(const ir::Schedule& schedule, const Placement& placement,
+               const LowerOptions& options) {
+  switch (options.protocol) {
+    case Protocol::kStaged:
+      return true;
+    case Protocol::kPublished:
+      return can_publish(schedule, placement);
+    case Protocol::kDirect:
+      return !(options.scales_input && reduces(schedule.request.collective)) &&
+             can_go_direct(schedule, placement);
+  }
+  return false;
 }
 
 bool interoperable(const Lowered& a, const Lowered& b) {
@@ -419,22 +453,13 @@ Result<Lowered> lower(const ir::Schedule& schedule, const ir::Proof& proof,
                       const Placement& placement, const LowerOptions& options) {
   TUTTI_CHECK(placement.host.size() == static_cast<std::size_t>(schedule.request.ranks),
               "hosts={} ranks={}", placement.host.size(), schedule.request.ranks);
-  if (options.protocol == Protocol::kPublished && !can_publish(schedule, placement))
-    return make_error(
-        Code::kUnsupported,
-        "{} cannot use the published protocol: it needs one round of sends from input "
-        "between ranks of one host",
-        schedule.algorithm);
-  if (options.protocol == Protocol::kDirect && !can_read_directly(schedule, placement))
-    return make_error(
-        Code::kUnsupported,
-        "{} cannot use the direct protocol: it needs one round of sends from input, which nobody "
-        "overwrites or adds to, between ranks of one host",
-        schedule.algorithm);
-  const SentChunks sent = sent_chunks(schedule);
+  if (!can_lower(schedule, placement, options))
+    return make_error(Code::kUnsupported, "{} over {} ranks does not fit the {} protocol",
+                      schedule.algorithm, schedule.request.ranks, name_of(options.protocol));
+  const Messages messages = messages_of(schedule);
   std::vector<Draft> drafts;
   for (Rank rank = 0; rank < schedule.request.ranks; ++rank)
-    drafts.push_back(draft_rank(schedule, proof, placement, options, sent, rank));
+    drafts.push_back(draft_rank(schedule, proof, placement, options, messages, rank));
   Lowered lowered = Linker(schedule, placement, options, std::move(drafts)).run();
   CheckOptions checks;
   checks.scales_input = options.scales_input;

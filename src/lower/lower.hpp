@@ -24,18 +24,21 @@ struct LowerOptions {
   bool scales_input = false;
 };
 
-/// Whether `schedule` can use kPublished here: all ranks mapped, one round, sends from input alone.
-bool can_publish(const ir::Schedule& schedule, const Placement& placement);
-/// Whether it can use kDirect: as above, it only moves data, and no rank writes what it sends.
-bool can_read_directly(const ir::Schedule& schedule, const Placement& placement);
+/// Whether `schedule` fits options.protocol:
+///   kPublished  all ranks mapped, one round, sends from input alone;
+///   kDirect     all ranks mapped, what is sent is raw input or goes straight to an output, no
+///               place is written which another rank touches, and peers' inputs need no scaling.
+bool can_lower(const ir::Schedule& schedule, const Placement& placement,
+               const LowerOptions& options);
 
 /// Whether ranks that run `a` and ranks that run `b` understand each other: everything that a
 /// rank's peers can see of it (publications, messages, stages) is equal. It lets each rank decide
 /// alone whether its buffers are in place.
 bool interoperable(const Lowered& a, const Lowered& b);
 
-/// `proof` must be verify's for this schedule. The result is checked by check() before it is
-/// returned, so an error here is a defect of the lowering, never of the caller.
+/// `proof` must be verify's for this schedule, and can_lower() true, or it is kUnsupported. The
+/// result is checked by check() before it is returned, so an error here is a defect of the
+/// lowering, never of the caller.
 Result<Lowered> lower(const ir::Schedule& schedule, const ir::Proof& proof,
                       const Placement& placement, const LowerOptions& options = {});
 

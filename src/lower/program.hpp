@@ -24,9 +24,11 @@
 //   kStaged     data moves through slots (mapped peers) and messages (others).
 //   kPublished  for small data on one host: a rank enters by publishing its whole input together
 //               with its call; peers read it from there. One round, no slots, no progress.
-//   kDirect     for more data on one host that is only moved: a rank enters by saying where its
-//               input lies, peers read it there, and it leaves once all of them have. One round,
-//               no slots, one copy.
+//   kDirect     for more data on one host: a rank enters by saying where its buffers lie, peers
+//               read its input and write its output there, and it leaves once all of them have.
+//               One round, no slots, each byte loaded and stored once. A place that anybody writes
+//               is touched by one rank alone, so nothing but entering and leaving has to be waited
+//               for.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +42,7 @@ namespace tutti::lower {
 
 /// Most operands of one pass; the reduction kernels accept at least as many.
 inline constexpr std::size_t kMaxSources = 64;
-inline constexpr std::size_t kMaxDestinations = 4;
+inline constexpr std::size_t kMaxDestinations = 8;
 /// Slices of one op that transfer at once: slice k is posted after slice k - 4 is complete.
 inline constexpr std::uint64_t kTransfersInFlight = 4;
 
@@ -59,7 +61,7 @@ struct Placement {
 enum class Protocol : std::uint8_t { kStaged, kPublished, kDirect };
 
 /// kPublished or kDirect: peers read each other's inputs, in one round without slots.
-constexpr bool reads_inputs(Protocol protocol) { return protocol != Protocol::kStaged; }
+constexpr bool one_round(Protocol protocol) { return protocol != Protocol::kStaged; }
 
 enum class Memory : std::uint8_t {
   kInput,      ///< this rank's input, never yet written: raw contributions
@@ -67,13 +69,18 @@ enum class Memory : std::uint8_t {
   kScratch,    ///< this rank's private scratch, one instance per slice in flight
   kSlot,       ///< slot `index` of rank `owner`
   kPublished,  ///< chunks of the input of rank `owner`: its copy of it, or with kDirect itself
+  kPeerOutput,  ///< chunks of the output of rank `owner`, with kDirect; only written
 };
 
-/// Pieces of one memory. A piece of input, output or kPublished is a chunk number; of scratch, a
-/// scratch piece; of a slot, its position there.
+constexpr bool is_peers_buffer(Memory memory) {
+  return memory == Memory::kPublished || memory == Memory::kPeerOutput;
+}
+
+/// Pieces of one memory. A piece of input, output, kPublished or kPeerOutput is a chunk number; of
+/// scratch, a scratch piece; of a slot, its position there.
 struct Operand {
   Memory memory = Memory::kInput;
-  Rank owner = kNoRank;     ///< kSlot, kPublished
+  Rank owner = kNoRank;     ///< kSlot, kPublished, kPeerOutput
   std::uint32_t index = 0;  ///< kSlot: which slot of the owner
   std::vector<std::uint32_t> pieces;
   friend bool operator==(const Operand&, const Operand&) = default;
@@ -162,12 +169,20 @@ struct Lowered {
   friend bool operator==(const Lowered&, const Lowered&) = default;
 };
 
+/// Whether a kDirect program does more than copy out of peers' inputs, so that all ranks must map
+/// each other's buffers.
+bool needs_mapped_buffers(const Lowered& lowered);
+
+constexpr std::string_view name_of(Protocol protocol) {
+  constexpr std::string_view kNames[] = {"staged", "published", "direct"};
+  return kNames[static_cast<std::size_t>(protocol)];
+}
 constexpr std::string_view name_of(OpKind kind) {
   constexpr std::string_view kNames[] = {"combine", "encode", "decode", "send", "recv"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 constexpr std::string_view name_of(Memory memory) {
-  constexpr std::string_view kNames[] = {"in", "out", "tmp", "slot", "published"};
+  constexpr std::string_view kNames[] = {"in", "out", "tmp", "slot", "published", "peer out"};
   return kNames[static_cast<std::size_t>(memory)];
 }
 

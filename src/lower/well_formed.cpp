@@ -43,7 +43,7 @@ Status check_frame(const Lowered& lowered, const Placement& placement) {
     return malformed("{} chunks per block", lowered.chunks_per_block);
   if (beyond(lowered.protocol, Protocol::kDirect))
     return malformed("protocol {}", static_cast<int>(lowered.protocol));
-  if (reads_inputs(lowered.protocol) && !placement.all_mapped())
+  if (one_round(lowered.protocol) && !placement.all_mapped())
     return malformed("ranks of several hosts read each other's inputs");
   if (lowered.slot_depth == 0 || lowered.slot_depth > kMostInstances)
     return malformed("slot depth {}", lowered.slot_depth);
@@ -109,7 +109,7 @@ class Form {
     const std::uint64_t slots = std::uint64_t{program_.slot_pieces} * lowered_.slot_depth;
     if (scratch > kMostChunks || slots > kMostChunks)
       return malformed("rank {} has {} scratch and {} slot pieces", rank_, scratch, slots);
-    if (reads_inputs(lowered_.protocol) && program_.slot_pieces + program_.scratch_pieces > 0)
+    if (one_round(lowered_.protocol) && program_.slot_pieces + program_.scratch_pieces > 0)
       return malformed("rank {} has slots or scratch, which its protocol has not", rank_);
     return ok_status();
   }
@@ -130,7 +130,7 @@ class Form {
     if (beyond(op.kind, OpKind::kRecv)) return wrong("kind {}", static_cast<int>(op.kind));
     const bool sends = op.kind == OpKind::kSend;
     const bool transfers = sends || op.kind == OpKind::kRecv;
-    if (reads_inputs(lowered_.protocol) && op.kind != OpKind::kCombine)
+    if (one_round(lowered_.protocol) && op.kind != OpKind::kCombine)
       return wrong("only combines can read the inputs of peers");
     if (!transfers && op.peer != kNoRank) return wrong("names peer {} for nothing", op.peer);
     if (transfers && (!is_rank(op.peer) || placement_.mapped(rank_, op.peer)))
@@ -152,7 +152,10 @@ class Form {
     if (op.like.empty()) return wrong("has no pieces");
     for (const std::uint32_t chunk : op.like)
       if (chunk >= chunks_) return wrong("a piece has the length of chunk {}", chunk);
-    for (const Operand& source : op.sources) TUTTI_TRY(check_operand(op, source));
+    for (const Operand& source : op.sources) {
+      TUTTI_TRY(check_operand(op, source));
+      if (source.memory == Memory::kPeerOutput) return wrong("reads {}", name_of(source.memory));
+    }
     for (const Operand& destination : op.destinations) {
       TUTTI_TRY(check_operand(op, destination));
       TUTTI_TRY(check_destination(op, destination));
@@ -160,12 +163,6 @@ class Form {
     if (op.kind == OpKind::kSend && op.sources[0].memory == Memory::kSlot &&
         op.sources[0].owner != rank_)
       return wrong("sends from memory of rank {}, which may refill it", op.sources[0].owner);
-    const bool reads_directly = lowered_.protocol == Protocol::kDirect &&
-                                std::ranges::any_of(op.sources, [](const Operand& source) {
-                                  return source.memory == Memory::kPublished;
-                                });
-    if (reads_directly && op.sources.size() + op.destinations.size() > 2)
-      return wrong("does more than copy from the input of a peer");
     return ok_status();
   }
 
@@ -184,13 +181,14 @@ class Form {
         if (op.kind == OpKind::kRecv) return wrong("receives into a slot");
         return ok_status();
       case Memory::kScratch:
+      case Memory::kPeerOutput:
         return ok_status();
     }
     return ok_status();
   }
 
   Status check_operand(const Op& op, const Operand& operand) const {
-    if (beyond(operand.memory, Memory::kPublished))
+    if (beyond(operand.memory, Memory::kPeerOutput))
       return wrong("memory {}", static_cast<int>(operand.memory));
     if (operand.pieces.size() != op.like.size())
       return wrong("an operand has {} pieces, the op {}", operand.pieces.size(), op.like.size());
@@ -212,7 +210,7 @@ class Form {
 
   /// How many pieces the memory of `operand` has, if it exists for this rank.
   [[nodiscard]] Result<std::uint64_t> pieces_of(const Operand& operand) const {
-    const bool staged = !reads_inputs(lowered_.protocol);
+    const bool staged = !one_round(lowered_.protocol);
     const auto blocks = [&](std::int32_t count) {
       return static_cast<std::uint64_t>(count) * lowered_.chunks_per_block;
     };
@@ -235,12 +233,18 @@ class Form {
         if (staged || !is_rank(operand.owner))
           return wrong("rank {} publishes no input here", operand.owner);
         return blocks(ir::block_counts(lowered_.request, operand.owner).input);
+      case Memory::kPeerOutput:
+        if (lowered_.protocol != Protocol::kDirect || !is_rank(operand.owner) ||
+            operand.owner == rank_)
+          return wrong("the output of rank {} is no peer's that can be written here",
+                       operand.owner);
+        return blocks(ir::block_counts(lowered_.request, operand.owner).output);
     }
     return std::uint64_t{0};
   }
 
   Status check_waits(const Op& op) const {
-    if (reads_inputs(lowered_.protocol) && !(op.waits.empty() && op.transfers.empty()))
+    if (one_round(lowered_.protocol) && !(op.waits.empty() && op.transfers.empty()))
       return wrong("waits, which its protocol does not");
     for (const Wait& wait : op.waits) {
       if (!is_rank(wait.rank) || !placement_.mapped(rank_, wait.rank))

@@ -48,7 +48,7 @@ struct Destination {
 void reduce(const Reduction& reduction, std::span<const std::byte* const> sources,
             std::uint64_t scaled, std::span<const Destination> destinations, std::size_t count);
 inline constexpr std::size_t kMaxSources = 64;
-inline constexpr std::size_t kMaxDestinations = 4;
+inline constexpr std::size_t kMaxDestinations = 8;
 
 /// Copies `bytes` to every destination with the best instructions of this machine. A destination
 /// may equal the source; any other overlap is undefined.

@@ -98,14 +98,42 @@ double expected(const Case& test, Rank rank, std::size_t index) {
   }
 }
 
+/// Zeroed memory of a heap, or ordinary memory.
+class Buffer {
+ public:
+  Buffer(SharedHeap* heap, std::size_t bytes)
+      : heap_(heap), ordinary_(heap == nullptr ? bytes : 0) {
+    if (heap_ == nullptr) return;
+    const auto memory = heap_->allocate(bytes);
+    if (memory)
+      shared_ = memory->data();
+    else
+      ADD_FAILURE() << memory.error().what;
+  }
+  ~Buffer() {
+    if (shared_ != nullptr) {
+      EXPECT_TRUE(heap_->free(shared_));
+    }
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  std::byte* data() { return heap_ == nullptr ? ordinary_.data() : shared_; }
+
+ private:
+  SharedHeap* heap_;
+  std::vector<std::byte> ordinary_;
+  std::byte* shared_ = nullptr;
+};
+
 /// One call on one rank, checked.
-void run_case(Communicator& communicator, const Case& test) {
+void run_case(Communicator& communicator, const Case& test, SharedHeap* heap) {
   const Rank rank = communicator.rank();
   const ir::BlockCounts blocks = ir::block_counts(test.request, rank);
   const std::size_t element = size_of(test.type);
   const std::size_t ins = blocks.input * test.count, outs = blocks.output * test.count;
   // One element off alignment, and a guard behind.
-  std::vector<std::byte> input((ins + 1) * element + 64), output((outs + 1) * element + 64);
+  Buffer input(heap, (ins + 1) * element + 64), output(heap, (outs + 1) * element + 64);
+  ASSERT_TRUE(input.data() != nullptr && output.data() != nullptr);
   std::byte* in = input.data() + element;
   std::byte* out = output.data() + element;
   ir::Request request = test.request;
@@ -209,9 +237,9 @@ std::vector<Case> cases_for(const std::string& algorithm, std::int32_t ranks,
   return cases;
 }
 
-void run_cases(Communicator& communicator, const std::vector<Case>& cases) {
+void run_cases(Communicator& communicator, const std::vector<Case>& cases, SharedHeap* heap) {
   for (const Case& test : cases) {
-    run_case(communicator, test);
+    run_case(communicator, test, heap);
     if (::testing::Test::HasFatalFailure()) return communicator.abort({});
   }
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/shared_heap.hpp"
 #include "src/comm/communicator.hpp"
 #include "src/ir/request.hpp"
 
@@ -31,7 +32,9 @@ std::vector<Case> cases_of(std::int32_t ranks, const std::vector<std::size_t>& c
 std::vector<Case> cases_for(const std::string& algorithm, std::int32_t ranks,
                             const std::vector<std::size_t>& counts);
 
-/// One rank's part of all cases, each checked; gives up after the first that is wrong.
-void run_cases(Communicator& communicator, const std::vector<Case>& cases);
+/// One rank's part of all cases, each checked; gives up after the first that is wrong. Buffers are
+/// of `heap`, or ordinary memory.
+void run_cases(Communicator& communicator, const std::vector<Case>& cases,
+               SharedHeap* heap = nullptr);
 
 }  // namespace tutti::testing

@@ -31,10 +31,16 @@ TEST_P(Collectives, OfEveryTypeAndOperatorAreRightAtSmallSizes) {
             [&](Communicator& communicator) { run_cases(communicator, cases); });
 }
 
+TEST_P(Collectives, AreRightWhereBuffersAreReachedDirectly) {
+  run_ranks(make_test_runtime(), GetParam(), [&](Communicator& communicator) {
+    run_cases(communicator, cases_of(GetParam(), {70001}, {DataType::kFloat32, DataType::kUint8}));
+  });
+}
+
 TEST_P(Collectives, AreRightBeyondOneSliceOfStaging) {
   const auto cases =
       cases_of(GetParam(), {70001}, {DataType::kFloat32, DataType::kBfloat16, DataType::kUint8});
-  run_ranks(make_test_runtime({{"STAGING_BYTES", "64K"}}), GetParam(),
+  run_ranks(make_test_runtime({{"STAGING_BYTES", "64K"}, {"DIRECT", "0"}}), GetParam(),
             [&](Communicator& communicator) { run_cases(communicator, cases); });
 }
 
@@ -45,8 +51,9 @@ class EveryAlgorithm : public ::testing::TestWithParam<std::tuple<std::string, i
 TEST_P(EveryAlgorithm, GivesTheSameResultAsTheReference) {
   const auto [algorithm, ranks] = GetParam();
   const auto cases = cases_for(algorithm, ranks, {1, 129, kSanitized ? 9001 : 20011});
-  run_ranks(make_test_runtime({{"ALGO", algorithm}}), ranks,
-            [&](Communicator& communicator) { run_cases(communicator, cases); });
+  for (const char* direct : {"1", "0"})
+    run_ranks(make_test_runtime({{"ALGO", algorithm}, {"DIRECT", direct}}), ranks,
+              [&](Communicator& communicator) { run_cases(communicator, cases); });
 }
 
 std::vector<std::string> algorithm_names() {
@@ -63,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(Named, EveryAlgorithm,
                          });
 
 TEST(Collectives, ThatOnlyMoveDataAreStagedWhereInputsMayNotBeRead) {
-  const auto runtime = make_test_runtime({{"DIRECT_READS", "0"}});
+  const auto runtime = make_test_runtime({{"DIRECT", "0"}});
   const auto cases = cases_of(3, {9001}, {DataType::kFloat32});
   run_ranks(runtime, 3, [&](Communicator& communicator) { run_cases(communicator, cases); });
 }

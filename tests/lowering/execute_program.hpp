@@ -53,7 +53,7 @@ class Execution {
       : lowered_(lowered),
         placement_(placement),
         options_(options),
-        slices_(reads_inputs(lowered.protocol) ? 1 : options.slices),
+        slices_(one_round(lowered.protocol) ? 1 : options.slices),
         random_(options.seed),
         ranks_(lowered.programs.size()) {
     begin_.push_back(0);
@@ -290,7 +290,7 @@ class Execution {
         if (posted.pending > 0) return false;
     for (auto& ring : rank.posted) ring = {};
     rank.finished = rank.call + 1;
-    if (lowered_.protocol == Protocol::kDirect && !readers_finished(id)) return false;
+    if (lowered_.protocol == Protocol::kDirect && !users_finished(id)) return false;
     const std::size_t blocks = count() == 0 ? 0 : rank.output_size / count();
     for (std::size_t block = 0; block < blocks; ++block)
       for (std::size_t i = 0; i < count(); ++i)
@@ -306,24 +306,30 @@ class Execution {
     return true;
   }
 
-  /// Whether all that read this rank's input in this call have done so.
-  [[nodiscard]] bool readers_finished(Rank id) const {
-    for (std::size_t reader = 0; reader < ranks_.size(); ++reader) {
-      if (ranks_[reader].finished > ranks_[id].call) continue;
-      for (const Op& op : lowered_.programs[reader].ops)
-        for (const Operand& source : op.sources)
-          if (source.memory == Memory::kPublished && source.owner == id) return false;
+  /// Whether all that touch this rank's buffers in this call have done so.
+  [[nodiscard]] bool users_finished(Rank id) const {
+    for (std::size_t user = 0; user < ranks_.size(); ++user) {
+      if (ranks_[user].finished > ranks_[id].call) continue;
+      for (const Op& op : lowered_.programs[user].ops)
+        for (const auto* operands : {&op.sources, &op.destinations})
+          for (const Operand& operand : *operands)
+            if (is_peers_buffer(operand) && operand.owner == id) return false;
     }
     return true;
+  }
+  static bool is_peers_buffer(const Operand& operand) {
+    return operand.memory == Memory::kPublished || operand.memory == Memory::kPeerOutput;
   }
 
   bool ready(Rank id, const Op& op, std::uint64_t slice) {
     const RankState& rank = ranks_[id];
-    if (reads_inputs(lowered_.protocol)) {
-      return std::all_of(op.sources.begin(), op.sources.end(), [&](const Operand& source) {
-        return source.memory != Memory::kPublished || !is_rank(source.owner) ||
-               has_entered(source.owner, rank.call);
-      });
+    if (one_round(lowered_.protocol)) {
+      const auto is_there = [&](const Operand& operand) {
+        return !is_peers_buffer(operand) || !is_rank(operand.owner) ||
+               has_entered(operand.owner, rank.call);
+      };
+      return std::ranges::all_of(op.sources, is_there) &&
+             std::ranges::all_of(op.destinations, is_there);
     }
     for (const Wait& wait : op.waits) {
       const std::int64_t wanted = static_cast<std::int64_t>(slice) + wait.slice_delta;
@@ -421,6 +427,12 @@ class Execution {
                         slice_of(piece, slice).first, length);
         auto& packet = owner.packets[rank.call % 4];
         return within(packet, 0, packet.size(), slice_of(piece, slice).first, length);
+      }
+      case Memory::kPeerOutput: {
+        if (!is_rank(operand.owner)) return nullptr;
+        RankState& owner = ranks_[operand.owner];
+        return within(owner.user, owner.output_begin, owner.output_size,
+                      slice_of(piece, slice).first, length);
       }
     }
     return nullptr;

@@ -51,11 +51,10 @@ TEST_P(Lowering, OfEveryAlgorithmPassesTheReplayCheck) {
       for (const Placement& placement : placements(ranks))
         for (const Protocol protocol : {Protocol::kStaged, Protocol::kPublished, Protocol::kDirect})
           for (const bool scales_input : {false, true}) {
-            if (protocol == Protocol::kPublished && !can_publish(*schedule, placement)) continue;
-            if (protocol == Protocol::kDirect && !can_read_directly(*schedule, placement)) continue;
             LowerOptions options;
             options.protocol = protocol;
             options.scales_input = scales_input;
+            if (!can_lower(*schedule, placement, options)) continue;
             const auto lowered = lower(*schedule, *proof, placement, options);
             ASSERT_TRUE(lowered) << fmt::format(
                 "{} {} n={} root={} in_place={} hosts={}: {}", algorithm.name,
@@ -75,12 +74,18 @@ Result<ir::Schedule> schedule_of(std::string_view name, const ir::Request& reque
   return make_error(Code::kInvalidArgument, "no algorithm {}", name);
 }
 
-Lowered lowered_on_one_host(std::string_view name, const ir::Request& request) {
+Lowered lowered_on_one_host(std::string_view name, const ir::Request& request,
+                            const LowerOptions& options = {}) {
   Placement placement;
   placement.host.assign(request.ranks, 0);
   const auto schedule = schedule_of(name, request);
   const auto proof = ir::verify(*schedule);
-  return *lower(*schedule, *proof, placement);
+  return *lower(*schedule, *proof, placement, options);
+}
+Lowered lowered_directly(std::string_view name, const ir::Request& request) {
+  LowerOptions options;
+  options.protocol = Protocol::kDirect;
+  return lowered_on_one_host(name, request, options);
 }
 
 TEST(Lowering, FusesATwoShotAllReduceIntoOnePassPerPhase) {
@@ -111,18 +116,45 @@ TEST(Lowering, InPlaceTwoShotMakesNoCopyOfItsOwnInput) {
   }
 }
 
-TEST(Lowering, ReadsInputsDirectlyOnlyWhereNobodyWritesThem) {
-  const Placement one_host{{0, 0, 0}};
+TEST(Lowering, GoesDirectlyOnlyWhereNobodySharesWhatIsWritten) {
+  const Placement one_host{{0, 0, 0, 0}};
   const auto may = [&](const char* name, Collective collective, bool in_place) {
-    const ir::Request request{collective, 3, 0, in_place};
+    const ir::Request request{collective, 4, 0, in_place};
     const auto schedule = schedule_of(name, request);
-    return schedule && can_read_directly(*schedule, one_host);
+    LowerOptions options;
+    options.protocol = Protocol::kDirect;
+    return schedule && can_lower(*schedule, one_host, options);
   };
   EXPECT_TRUE(may("direct", Collective::kAllToAll, false));
   EXPECT_TRUE(may("direct", Collective::kAllGather, true));
   EXPECT_TRUE(may("direct", Collective::kBroadcast, true));
-  EXPECT_FALSE(may("one_shot", Collective::kReduceScatter, false));
+  EXPECT_TRUE(may("one_shot", Collective::kReduceScatter, false));
+  EXPECT_TRUE(may("one_shot", Collective::kAllReduce, false));
+  EXPECT_FALSE(may("one_shot", Collective::kAllReduce, true));  // peers read what it overwrites
+  EXPECT_TRUE(may("two_shot", Collective::kAllReduce, false));
+  EXPECT_TRUE(may("two_shot", Collective::kAllReduce, true));
   EXPECT_FALSE(may("ring", Collective::kAllGather, false));  // relays what it received
+  EXPECT_FALSE(may("ring", Collective::kAllReduce, false));
+}
+
+TEST(Lowering, ADirectTwoShotAllReduceLoadsAndStoresEachElementOnce) {
+  for (const bool in_place : {false, true}) {
+    const Lowered lowered = lowered_directly("two_shot", {Collective::kAllReduce, 4, 0, in_place});
+    EXPECT_TRUE(needs_mapped_buffers(lowered));
+    for (Rank rank = 0; rank < 4; ++rank) {
+      ASSERT_EQ(lowered.programs[rank].ops.size(), 1u) << describe(lowered, rank, 0);
+      const Op& op = lowered.programs[rank].ops[0];
+      EXPECT_EQ(op.sources.size(), 4u);
+      EXPECT_EQ(op.destinations.size(), 4u);
+    }
+  }
+}
+
+TEST(Lowering, DirectMovesNeedNoMappedBuffersAndReductionsDo) {
+  EXPECT_FALSE(
+      needs_mapped_buffers(lowered_directly("direct", {Collective::kAllGather, 4, 0, false})));
+  EXPECT_TRUE(needs_mapped_buffers(
+      lowered_directly("one_shot", {Collective::kReduceScatter, 4, 0, false})));
 }
 
 TEST(Lowering, RanksInPlaceAndOutOfPlaceUnderstandEachOtherInTheHostAlgorithms) {
@@ -154,9 +186,10 @@ TEST(Lowering, ManyRanksOfOneHostReduceInPlace) {
       const auto proof = ir::verify(*schedule);
       ASSERT_TRUE(proof) << proof.error().what;
       LowerOptions options;
-      const bool published = can_publish(*schedule, one_host);
+      options.protocol = Protocol::kPublished;
+      const bool published = can_lower(*schedule, one_host, options);
       EXPECT_EQ(published, ranks == 64);
-      if (published) options.protocol = Protocol::kPublished;
+      if (!published) options.protocol = Protocol::kStaged;
       const auto lowered = lower(*schedule, *proof, one_host, options);
       EXPECT_TRUE(lowered) << lowered.error().what;
     }

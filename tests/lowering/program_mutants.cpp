@@ -252,6 +252,8 @@ class Mutator {
       }
       case Memory::kPublished:
         return blocks(ir::block_counts(lowered_.request, operand.owner).input);
+      case Memory::kPeerOutput:
+        return blocks(ir::block_counts(lowered_.request, operand.owner).output);
     }
     return 0;
   }
@@ -267,8 +269,9 @@ class Mutator {
   }
 
   void memory(Operand& operand) {
-    operand.memory = static_cast<Memory>(below(5));
-    const bool owned = operand.memory == Memory::kSlot || operand.memory == Memory::kPublished;
+    operand.memory = static_cast<Memory>(below(6));
+    const bool owned = operand.memory == Memory::kSlot || operand.memory == Memory::kPublished ||
+                       operand.memory == Memory::kPeerOutput;
     if (owned && operand.owner == kNoRank) operand.owner = static_cast<Rank>(below(ranks()));
     if (!owned) operand.owner = kNoRank;
     const std::uint32_t pieces = pieces_of(operand);

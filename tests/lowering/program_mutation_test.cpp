@@ -66,12 +66,11 @@ void add_lowered(const ir::Schedule& schedule, std::vector<Original>& originals)
   for (const Placement& placement : placements(schedule.request.ranks))
     for (const Protocol protocol : {Protocol::kStaged, Protocol::kPublished, Protocol::kDirect})
       for (const bool scales_input : {false, true}) {
-        if (protocol == Protocol::kPublished && !can_publish(schedule, placement)) continue;
-        if (protocol == Protocol::kDirect && !can_read_directly(schedule, placement)) continue;
         if (scales_input && !reduces(schedule.request.collective)) continue;
         LowerOptions options;
         options.protocol = protocol;
         options.scales_input = scales_input;
+        if (!can_lower(schedule, placement, options)) continue;
         auto lowered = lower(schedule, *proof, placement, options);
         ASSERT_TRUE(lowered) << lowered.error().what;
         originals.push_back({*std::move(lowered), placement, scales_input});

@@ -1,0 +1,41 @@
+// What ranks that are threads of one process tell each other beside what lies in shared memory:
+// addresses, which no other process may be able to forge.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "src/exec/layout.hpp"
+#include "tutti/types.hpp"
+
+namespace tutti::exec {
+
+/// Where a rank's buffers of its last kEntries calls lie; place `sequence % kEntries` is filled
+/// before the entry of that call, and refilled by the same rule.
+struct LocalPlaces {
+  struct Place {
+    std::atomic<std::uint64_t> sequence{0};  ///< of the call, stored last
+    const std::byte* input = nullptr;
+    std::byte* output = nullptr;
+    bool mapped_by_all = false;
+  };
+  Place places[kEntries];
+};
+
+/// One per process. Thread-safe.
+class LocalBoard {
+ public:
+  /// The places of a rank of a communicator, the same object for all who ask while one keeps it.
+  std::shared_ptr<LocalPlaces> places_of(std::uint64_t communicator, Rank rank);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<std::uint64_t, Rank>, std::weak_ptr<LocalPlaces>> places_;
+};
+
+}  // namespace tutti::exec
