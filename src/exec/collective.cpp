@@ -35,9 +35,9 @@ void fetch_to_write(const void* line) {
 #endif
 }
 
-/// How long an op on buffers of peers may take. On the largest ones that exist it is a second or
-/// so, unless its process does not run at all.
-constexpr auto kLongestTouch = std::chrono::seconds(3);
+/// How long a rank that failed waits for an op of a peer on its buffers before it leaves them to that
+/// peer. Most take less, and one whose process was stopped never ends.
+constexpr auto kLongestTouch = std::chrono::milliseconds(100);
 
 /// While it lives, peers that give up wait (see Progress::touching).
 class Touch {

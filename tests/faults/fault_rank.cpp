@@ -7,6 +7,8 @@
 //   reduce COUNT              one checked all-reduce of COUNT ints
 //   broadcast COUNT           one broadcast from rank 0
 //   loop COUNT                all-reduces until one fails; says `looping` when the first is over
+//   fill VALUE                the receive buffers of these all-reduces
+//   holds VALUE               whether they still do
 //   receive PEER COUNT        receives ints from this rank
 //   shrink RANK,RANK...       replaces the communicator by one without these
 //   churn ROUNDS              makes a communicator of one and aborts it, so often
@@ -19,6 +21,8 @@
 //                             memory, shared memory included
 //   limit files|memory MORE   allows that many descriptors or bytes beyond those in use
 //   exit                      ends the process without ending the communicator
+//
+// Buffers are ordinary memory, or with FAULT_RANK_MEMORY=mapped from ncclMemAlloc.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -26,8 +30,11 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <memory>
+#include <new>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -91,6 +98,33 @@ std::size_t memory_resident() {
   return resident * 4096;
 }
 
+/// An allocator of either.
+template <class T>
+struct Memory {
+  using value_type = T;
+  Memory() = default;
+  template <class U>
+  explicit Memory(const Memory<U>&) {}
+  static bool mapped() {
+    const char* const wanted = std::getenv("FAULT_RANK_MEMORY");
+    return wanted != nullptr && std::string_view(wanted) == "mapped";
+  }
+  T* allocate(std::size_t count) {
+    if (!mapped()) return std::allocator<T>().allocate(count);
+    void* memory = nullptr;
+    if (ncclMemAlloc(&memory, count * sizeof(T)) != ncclSuccess) throw std::bad_alloc();
+    return static_cast<T*>(memory);
+  }
+  void deallocate(T* memory, std::size_t count) {
+    if (mapped())
+      ncclMemFree(memory);
+    else
+      std::allocator<T>().deallocate(memory, count);
+  }
+  friend bool operator==(const Memory&, const Memory&) = default;
+};
+using Ints = std::vector<int, Memory<int>>;
+
 class FaultRank {
  public:
   Outcome obey(const std::string& command, std::istringstream& arguments) {
@@ -99,6 +133,8 @@ class FaultRank {
     if (command == "reduce") return reduce(arguments);
     if (command == "broadcast") return broadcast(arguments);
     if (command == "loop") return loop(arguments);
+    if (command == "fill") return fill(arguments);
+    if (command == "holds") return holds(arguments);
     if (command == "receive") return receive(arguments);
     if (command == "shrink") return shrink(arguments);
     if (command == "churn") return churn(arguments);
@@ -168,6 +204,21 @@ class FaultRank {
     return {};
   }
 
+  Outcome fill(std::istringstream& arguments) {
+    int value = 0;
+    arguments >> value;
+    for (auto& out : out_) std::ranges::fill(out, value);
+    return {};
+  }
+
+  Outcome holds(std::istringstream& arguments) {
+    int value = 0;
+    arguments >> value;
+    std::size_t others = 0;
+    for (const auto& out : out_) others += out.size() - std::ranges::count(out, value);
+    return others == 0 ? Outcome{} : Outcome{kWrongData, std::to_string(others) + " do not"};
+  }
+
   Outcome receive(std::istringstream& arguments) {
     int peer = 0;
     std::size_t count = 0;
@@ -203,7 +254,7 @@ class FaultRank {
     for (auto& out : out_) out.assign(count, 0);
   }
 
-  [[nodiscard]] Outcome check(const std::vector<int>& out) const {
+  [[nodiscard]] Outcome check(const Ints& out) const {
     for (std::size_t i = 0; i < out.size(); ++i) {
       if (out[i] == expected_sum(ranks_, i)) continue;
       return {kWrongData, "element " + std::to_string(i) + " is " + std::to_string(out[i]) +
@@ -212,7 +263,7 @@ class FaultRank {
     return {};
   }
 
-  ncclResult_t all_reduce(std::vector<int>& out) {
+  ncclResult_t all_reduce(Ints& out) {
     return ncclAllReduce(in_.data(), out.data(), in_.size(), ncclInt, ncclSum, comm_, nullptr);
   }
 
@@ -280,7 +331,7 @@ class FaultRank {
 
   ncclComm_t comm_ = nullptr;
   int ranks_ = 0, rank_ = 0;
-  std::vector<int> in_, out_[2];
+  Ints in_, out_[2];
 };
 
 }  // namespace

@@ -67,7 +67,9 @@ void FaultsOver::SetUp() {
 }
 
 Variables FaultsOver::variables_for(Variables variables) const {
-  variables.emplace("TUTTI_SHM", GetParam());
+  const std::string over = GetParam();
+  variables.emplace("TUTTI_SHM", over == "tcp" ? "0" : "1");
+  if (over == "mapped") variables.emplace("FAULT_RANK_MEMORY", "mapped");
   variables.emplace("TUTTI_DEBUG", "NONE");
   variables.emplace("TUTTI_INIT_TIMEOUT", "10");
   return variables;

@@ -18,7 +18,7 @@ struct Window {
 /// inside.
 inline constexpr int kLarge = 4 << 20;
 
-/// Ranks over shm and, with TUTTI_SHM=0, over tcp.
+/// Ranks over "shm", over "tcp", and over shm with buffers that peers map ("mapped").
 class FaultsOver : public ::testing::TestWithParam<const char*> {
  protected:
   /// n ranks that have formed one communicator, after one of the kind was made, used and ended: so
@@ -65,7 +65,9 @@ class FaultsOver : public ::testing::TestWithParam<const char*> {
 };
 
 inline std::string transport_name(const ::testing::TestParamInfo<const char*>& info) {
-  return std::string(info.param) == "1" ? "Shm" : "Tcp";
+  std::string name = info.param;
+  name[0] = static_cast<char>(name[0] - 'a' + 'A');
+  return name;
 }
 
 /// Looks at a condition that nobody signals, until it holds or the deadline has passed.

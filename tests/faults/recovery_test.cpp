@@ -56,6 +56,22 @@ TEST_P(Recovery, TheHubAndThenAnotherRankMayDieInTheMiddleOfOperations) {
   expect_nothing_left();
 }
 
+// Where buffers are mapped it mostly is in the middle of writing them.
+TEST_P(Recovery, WhatAStoppedRankWritesWhenItGoesOnReachesNobody) {
+  form(3, {{"TUTTI_LIVENESS", "0.5"}});
+  enter_operations(job_->all());
+  (*job_)[1].signal(SIGSTOP);
+  expect_remote_error({0, 2}, {1}, Clock::now(), {Seconds(0), Seconds(2 * kSlack)});
+  for (const Answer& answer : job_->ask({0, 2}, "fill 7")) EXPECT_TRUE(answer.ok()) << answer;
+  (*job_)[1].signal(SIGCONT);
+  EXPECT_EQ((*job_)[1].hear("loop").result, ncclRemoteError);
+  for (const Answer& answer : job_->ask({0, 2}, "holds 7")) EXPECT_TRUE(answer.ok()) << answer;
+  EXPECT_EQ((*job_)[1].ask("abort").result, ncclSuccess);
+  expect_shrunk_works({0, 2}, {1});
+  expect_no_leak({0, 2});
+  expect_nothing_left();
+}
+
 TEST_P(Recovery, WithoutTheHubADeathDuringShrinkEndsItSoon) {
   form_and_lose(4, {0});
   job_->tell({1, 2}, "shrink 0");
@@ -306,7 +322,7 @@ TEST_P(Recovery, TheDeadOccupyNoMemory) {
   expect_nothing_left();
 }
 
-INSTANTIATE_TEST_SUITE_P(Over, Recovery, ::testing::Values("1", "0"), transport_name);
+INSTANTIATE_TEST_SUITE_P(Over, Recovery, ::testing::Values("shm", "tcp", "mapped"), transport_name);
 
 }  // namespace
 }  // namespace tutti::testing
