@@ -15,21 +15,15 @@
 
 namespace {
 
-const char* need(const char* name) {
-  const char* value = std::getenv(name);
-  if (value == nullptr) peers::die(std::string(name) + " is not set");
-  return value;
-}
-
 class Gloo {
  public:
   Gloo() {
     gloo::transport::tcp::attr attributes;
     attributes.iface = "lo";
     auto device = gloo::transport::tcp::CreateDevice(attributes);
-    gloo::rendezvous::FileStore store(need("PEERS_STORE"));
-    auto context = std::make_shared<gloo::rendezvous::Context>(std::atoi(need("RANK")),
-                                                               std::atoi(need("WORLD_SIZE")));
+    gloo::rendezvous::FileStore store(peers::need("PEERS_STORE"));
+    auto context = std::make_shared<gloo::rendezvous::Context>(
+        std::atoi(peers::need("RANK")), std::atoi(peers::need("WORLD_SIZE")));
     context->connectFullMesh(store, device);
     context_ = context;
   }

@@ -7,7 +7,7 @@
 // each operation is timed alone, after a barrier, and the changes are not in it.
 //
 // Ranks agree through a page of shared memory, not through the library under test, so the barrier
-// costs every library the same. All ranks are on one machine.
+// costs every library the same. All ranks are on one machine, as processes or as threads of one.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -33,16 +33,32 @@ namespace peers {
   std::exit(1);
 }
 
-/// A file of zeros that every rank maps: a barrier and a number of each rank.
+/// The value of an environment variable that run sets.
+inline const char* need(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr) die(std::string(name) + " is not set: start this by perf/peers/run");
+  return value;
+}
+
+/// A page of the file of zeros that every rank maps; run makes two, one for Meeting and one for a
+/// library's own use. Stays mapped.
+inline void* shared_page(int number) {
+  constexpr std::size_t kPageBytes = 4096;
+  const int fd = ::open(need("PEERS_MEETING"), O_RDWR | O_CLOEXEC);
+  if (fd < 0) die(std::string("cannot meet at ") + need("PEERS_MEETING"));
+  void* page = ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+                      static_cast<off_t>(kPageBytes) * number);
+  if (page == MAP_FAILED) die("mmap failed");
+  ::close(fd);
+  return page;
+}
+
+/// A barrier and a number of each rank.
 class Meeting {
  public:
-  Meeting(const char* path, int rank, int ranks) : rank_(rank), ranks_(ranks) {
-    const int fd = ::open(path, O_RDWR | O_CLOEXEC);
-    if (fd < 0 || ranks > kMostRanks) die(std::string("cannot meet at ") + path);
-    void* page = ::mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (page == MAP_FAILED) die("mmap failed");
-    ::close(fd);
-    page_ = static_cast<Page*>(page);
+  Meeting(int rank, int ranks)
+      : rank_(rank), ranks_(ranks), page_(static_cast<Page*>(shared_page(0))) {
+    if (ranks > kMostRanks) die("more ranks than can meet");
   }
 
   void barrier() {
@@ -105,11 +121,13 @@ struct Arguments {
   std::string collective;
   std::vector<std::size_t> sizes;  ///< bytes of the larger buffer
   double milliseconds = 100;       ///< for the samples of one size
+  std::size_t fewest_samples = 9;  ///< however long they take
 };
 
 inline Arguments parse(int argc, char** argv) {
-  if (argc != 5) die("usage: peer LIBRARY COLLECTIVE SIZE,SIZE,... MILLISECONDS");
-  Arguments arguments{argv[1], argv[2], {}, std::atof(argv[4])};
+  if (argc != 6) die("usage: peer LIBRARY COLLECTIVE SIZE,SIZE,... MILLISECONDS SAMPLES");
+  Arguments arguments{
+      argv[1], argv[2], {}, std::atof(argv[4]), std::strtoull(argv[5], nullptr, 10)};
   for (const char* at = argv[3]; *at != 0;) {
     char* end = nullptr;
     arguments.sizes.push_back(std::strtoull(at, &end, 10));
@@ -118,38 +136,77 @@ inline Arguments parse(int argc, char** argv) {
   return arguments;
 }
 
+/// Where buffers come from: ordinary memory, unless a library brings its own.
+struct Memory {
+  void* (*allocate)(std::size_t bytes) = std::malloc;
+  void (*release)(void*) = std::free;
+};
+
+/// Floats of such memory, all of one value at first.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(const Memory& memory, std::size_t size, float value)
+      : floats_(static_cast<float*>(memory.allocate(size * sizeof(float))), memory.release),
+        size_(size) {
+    if (floats_ == nullptr) die("no memory for " + std::to_string(size * sizeof(float)) + " bytes");
+    std::fill(begin(), end(), value);
+  }
+
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] float* data() { return floats_.get(); }
+  [[nodiscard]] const float* data() const { return floats_.get(); }
+  [[nodiscard]] float* begin() { return data(); }
+  [[nodiscard]] float* end() { return data() + size_; }
+  float& operator[](std::size_t i) { return data()[i]; }
+  const float& operator[](std::size_t i) const { return data()[i]; }
+
+ private:
+  std::unique_ptr<float, void (*)(void*)> floats_{nullptr, std::free};
+  std::size_t size_ = 0;
+};
+
 /// Buffers of one size. `count` is elements of a block.
 struct Message {
-  std::vector<float> send;
-  std::vector<float> recv;
-  std::size_t count;
+  Buffer send;
+  Buffer recv;
+  std::size_t count = 0;
 };
 
 inline bool holds_blocks(const std::string& collective) {
   return collective == "all_gather" || collective == "reduce_scatter" || collective == "all_to_all";
 }
 
-inline Message make_message(const std::string& collective, std::size_t bytes, int rank, int ranks) {
+inline Message make_message(const std::string& collective, std::size_t bytes, int rank, int ranks,
+                            const Memory& memory) {
   const std::size_t blocks = holds_blocks(collective) ? static_cast<std::size_t>(ranks) : 1;
   const std::size_t count = std::max<std::size_t>(1, bytes / sizeof(float) / blocks);
   const std::size_t send = collective == "all_gather" ? count : count * blocks;
   const std::size_t recv = collective == "reduce_scatter" ? count : count * blocks;
-  return {std::vector<float>(send, static_cast<float>(rank + 1)), std::vector<float>(recv), count};
+  return {Buffer(memory, send, static_cast<float>(rank + 1)), Buffer(memory, recv, 0), count};
 }
 
-/// True when the operation on the buffers as make_message left them gave the right numbers.
-inline bool right(const std::string& collective, const Message& message, int ranks) {
-  const float sum = static_cast<float>(ranks) * static_cast<float>(ranks + 1) / 2;
+/// What element `i` of the result is, when sends are as make_message left them. Beside the
+/// collectives there is what the limits do: `copy` on this rank, `exchange` between two.
+inline float expected(const std::string& collective, const Message& message, std::size_t i,
+                      int rank, int ranks) {
+  if (collective == "broadcast") return 1;
+  if (collective == "copy") return static_cast<float>(rank + 1);
+  if (collective == "exchange") return static_cast<float>(ranks - rank);
+  if (collective == "all_reduce" || collective == "reduce_scatter") {
+    return static_cast<float>(ranks) * static_cast<float>(ranks + 1) / 2;
+  }
+  return static_cast<float>(i / message.count + 1);
+}
+
+inline bool right(const std::string& collective, const Message& message, int rank, int ranks) {
   for (std::size_t i = 0; i < message.recv.size(); ++i) {
-    const float block = static_cast<float>(i / message.count + 1);
-    const bool adds = collective == "all_reduce" || collective == "reduce_scatter";
-    const float expected = collective == "broadcast" ? 1 : adds ? sum : block;
-    if (message.recv[i] != expected) return false;
+    if (message.recv[i] != expected(collective, message, i, rank, ranks)) return false;
   }
   return true;
 }
 
-inline void change(std::vector<float>& values) {
+inline void change(Buffer& values) {
   constexpr std::size_t kLine = 64 / sizeof(float);
   for (std::size_t i = 0; i < values.size(); i += kLine) values[i] = values[i] == 1 ? 2 : 1;
 }
@@ -159,10 +216,11 @@ inline void change(std::vector<float>& values) {
 template <class Library>
 class Loop {
  public:
-  Loop(Library& library, Arguments arguments)
+  Loop(Library& library, Arguments arguments, Memory memory = {})
       : library_(library),
         arguments_(std::move(arguments)),
-        meeting_(meeting_path(), library.rank(), library.ranks()) {}
+        memory_(memory),
+        meeting_(library.rank(), library.ranks()) {}
 
   void run() {
     bind_rank(library_.rank(), library_.ranks());
@@ -172,21 +230,12 @@ class Loop {
  private:
   static constexpr std::size_t kLargestBatched = 8192;
   static constexpr double kBatchUs = 50;
-  static constexpr std::size_t kFewestSamples = 9;
   static constexpr std::size_t kMostSamples = 5000;
-
-  static const char* meeting_path() {
-    const char* path = std::getenv("PEERS_MEETING");
-    if (path == nullptr) die("PEERS_MEETING is not set");
-    return path;
-  }
 
   void operate() { library_.run(arguments_.collective, message_); }
 
   /// What an operation reads on this rank.
-  std::vector<float>& source() {
-    return arguments_.collective == "broadcast" ? message_.recv : message_.send;
-  }
+  Buffer& source() { return arguments_.collective == "broadcast" ? message_.recv : message_.send; }
 
   double time_batch(std::size_t operations) {
     const bool changes_inside = operations > 1;
@@ -203,16 +252,19 @@ class Loop {
   }
 
   void verify(std::size_t bytes) {
-    if (arguments_.collective == "broadcast") message_.recv = message_.send;
+    if (arguments_.collective == "broadcast") {
+      std::copy(message_.send.begin(), message_.send.end(), message_.recv.begin());
+    }
     operate();
-    if (!right(arguments_.collective, message_, library_.ranks())) {
+    if (!right(arguments_.collective, message_, library_.rank(), library_.ranks())) {
       die(arguments_.library + ": wrong result of " + arguments_.collective + " of " +
           std::to_string(bytes) + " bytes");
     }
   }
 
   void measure(std::size_t bytes) {
-    message_ = make_message(arguments_.collective, bytes, library_.rank(), library_.ranks());
+    message_ =
+        make_message(arguments_.collective, bytes, library_.rank(), library_.ranks(), memory_);
     verify(bytes);
     double estimate = 0;
     for (int warmup = 0; warmup < 4; ++warmup) estimate = time_batch(1);
@@ -225,7 +277,7 @@ class Loop {
     }
     std::vector<double> samples;
     double total_us = 0;
-    while (samples.size() < kFewestSamples ||
+    while (samples.size() < arguments_.fewest_samples ||
            (total_us < arguments_.milliseconds * 1e3 && samples.size() < kMostSamples)) {
       samples.push_back(time_batch(batch));
       total_us += samples.back() * static_cast<double>(batch);
@@ -246,6 +298,7 @@ class Loop {
 
   Library& library_;
   Arguments arguments_;
+  Memory memory_;
   Meeting meeting_;
   Message message_{};
 };

@@ -1,0 +1,181 @@
+"""Builds the loop over each library, starts its ranks and reads what they measured."""
+import json
+import os
+import pathlib
+import secrets
+import socket
+import subprocess
+import sys
+import tempfile
+
+from libraries import PACKAGES, TUTTI, is_tutti
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+LIMIT_S = 300  # of one program
+
+
+class Failed(Exception):
+    """A program did not do its work; the text says which and why."""
+
+
+def install_missing(packages):
+    query = subprocess.run(["dpkg-query", "-W", "-f", "${Package} ${Status}\\n", *packages],
+                           capture_output=True, text=True)
+    present = {line.split()[0] for line in query.stdout.splitlines() if line.endswith(" installed")}
+    missing = [name for name in packages if name not in present]
+    if not missing:
+        return
+    print(f"# installing {' '.join(missing)}", file=sys.stderr)
+    root = [] if os.geteuid() == 0 else ["sudo"]
+    for step in (["update", "-q"], ["install", "-y", "-q", *missing]):
+        subprocess.run([*root, "apt-get", *step], check=True, stdout=sys.stderr)
+
+
+def build(libraries, tutti_build, folder):
+    """Compiles the loop over each library; a dictionary from library to program."""
+    flags = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}"]
+    # The MPIs' C++ bindings, long gone from the standard, do not compile without warnings.
+    mpi = [*flags, "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX", str(HERE / "mpi.cpp")]
+    library_folder = f"{tutti_build}/lib"
+    commands = {
+        "openmpi": ["mpicxx.openmpi", *mpi],
+        "mpich": ["mpicxx.mpich", *mpi],
+        "gloo": ["g++", *flags, str(HERE / "gloo.cpp"), "-lgloo", "-lpthread"],
+        "limit": ["g++", *flags, "-march=native", str(HERE / "limit.cpp")],
+        "bulk": ["g++", *flags, str(HERE / "bulk.cpp")],
+        "tutti": ["g++", *flags, f"-I{ROOT}/include", str(HERE / "tutti.cpp"),
+                  f"-L{library_folder}", f"-Wl,-rpath,{library_folder}", "-lnccl", "-ltutti"],
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    programs = {}
+    for library in libraries:
+        program = "tutti" if is_tutti(library) else library
+        programs[library] = str(folder / program)
+        if program in commands:
+            subprocess.run([*commands.pop(program), "-o", programs[library]], check=True)
+    return programs
+
+
+def clean_environment():
+    """Without the variables by which a launcher around this script would reach the ranks."""
+    prefixes = ("OMPI_", "PMI_", "PMIX_", "SLURM_", "TUTTI_", "NCCL_", "RANK", "WORLD_SIZE", "MASTER_")
+    return {k: v for k, v in os.environ.items() if not k.startswith(prefixes)}
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class ThisHost:
+    """All ranks on this machine, as it is."""
+    address = "127.0.0.1"
+
+    def command(self, rank, command):
+        """What starts `command` as this rank."""
+        return command
+
+    def local(self, rank, ranks):
+        """The rank's number among those of its host, and how many they are."""
+        return rank, ranks
+
+    def mpirun(self, ranks):
+        return ["mpirun.openmpi", "--oversubscribe", "--mca", "btl", "self,vader", "-n", str(ranks)]
+
+
+def run_mpi(library, command, ranks, environment, place):
+    environment["OMPI_ALLOW_RUN_AS_ROOT"] = environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
+    launcher = place.mpirun(ranks) if library == "openmpi" else ["mpiexec.hydra", "-n", str(ranks)]
+    done = subprocess.run([*launcher, *command], env=environment, text=True, capture_output=True,
+                          timeout=LIMIT_S)
+    if done.returncode != 0:
+        raise Failed(f"{library} exited with {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def run_ranks(library, command, ranks, environment, place):
+    """Starts the ranks as children with torchrun's variables: one for all ranks where they are
+    threads."""
+    environment.update(WORLD_SIZE=str(ranks), MASTER_ADDR=place.address, MASTER_PORT=str(free_port()),
+                       TUTTI_JOB_KEY=secrets.token_hex(32))
+    children = []
+    for rank in range(1 if library == TUTTI["threads"] else ranks):
+        local, locals_ = place.local(rank, ranks)
+        own = {"RANK": str(rank), "LOCAL_RANK": str(local), "LOCAL_WORLD_SIZE": str(locals_)}
+        children.append(subprocess.Popen(place.command(rank, command), env={**environment, **own},
+                                         text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+    try:
+        outputs = [child.communicate(timeout=LIMIT_S) for child in children]
+    finally:
+        for child in children:
+            if child.poll() is None:
+                child.kill()
+    for rank, child in enumerate(children):
+        if child.returncode != 0:
+            raise Failed(f"{library} rank {rank} exited with {child.returncode}: "
+                         f"{outputs[rank][1].strip()}")
+    return outputs[0][0]
+
+
+class Loop:
+    """The programs of all libraries, with how long each samples."""
+
+    def __init__(self, programs, place, milliseconds, samples):
+        self.programs, self.place = programs, place
+        self.milliseconds, self.samples = milliseconds, samples
+
+    def measure(self, library, collective, ranks, sizes):
+        """All sizes of one collective: a dictionary from bytes to the median in us."""
+        if library == "limit":
+            return self.measure_limit(collective, ranks, sizes)
+        if library == "bulk":
+            collective = "exchange"
+        return self.run(library, library, collective, ranks, sizes, self.milliseconds)
+
+    def measure_limit(self, collective, ranks, sizes):
+        """The time in which copies move the least traffic of the collective, by the better stores."""
+        shares = {size: traffic_share(collective, ranks, size) for size in sizes}
+        copied = sorted(set(shares.values()))
+        times = [self.run("limit", stores, "copy", ranks, copied, self.milliseconds / 2)
+                 for stores in ("cached", "streaming")]
+        return {size: min(found[share] for found in times) for size, share in shares.items()}
+
+    def hop_us(self):
+        """From a store by one rank until another has it, 8 bytes with it."""
+        return self.run("limit", "cached", "exchange", 2, [8], 30)[8] / 2
+
+    def run(self, library, name, collective, ranks, sizes, milliseconds):
+        command = [self.programs[library], name, collective, ",".join(map(str, sizes)),
+                   str(milliseconds), str(self.samples)]
+        with tempfile.TemporaryDirectory(prefix="peers-") as folder:
+            meeting = pathlib.Path(folder, "meeting")
+            meeting.write_bytes(bytes(2 * 4096))
+            store = pathlib.Path(folder, "store")
+            store.mkdir()
+            environment = {**clean_environment(), "PEERS_MEETING": str(meeting),
+                           "PEERS_STORE": str(store)}
+            starter = run_mpi if library in ("openmpi", "mpich") else run_ranks
+            try:
+                output = starter(library, command, ranks, environment, self.place)
+            except subprocess.TimeoutExpired:
+                raise Failed(f"{library} took more than {LIMIT_S} s for {collective}") from None
+        rows = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+        medians = {row["bytes"]: row["median_us"] for row in rows}
+        if sorted(medians) != sorted(sizes):
+            raise Failed(f"{library} {collective}: expected sizes {sizes}, got {sorted(medians)}")
+        return medians
+
+
+def traffic_share(collective, ranks, size):
+    """Bytes that each rank copies when all together move what the collective moves at least: the
+    sum over ranks of the send and the receive buffer (docs/bench.md, The machine's limit)."""
+    if collective in ("all_reduce", "all_to_all"):
+        return size
+    share = size * (ranks + 1) // (2 * ranks)
+    return max(4, share - share % 4)
+
+
+def packages_of(libraries):
+    return [name for library in libraries for name in PACKAGES.get(library, [])]

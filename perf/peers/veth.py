@@ -1,0 +1,60 @@
+"""Two hosts of this machine: the network namespaces that tests/hosts/with_hosts makes, joined by a
+veth pair, a rank in each."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from programs import ROOT, Failed
+
+WITH_HOSTS = ROOT / "tests/hosts/with_hosts"
+RANKS = 2
+
+
+def enter():
+    """Starts this script again beside two hosts, unless it runs there; they go when it ends."""
+    if "HOSTS" not in os.environ:
+        os.execv(WITH_HOSTS, [str(WITH_HOSTS), sys.executable, *sys.argv])
+
+
+class TwoHosts:
+    """Where ranks run, as programs.ThisHost: rank 0 on the first host, rank 1 on the second."""
+    address = "10.213.0.1"  # with_hosts gives it to the first
+
+    def __init__(self):
+        self.names, self.links = os.environ["HOSTS"].split(), os.environ["LINKS"].split()
+        self.folder = tempfile.TemporaryDirectory(prefix="peers-hosts-")
+        # mpirun starts its daemon on a host by this, as it would by ssh. The daemons need folders of
+        # their own: the hosts share a name, and with it the folder Open MPI would make for both.
+        self.agent = pathlib.Path(self.folder.name, "agent")
+        self.agent.write_text('#!/bin/sh\nhost=$1\nshift\nmkdir -p "$(dirname "$0")/$host"\n'
+                              'exec ip netns exec "$host" env TMPDIR="$(dirname "$0")/$host" sh -c "$*"\n')
+        self.agent.chmod(0o755)
+
+    def command(self, rank, command):
+        name = self.names[rank]
+        return ["ip", "netns", "exec", name, "env", f"TUTTI_HOSTID={name}", *command]
+
+    def local(self, rank, ranks):
+        return 0, 1
+
+    def mpirun(self, ranks):
+        # Started inside a namespace: from outside, its daemons could not call home.
+        return ["ip", "netns", "exec", self.names[0], "env", f"TMPDIR={self.folder.name}",
+                "mpirun.openmpi", "--mca", "plm_rsh_agent", str(self.agent),
+                "--mca", "pml", "ob1", "--mca", "btl", "self,tcp",
+                "-H", ",".join(f"{name}:1" for name in self.names), "--bind-to", "none",
+                "-x", "PEERS_MEETING", "-x", "PEERS_STORE", "-n", str(ranks)]
+
+    def shape(self, rate):
+        """Limits both ends of the link, each what it sends."""
+        for name, link in zip(self.names, self.links):
+            done = subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", link, "root", "tbf", "rate", rate,
+                                   "burst", "256kb", "latency", "50ms"], capture_output=True, text=True)
+            if done.returncode != 0:
+                raise Failed(f"tc cannot limit {link} to `{rate}` (like 1gbit): {done.stderr.strip()}")
+
+
+def congestion_control():
+    return pathlib.Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
