@@ -41,6 +41,8 @@ def load(path):
 
 def expand(goal, where):
     """One goal for each collective and rank count, with defaults filled in."""
+    if not isinstance(goal, dict):
+        raise BadGoals(f"{where}: `{goal}` is no object")
     unknown, missing = set(goal) - REQUIRED - OPTIONAL, REQUIRED - set(goal)
     if unknown or missing:
         raise BadGoals(f"{where}: " + ", ".join([f"unknown `{key}`" for key in sorted(unknown)] +
@@ -53,6 +55,11 @@ def expand(goal, where):
         for value in values:
             if value not in legal:
                 raise BadGoals(f"{where}: {key}: unknown `{value}`; legal are {' '.join(legal)}")
+    for key, values, kind in (("ranks", goal["ranks"], "a list of numbers"),
+                              ("least", [goal.get("least", 1)], "a number"),
+                              ("mean", [goal.get("mean", 1)], "a number")):
+        if not isinstance(values, list) or not all(isinstance(value, (int, float)) for value in values):
+            raise BadGoals(f"{where}: {key}: `{goal[key]}` is not {kind}")
     try:
         first, last = (parse_size(text) for text in goal["sizes"].split(".."))
     except (ValueError, AttributeError) as error:
