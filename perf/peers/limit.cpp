@@ -4,6 +4,9 @@
 // LIBRARY says how: `cached` copies with ordinary stores, `streaming` with such as bypass the
 // caches. The collective is `copy`, or `exchange` of 8 bytes between two ranks: a round trip
 // through a cache line of each. Compiled for the machine it runs on.
+//
+// Copies do not wait for each other. Where ranks share processors a lone one therefore ends with a
+// barrier, or the time that a rank waits for its turn before it starts would be in no rank's time.
 #include <array>
 #include <cstring>
 
@@ -38,7 +41,9 @@ class Limit {
       : rank_(std::atoi(peers::need("RANK"))),
         ranks_(std::atoi(peers::need("WORLD_SIZE"))),
         streams_(arguments.library == "streaming"),
-        lines_(static_cast<Line*>(peers::shared_page(1))) {
+        take_turns_(peers::share_processors(ranks_)),
+        others_(rank_, ranks_, kOwnPage),
+        lines_(static_cast<Line*>(peers::shared_page(kOwnPage))) {
     if (arguments.collective == "exchange" && ranks_ != 2) peers::die("an exchange takes 2 ranks");
   }
 
@@ -46,21 +51,30 @@ class Limit {
   [[nodiscard]] int ranks() const { return ranks_; }
 
   void run(const std::string& collective, peers::Message& message) {
-    const peers::Buffer& send = message.send;
     if (collective == "exchange") {
       exchange(message);
-    } else if (streams_) {
-      copy_streaming(send.data(), message.recv.data(), send.size());
     } else {
-      std::memcpy(message.recv.data(), send.data(), send.size() * sizeof(float));
+      copy(message);
     }
   }
 
  private:
+  static constexpr int kOwnPage = 1;  // of a barrier when copying, of lines when exchanging
   struct alignas(128) Line {
     std::atomic<std::uint64_t> sequence;
     std::array<float, 2> payload;
   };
+
+  void copy(peers::Message& message) {
+    const peers::Buffer& send = message.send;
+    const std::size_t bytes = send.size() * sizeof(float);
+    if (streams_) {
+      copy_streaming(send.data(), message.recv.data(), send.size());
+    } else {
+      std::memcpy(message.recv.data(), send.data(), bytes);
+    }
+    if (take_turns_ && bytes > peers::kLargestBatched) others_.barrier();
+  }
 
   void exchange(peers::Message& message) {
     if (message.send.size() != 2) peers::die("an exchange is of 8 bytes");
@@ -85,6 +99,8 @@ class Limit {
   int rank_;
   int ranks_;
   bool streams_;
+  bool take_turns_;
+  peers::Meeting others_;
   Line* lines_;
   std::uint64_t sequence_ = 0;
 };

@@ -53,11 +53,11 @@ inline void* shared_page(int number) {
   return page;
 }
 
-/// A barrier and a number of each rank.
+/// A barrier and a number of each rank, in a shared page.
 class Meeting {
  public:
-  Meeting(int rank, int ranks)
-      : rank_(rank), ranks_(ranks), page_(static_cast<Page*>(shared_page(0))) {
+  Meeting(int rank, int ranks, int page = 0)
+      : rank_(rank), ranks_(ranks), page_(static_cast<Page*>(shared_page(page))) {
     if (ranks > kMostRanks) die("more ranks than can meet");
   }
 
@@ -100,6 +100,14 @@ class Meeting {
   int ranks_;
   Page* page_;
 };
+
+/// Up to so many bytes a sample is of operations back to back.
+constexpr std::size_t kLargestBatched = 8192;
+
+inline bool share_processors(int ranks) {
+  cpu_set_t usable;
+  return ::sched_getaffinity(0, sizeof usable, &usable) == 0 && CPU_COUNT(&usable) < ranks;
+}
 
 /// Gives each rank a processor of its own where there are enough, as Open MPI does by default: a
 /// busy machine otherwise puts two ranks on one. Threads that the library has started already stay
@@ -228,7 +236,6 @@ class Loop {
   }
 
  private:
-  static constexpr std::size_t kLargestBatched = 8192;
   static constexpr double kBatchUs = 50;
   static constexpr std::size_t kMostSamples = 5000;
 

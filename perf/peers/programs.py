@@ -37,7 +37,7 @@ def build(libraries, tutti_build, folder):
     flags = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}"]
     # The MPIs' C++ bindings, long gone from the standard, do not compile without warnings.
     mpi = [*flags, "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX", str(HERE / "mpi.cpp")]
-    library_folder = f"{tutti_build}/lib"
+    library_folder = f"{pathlib.Path(tutti_build).resolve()}/lib"
     commands = {
         "openmpi": ["mpicxx.openmpi", *mpi],
         "mpich": ["mpicxx.mpich", *mpi],
