@@ -35,8 +35,8 @@ void fetch_to_write(const void* line) {
 #endif
 }
 
-/// How long a rank that failed waits for an op of a peer on its buffers before it leaves them to that
-/// peer. Most take less, and one whose process was stopped never ends.
+/// How long a rank that failed waits for an op of a peer on its buffers before it leaves them to
+/// that peer. Most take less, and one whose process was stopped never ends.
 constexpr auto kLongestTouch = std::chrono::milliseconds(100);
 
 /// While it lives, peers that give up wait (see Progress::touching).
@@ -130,6 +130,7 @@ Result<Poll> CollectiveRun::poll() {
         TUTTI_ASSIGN(over, drained());
         if (over) {
           leave();
+          stop_stopwatch();
           const bool direct = plan_->lowered().protocol == Protocol::kDirect;
           phase_ = direct ? Phase::kFarewell : Phase::kIdle;
         }
@@ -150,7 +151,11 @@ Result<Poll> CollectiveRun::poll() {
   }
 }
 
-CollectiveRun::Phase CollectiveRun::first_phase() const {
+/// Of the plan that was decided on.
+CollectiveRun::Phase CollectiveRun::first_phase() {
+  all_there_.reset();
+  stores_ = {};
+  if (StoreChoice* const choice = plan_->store_choice()) stores_ = choice->begin();
   return plan_->lowered().protocol == Protocol::kStaged ? Phase::kReuse : Phase::kRun;
 }
 
@@ -385,6 +390,7 @@ Result<bool> CollectiveRun::run_ops() {
     if (iteration_ >= op.stage && slice < plan_->slices()) {
       TUTTI_ASSIGN(const bool may_run, ready(op_, slice));
       if (!may_run) return false;
+      start_stopwatch(op);
       TUTTI_TRY(execute(op_, slice));
       if (op.published) {
         Progress& progress = team_.own_block().progress;
@@ -602,8 +608,19 @@ Status CollectiveRun::combine(const lower::Op& op, std::uint64_t slice) {
 }
 
 bool CollectiveRun::streams_to(Memory memory) const {
-  if (memory == Memory::kSlot) return team_.options().stores.slots;
-  return memory == Memory::kPeerOutput ? plan_->streams_peer_output() : plan_->streams_output();
+  if (memory == Memory::kOutput) return stores_.output;
+  return memory != Memory::kScratch && stores_.peers;
+}
+
+/// How long a call takes says something about its stores only from when all peers are there: with
+/// kDirect at once, in a pipeline once it has something to read from its peers.
+void CollectiveRun::start_stopwatch(const lower::Op& op) {
+  if (all_there_ || plan_->store_choice() == nullptr) return;
+  if (op.stage > 0 || plan_->lowered().protocol == Protocol::kDirect) all_there_ = Clock::now();
+}
+
+void CollectiveRun::stop_stopwatch() {
+  if (all_there_) plan_->store_choice()->end(Clock::now() - *all_there_);
 }
 
 /// An owner that fails may do with its buffers what it likes before all have come to them, but not

@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
+#include "src/base/clock.hpp"
 #include "src/exec/plan.hpp"
 #include "src/exec/team.hpp"
 #include "src/reduce/reduce.hpp"
@@ -47,7 +49,7 @@ class CollectiveRun {
   Status publish_input();
   void announce_buffers(Entry& entry);
   Result<bool> agree_on_plan();
-  [[nodiscard]] Phase first_phase() const;
+  Phase first_phase();
   void take_buffers_back();
   [[nodiscard]] bool is_behind(Rank peer, std::uint64_t ranks, std::uint64_t sequence) const;
   bool have_entered(std::uint64_t ranks, std::uint64_t sequence);
@@ -67,6 +69,8 @@ class CollectiveRun {
   Status execute(std::uint32_t op_id, std::uint64_t slice);
   Status combine(const lower::Op& op, std::uint64_t slice);
   [[nodiscard]] bool streams_to(lower::Memory memory) const;
+  void start_stopwatch(const lower::Op& op);
+  void stop_stopwatch();
   Status check_owners(const lower::Op& op) const;
   Status read_input(const lower::Op& op, std::uint64_t slice);
   Status convert(const lower::Op& op, std::uint64_t slice);
@@ -98,6 +102,8 @@ class CollectiveRun {
   std::uint64_t iteration_ = 0;
   std::uint32_t op_ = 0;
   std::byte* scratch_ = nullptr;
+  StreamingStores stores_;
+  std::optional<TimePoint> all_there_;  ///< since when no peer has to come any more, or nearly so
   std::vector<PeerBuffers> peers_;
 };
 

@@ -36,10 +36,20 @@ Plan::Plan(std::shared_ptr<const lower::Lowered> lowered, const Team& team, std:
     input_bytes_.push_back(static_cast<std::size_t>(blocks.input) * block_bytes_);
     output_bytes_.push_back(static_cast<std::size_t>(blocks.output) * block_bytes_);
   }
-  const StreamingStores& stores = team.options().stores;
+  guess_stores(team);
+}
+
+void Plan::guess_stores(const Team& team) {
+  constexpr std::size_t kWorthChoosing = 64 * 1024;
+  constexpr std::size_t kLeavesTheCache = std::size_t{4} << 20;
   const std::size_t largest = *std::ranges::max_element(output_bytes_);
-  streams_output_ = output_bytes_[team.rank()] >= stores.output_from;
-  streams_peer_output_ = largest >= stores.peer_output_from;
+  if (lowered_->protocol == lower::Protocol::kPublished || largest < kWorthChoosing) return;
+  const StoreGuess& guess = team.options().stores;
+  StreamingStores first;
+  first.output = output_bytes_[team.rank()] >= guess.output_from;
+  first.peers = lowered_->protocol == lower::Protocol::kStaged ? guess.slots
+                                                               : largest >= guess.peer_output_from;
+  store_choice_.emplace(first, largest >= kLeavesTheCache);
 }
 
 Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> lowered,

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "src/codec/codec.hpp"
+#include "src/exec/store_choice.hpp"
 #include "src/exec/team.hpp"
 #include "src/ir/chunking.hpp"
 #include "src/lower/program.hpp"
@@ -59,9 +61,8 @@ class Plan {
   [[nodiscard]] std::size_t input_bytes(Rank rank) const { return input_bytes_[rank]; }
   [[nodiscard]] std::size_t output_bytes(Rank rank) const { return output_bytes_[rank]; }
   [[nodiscard]] const Codec* codec() const { return codec_; }
-  /// Whether the output is so large that it leaves the caches before it is read.
-  [[nodiscard]] bool streams_output() const { return streams_output_; }
-  [[nodiscard]] bool streams_peer_output() const { return streams_peer_output_; }
+  /// Null where there is not enough to store for a choice.
+  [[nodiscard]] StoreChoice* store_choice() { return store_choice_ ? &*store_choice_ : nullptr; }
   /// The ranks that read this rank's entry of a call: bit r for rank r, all bits where there are
   /// more ranks than bits.
   [[nodiscard]] std::uint64_t entry_readers() const { return entry_readers_; }
@@ -78,6 +79,7 @@ class Plan {
  private:
   Plan(std::shared_ptr<const lower::Lowered> lowered, const Team& team, std::size_t count,
        DataType type, const Codec* codec);
+  void guess_stores(const Team& team);
   void choose_slices(const Team& team);
   void bind_waits();
   void find_users(const Team& team);
@@ -92,7 +94,7 @@ class Plan {
   std::vector<std::size_t> input_bytes_, output_bytes_;  ///< per rank
   std::size_t slice_elements_ = 0;
   std::uint64_t slices_ = 1;
-  bool streams_output_ = false, streams_peer_output_ = false;
+  std::optional<StoreChoice> store_choice_;
   std::size_t stride_ = 0;
   std::vector<std::vector<BoundWait>> waits_;
   std::uint64_t entry_readers_ = ~std::uint64_t{0};

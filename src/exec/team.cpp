@@ -13,8 +13,8 @@
 
 namespace tutti::exec {
 
-StreamingStores StreamingStores::for_this_machine() {
-  StreamingStores stores;
+StoreGuess StoreGuess::for_this_machine() {
+  StoreGuess stores;
 #if defined(__x86_64__)
   unsigned int highest = 0, b = 0, c = 0, d = 0;
   constexpr unsigned int kAuth = 0x68747541;  // "AuthenticAMD"

@@ -29,8 +29,8 @@ struct Member {
   std::string label;                       ///< "rank 3 (host:pid)", for messages
 };
 
-/// Where non-temporal stores pay. A local choice: it changes no result and no peer sees it.
-struct StreamingStores {
+/// Where non-temporal stores are tried first (store_choice.hpp finds out where they pay).
+struct StoreGuess {
   /// Into slots that peers read. On EPYC virtual machines ordinary stores into lines that another
   /// core holds cost a remote invalidation each, and streaming was up to 7 times faster; on Xeon
   /// (Sapphire Rapids) ordinary stores, which leave the slot in a shared cache, were 1.1 to 1.8
@@ -38,19 +38,19 @@ struct StreamingStores {
   bool slots = false;
   /// Into outputs of at least so many bytes: they save the read for ownership, and the output would
   /// not stay in the cache anyway.
-  std::size_t output_from = std::size_t{16} << 20;
+  std::size_t output_from = std::size_t{4} << 20;
   /// The same for stores into the outputs of peers, with Protocol::kDirect.
   std::size_t peer_output_from = std::size_t{2} << 20;
 
   /// By the processor's maker.
-  static StreamingStores for_this_machine();
+  static StoreGuess for_this_machine();
 };
 
 struct TeamOptions {
   std::uint64_t communicator = 0;         ///< agreed id, tells streams apart
   std::size_t staging_bytes = 512 << 10;  ///< of one region; there are two
   bool direct = true;                     ///< peers may load from and store to buffers
-  StreamingStores stores = StreamingStores::for_this_machine();
+  StoreGuess stores = StoreGuess::for_this_machine();
   WaitPolicy wait;
 };
 

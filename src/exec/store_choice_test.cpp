@@ -1,0 +1,101 @@
+#include "src/exec/store_choice.hpp"
+
+#include <map>
+
+#include <gtest/gtest.h>
+
+namespace tutti::exec {
+namespace {
+
+using Times = std::map<std::pair<bool, bool>, int>;  // (output, peers) -> nanoseconds
+
+/// Makes `calls` calls that take so long; how many used the stores `wanted`.
+int run(StoreChoice& choice, int calls, const Times& times, StreamingStores wanted) {
+  int used = 0;
+  for (int call = 0; call < calls; ++call) {
+    const StreamingStores stores = choice.begin();
+    if (stores == wanted) ++used;
+    choice.end(Nanos(times.at({stores.output, stores.peers})));
+  }
+  return used;
+}
+
+constexpr StreamingStores kOrdinary, kOutput{true, false}, kPeers{false, true}, kBoth{true, true};
+
+TEST(StoreChoice, FindsTheFastestWhereverItBegins) {
+  const Times times{
+      {{false, false}, 1000}, {{true, false}, 900}, {{false, true}, 1400}, {{true, true}, 700}};
+  for (const StreamingStores first : {kOrdinary, kOutput, kPeers, kBoth}) {
+    StoreChoice choice(first, true);
+    run(choice, 200, times, kBoth);
+    EXPECT_EQ(choice.best(), kBoth);
+    EXPECT_GT(run(choice, 1000, times, kBoth), 950);
+  }
+}
+
+TEST(StoreChoice, TriesWhatWasBadTheMoreRarelyTheWorseItWas) {
+  const Times times{
+      {{false, false}, 1000}, {{true, false}, 1300}, {{false, true}, 7000}, {{true, true}, 7000}};
+  StoreChoice choice(kOrdinary, true);
+  run(choice, 100, times, kOrdinary);
+  StoreChoice same = choice;
+  EXPECT_GT(run(choice, 10'000, times, kOrdinary), 9'750);
+  EXPECT_LT(run(same, 10'000, times, kPeers), 5);
+}
+
+TEST(StoreChoice, ChangesItsMindWhenTheMachineDoes) {
+  const Times before{
+      {{false, false}, 1000}, {{true, false}, 1300}, {{false, true}, 1200}, {{true, true}, 1500}};
+  const Times after{
+      {{false, false}, 5000}, {{true, false}, 5300}, {{false, true}, 1200}, {{true, true}, 1500}};
+  StoreChoice choice(kOrdinary, true);
+  run(choice, 300, before, kOrdinary);
+  EXPECT_EQ(choice.best(), kOrdinary);
+  run(choice, 300, after, kPeers);
+  EXPECT_EQ(choice.best(), kPeers);
+}
+
+TEST(StoreChoice, NeverStreamsAnOutputThatStaysInTheCache) {
+  const Times times{
+      {{false, false}, 1000}, {{true, false}, 1}, {{false, true}, 1000}, {{true, true}, 1}};
+  StoreChoice choice(kOrdinary, false);
+  EXPECT_EQ(run(choice, 1000, times, kOutput) + run(choice, 1000, times, kBoth), 0);
+}
+
+// The first call after a change pays for what the caches hold.
+TEST(StoreChoice, JudgesByTheCallsAfterTheFirst) {
+  StoreChoice choice(kOrdinary, true);
+  StreamingStores last;
+  for (int call = 0; call < 300; ++call) {
+    const StreamingStores stores = choice.begin();
+    choice.end(Nanos((stores.output ? 900 : 1000) + (stores == last ? 0 : 1000)));
+    last = stores;
+  }
+  EXPECT_TRUE(choice.best().output);
+}
+
+// Late peers and interrupted processes are no reason to change.
+TEST(StoreChoice, StaysWhenSomeCallsTakeLonger) {
+  StoreChoice choice(kOrdinary, true);
+  int ordinary = 0;
+  for (int call = 0; call < 2000; ++call) {
+    const StreamingStores stores = choice.begin();
+    if (stores == kOrdinary) ++ordinary;
+    choice.end(Nanos((stores == kOrdinary ? 1000 : 1200) + (call % 3 == 0 ? 500 : 0)));
+  }
+  EXPECT_GT(ordinary, 1850);
+}
+
+TEST(StoreChoice, ACallThatFailedIsForgotten) {
+  const Times times{
+      {{false, false}, 1000}, {{true, false}, 900}, {{false, true}, 1400}, {{true, true}, 700}};
+  StoreChoice choice(kOrdinary, true);
+  for (int call = 0; call < 300; ++call) {
+    choice.begin();
+    run(choice, 1, times, kBoth);
+  }
+  EXPECT_EQ(choice.best(), kBoth);
+}
+
+}  // namespace
+}  // namespace tutti::exec
