@@ -46,9 +46,10 @@ void Plan::guess_stores(const Team& team) {
   if (lowered_->protocol == lower::Protocol::kPublished || largest < kWorthChoosing) return;
   const StoreGuess& guess = team.options().stores;
   StreamingStores first;
-  first.output = output_bytes_[team.rank()] >= guess.output_from;
-  first.peers = lowered_->protocol == lower::Protocol::kStaged ? guess.slots
-                                                               : largest >= guess.peer_output_from;
+  const bool staged = lowered_->protocol == lower::Protocol::kStaged;
+  first.output =
+      output_bytes_[team.rank()] >= (staged ? guess.output_from : guess.direct_output_from);
+  first.peers = staged ? guess.slots : largest >= guess.peer_output_from;
   store_choice_.emplace(first, largest >= kLeavesTheCache);
 }
 
