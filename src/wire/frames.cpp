@@ -59,7 +59,8 @@ bool sizes_fit(const Frame& frame) {
       return frame.payload > 0 && frame.payload <= kMaxChunkBytes && frame.offset < frame.bytes &&
              frame.payload <= frame.bytes - frame.offset;
     case FrameType::kCredit:
-      return frame.payload == 0 && frame.offset > 0 && frame.offset <= kConnectionEagers;
+      return frame.payload == 0 && frame.offset > 0 && frame.offset <= frame.bytes &&
+             frame.bytes <= kConnectionCredits;
     case FrameType::kBreak:
       return frame.payload == (frame.reason == BreakReason::kMismatch ? kHeaderBytes : 0);
     case FrameType::kGoodbye:

@@ -19,26 +19,35 @@
 namespace tutti {
 
 inline constexpr std::uint32_t kFrameMagic = 0x49545554;  // "TUTI"
-inline constexpr std::uint8_t kFrameVersion = 1;
+inline constexpr std::uint8_t kFrameVersion = 2;
 inline constexpr std::size_t kHeaderBytes = 80;
 
 /// Messages up to this size travel with their announcement.
-inline constexpr std::size_t kEagerLimit = 16 << 10;
+inline constexpr std::size_t kEagerLimit = 64 << 10;
 /// Payload of one DATA frame: what is sent, and what is accepted.
 inline constexpr std::size_t kChunkBytes = 128 << 10;
 inline constexpr std::size_t kMaxChunkBytes = 1 << 20;
 /// Announced messages of one stream that the receiver has not matched yet.
 inline constexpr std::uint32_t kStreamWindow = 32;
-/// Eager messages of one connection whose credits have not come back: with kEagerLimit it bounds
-/// what a receiver that posts nothing has to keep.
-inline constexpr std::uint32_t kConnectionEagers = 256;
+/// An eager message takes one credit of its connection for each so many bytes, and at least one.
+inline constexpr std::size_t kCreditBytes = 16 << 10;
+/// Credits of one connection: with kCreditBytes they bound what a receiver that posts nothing has
+/// to keep.
+inline constexpr std::uint32_t kConnectionCredits = 256;
+/// What an eager message of so many bytes takes.
+constexpr std::uint32_t credits_of(std::size_t bytes) {
+  return bytes <= kCreditBytes
+             ? 1
+             : static_cast<std::uint32_t>((bytes + kCreditBytes - 1) / kCreditBytes);
+}
 
 enum class FrameType : std::uint8_t {
   kEager = 1,    ///< announces a message and carries it
   kRequest = 2,  ///< announces a message of `bytes`; its data follows once it is cleared
-  kClear = 3,    ///< the receiver has matched `message`: send its data
+  kClear = 3,    ///< a receive for `message` is posted: send its data, announced or not
   kData = 4,     ///< `payload` bytes of `message` at `offset`
-  kCredit = 5,   ///< `offset` more eager messages of the stream have left the receiver's memory
+  kCredit = 5,   ///< `offset` more eager messages of the stream, which took `bytes` credits, have
+                 ///< left the receiver's memory
   kBreak = 6,  ///< the stream is over, see BreakReason; payload: the message that broke it, if any
   kGoodbye = 7,  ///< nothing more will come, on purpose
 };
@@ -50,6 +59,10 @@ enum class BreakReason : std::uint8_t {
   kMismatch = 3,       ///< found by the destination
 };
 
+/// Numbers of messages that are further apart belong to two lives of a stream, which its sender has
+/// forgotten in between.
+inline constexpr std::uint64_t kMessageEpoch = std::uint64_t{1} << 32;
+
 /// Streams that a peer may make this side remember.
 inline constexpr std::size_t kMaxPeerStreams = 1 << 16;
 
@@ -58,7 +71,7 @@ struct Frame {
   FrameType type = FrameType::kGoodbye;
   BreakReason reason = BreakReason::kNone;
   StreamId stream{};
-  std::uint64_t message = 0;  ///< the sender's number of the message, rising within a connection
+  std::uint64_t message = 0;  ///< the sender's number of the message, see MessageSender
   MessageTag tag{};
   std::uint64_t bytes = 0;  ///< of the whole message
   std::uint64_t offset = 0;

@@ -48,7 +48,7 @@ class MessageEngine::Core {
   [[nodiscard]] pid_t local_pid() const { return options_.local_pid; }
 
  private:
-  /// What came of one read or write: kSome leaves nothing more to do for now.
+  /// What came of one read or write: after kAll another one may move more.
   enum class Step : std::uint8_t { kNothing, kSome, kAll };
 
   bool pump();
@@ -97,7 +97,11 @@ void MessageEngine::Core::send(const StreamId& stream, const MessageTag& tag,
                                std::span<const std::byte> data, Transfer& transfer) {
   std::scoped_lock lock(mutex_);
   sender_.post(stream, tag, data, transfer);
-  pump_output();
+  // The receiver may have cleared a large message before it is announced.
+  if (data.size() > kEagerLimit && !dead_)
+    pump();
+  else
+    pump_output();
 }
 
 void MessageEngine::Core::recv(const StreamId& stream, const MessageTag& tag,
@@ -132,6 +136,8 @@ bool MessageEngine::Core::pump() {
     // What was read may have given leave to write.
     output = output == Step::kAll || input == Step::kAll ? write_once() : Step::kNothing;
     moved |= input != Step::kNothing || output != Step::kNothing;
+    // The caller may have another receive to post: what comes for it should land in its place.
+    if (receiver_.has_completed()) break;
     if (input != Step::kAll && output != Step::kAll) break;
   }
   blocked_.store(!out_.empty() && !dead_, std::memory_order_relaxed);
@@ -162,7 +168,7 @@ MessageEngine::Core::Step MessageEngine::Core::write_once() {
   }
   if (*written == 0) return Step::kNothing;
   if (Transfer* sent = out_.taken_by_link(*written)) sender_.tail_sent(*sent);
-  return *written == pieces[0].iov_len + pieces[1].iov_len ? Step::kAll : Step::kSome;
+  return Step::kAll;
 }
 
 bool MessageEngine::Core::pump_output() {

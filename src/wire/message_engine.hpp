@@ -2,8 +2,9 @@
 //
 //   small messages   (<= kEagerLimit) travel with their announcement, within credits; a receiver
 //                    that posted has them land in its buffer, else they wait in a bounded pool;
-//   large messages   are announced, cleared by the receiver once it has matched them, and then sent
-//                    in chunks that land in its buffer; chunks of different streams take turns;
+//   large messages   are cleared by the receiver once it has posted the receive, and then sent in
+//                    chunks that land in its buffer; chunks of different streams take turns. The
+//                    sender announces those that have not been cleared by then;
 //   a broken stream  stays broken: after a cancelled transfer or a mismatch the pairing of sends
 //                    and receives is lost, so every transfer of that stream that is pending or
 //                    comes later fails, on both sides, with the reason. Messages completed by the

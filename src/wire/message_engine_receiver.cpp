@@ -7,21 +7,15 @@
 namespace tutti {
 namespace {
 
-// Credits of a stream, and of all streams, that are worth a frame of their own; below that they
-// wait for company. The sender has at least half of its window left when they go.
-constexpr std::uint32_t kLazyCredits = kStreamWindow / 4;
-constexpr std::uint32_t kPressingCredits = kStreamWindow / 2;
-constexpr std::uint32_t kPressingCreditsInAll = kConnectionEagers / 4;
+// Messages of a stream, and credits of all streams, that are worth a frame of their own; below that
+// they wait for company. The sender has at least half of its window left when they go.
+constexpr std::uint32_t kLazyMessages = kStreamWindow / 4;
+constexpr std::uint32_t kPressingMessages = kStreamWindow / 2;
+constexpr std::uint32_t kPressingCreditsInAll = kConnectionCredits / 4;
 
-bool calls_agree(const CallSignature& sent, const CallSignature& expected) {
-  if (sent.collective == Collective::kSend && expected.collective == Collective::kRecv)
-    return sent.type == expected.type && sent.count == expected.count;
-  return sent == expected;
-}
-
-bool agree(const Frame& sent, const Posted& expected) {
-  return sent.tag.sequence == expected.tag.sequence && sent.bytes == expected.bytes &&
-         calls_agree(sent.tag.call, expected.tag.call);
+bool is_unmatched(Transfer& transfer) {
+  const Phase phase = posted(transfer).phase;
+  return phase == Phase::kQueued || phase == Phase::kInvited;
 }
 
 Frame frame_for(FrameType type, const StreamId& id, const Posted& post) {
@@ -63,7 +57,9 @@ void MessageReceiver::post(const StreamId& id, const MessageTag& tag, std::span<
   start_pending(transfer, tag, data.data(), data.size());
   Stream& from = stream(id);
   from.queue.push_back(transfer);
+  if (from.next_message != 0) posted(transfer).message = from.next_message++;
   if (from.unmatched == nullptr) from.unmatched = &transfer;
+  if (from.uninvited == nullptr) from.uninvited = &transfer;
   match(from);
 }
 
@@ -90,27 +86,29 @@ Status MessageReceiver::on_eager(const Frame& frame) {
   TUTTI_ASSIGN(Stream* const stream, stream_of_peer(frame.stream));
   landing_ = {.stream = stream, .eager = true};
   if (stream->broken) return ok_status();
-  if (stream->unmatched == nullptr || !stream->announced.empty()) return keep(*stream, frame);
-  Transfer* const transfer = accept(*stream, frame);
-  if (transfer == nullptr) return ok_status();
-  posted(*transfer).phase = Phase::kMoving;
-  landing_.transfer = transfer;
-  landing_.data = posted(*transfer).data;
+  if (!stream->announced.empty() || receive_for(*stream, frame.message) == nullptr)
+    return keep(*stream, frame);
+  const Accepted accepted = accept(*stream, frame);
+  if (accepted.transfer == nullptr) return ok_status();
+  landing_.transfer = accepted.transfer;
+  landing_.data = posted(*accepted.transfer).data;
+  if (next_to_invite(*stream) != nullptr) press(*stream);
   return ok_status();
 }
 
 Status MessageReceiver::keep(Stream& stream, const Frame& frame) {
   const bool eager = frame.type == FrameType::kEager;
-  if (stream.announced_count >= kStreamWindow || (eager && kept_eagers_ >= kConnectionEagers))
+  if (stream.announced_count >= kStreamWindow ||
+      (eager && kept_credits_ + credits_of(frame.bytes) > kConnectionCredits))
     return make_error(Code::kPeerFailed, "more messages than the receiver gave credit for");
   Announced& message = take_announced();
   message.frame = frame;
   if (eager) {
-    ++kept_eagers_;
-    if (frame.bytes > 0) message.data = take_buffer();
+    kept_credits_ += credits_of(frame.bytes);
+    message.data = std::make_unique_for_overwrite<std::byte[]>(frame.bytes);
     message.complete = false;
     landing_.announced = &message;
-    landing_.data = message.data;
+    landing_.data = message.data.get();
   }
   ++stream.announced_count;
   stream.announced.push_back(message);
@@ -119,7 +117,7 @@ Status MessageReceiver::keep(Stream& stream, const Frame& frame) {
 
 Status MessageReceiver::on_request(const Frame& frame) {
   TUTTI_ASSIGN(Stream* const stream, stream_of_peer(frame.stream));
-  if (stream->broken) return ok_status();
+  if (stream->broken || was_matched(*stream, frame.message)) return ok_status();
   TUTTI_TRY(keep(*stream, frame));
   match(*stream);
   return ok_status();
@@ -132,6 +130,7 @@ Status MessageReceiver::on_data(const Frame& frame) {
   Stream& stream = found->second;
   landing_ = {.stream = &stream};
   if (stream.broken) return ok_status();
+  TUTTI_TRY(accept_invited(stream, frame));
   Transfer* transfer = stream.queue.front();
   while (transfer != nullptr &&
          (posted(*transfer).phase != Phase::kMoving || posted(*transfer).message != frame.message))
@@ -145,6 +144,23 @@ Status MessageReceiver::on_data(const Frame& frame) {
   return ok_status();
 }
 
+// Data of a message that was cleared before it was announced stands for the announcement.
+Status MessageReceiver::accept_invited(Stream& stream, const Frame& frame) {
+  Transfer* transfer = stream.unmatched;
+  while (transfer != nullptr &&
+         (posted(*transfer).phase != Phase::kInvited || posted(*transfer).message != frame.message))
+    transfer = transfer->next;
+  if (transfer == nullptr) return ok_status();
+  Posted& post = posted(*transfer);
+  if (!agree(frame.tag, frame.bytes, post.tag, post.bytes))
+    return make_error(Code::kPeerFailed,
+                      "data of message {}, which is not the one that was cleared", frame.message);
+  post.phase = Phase::kMoving;
+  skip_matched(stream);
+  if (next_to_invite(stream) != nullptr) press(stream);
+  return ok_status();
+}
+
 void MessageReceiver::landed(std::size_t bytes) {
   const Landing landing = std::exchange(landing_, {});
   Stream& stream = *landing.stream;
@@ -153,12 +169,14 @@ void MessageReceiver::landed(std::size_t bytes) {
     match(stream);
     return;
   }
-  if (landing.eager) owe_credit(stream);
+  if (landing.eager) owe_credit(stream, bytes);
   if (landing.transfer == nullptr) return;
   Posted& post = posted(*landing.transfer);
   post.moved += bytes;
-  if (post.moved == post.bytes) post.phase = Phase::kFinished;
+  if (post.moved < post.bytes) return;
+  post.phase = Phase::kFinished;
   complete_in_order(stream.queue);
+  completed_ = true;
 }
 
 Status MessageReceiver::on_break(const Frame& frame) {
@@ -173,35 +191,94 @@ Status MessageReceiver::on_break(const Frame& frame) {
 
 // --- matching ---
 
-// The first unmatched receive, now matched with the message `sent`; null, and the stream broken,
-// when they differ.
-Transfer* MessageReceiver::accept(Stream& stream, const Frame& sent) {
-  Posted& post = posted(*stream.unmatched);
-  if (!agree(sent, post)) {
+// The receive that is posted for `message` and not matched, or null. Those before it may be waiting
+// for data that was cleared early, which an announcement overtakes.
+Transfer* MessageReceiver::receive_for(Stream& stream, std::uint64_t message) {
+  if (stream.unmatched == nullptr) return nullptr;
+  const std::uint64_t first = posted(*stream.unmatched).message;
+  if (stream.next_message == 0 || message - first >= kMessageEpoch) renumber(stream, message);
+  Transfer* transfer = stream.unmatched;
+  while (transfer != nullptr && posted(*transfer).message != message) transfer = transfer->next;
+  return transfer;
+}
+
+// Whether data of `message` came before its announcement, by another link, and was matched by that.
+bool MessageReceiver::was_matched(const Stream& stream, std::uint64_t message) {
+  if (stream.next_message == 0) return false;
+  const std::uint64_t first =
+      stream.unmatched == nullptr ? stream.next_message : posted(*stream.unmatched).message;
+  if (first - message - 1 < kMessageEpoch) return true;
+  Transfer* transfer = stream.unmatched;
+  while (transfer != nullptr && posted(*transfer).message != message) transfer = transfer->next;
+  return transfer != nullptr && !is_unmatched(*transfer);
+}
+
+// Matches the message `sent` with the receive that receive_for() found; none, and the stream
+// broken, when they differ.
+MessageReceiver::Accepted MessageReceiver::accept(Stream& stream, const Frame& sent) {
+  Transfer* transfer = stream.unmatched;
+  // A receive that is passed over has been cleared: its data is still to come.
+  while (posted(*transfer).message != sent.message && posted(*transfer).phase != Phase::kQueued)
+    transfer = transfer->next;
+  Posted& post = posted(*transfer);
+  if (post.message != sent.message || !agree(sent.tag, sent.bytes, post.tag, post.bytes)) {
     Frame notice = frame_for(FrameType::kBreak, stream.id, post);
     notice.reason = BreakReason::kMismatch;
     break_stream(stream, Broken{.error = mismatch_error(sent, notice, stream.id.source),
                                 .notice = notice,
                                 .offender = sent,
                                 .notify = true});
-    return nullptr;
+    return {};
   }
-  post.message = sent.message;
-  return std::exchange(stream.unmatched, stream.unmatched->next);
+  if (stream.uninvited == transfer) stream.uninvited = transfer->next;
+  const bool invited = std::exchange(post.phase, Phase::kMoving) == Phase::kInvited;
+  skip_matched(stream);
+  return {transfer, invited};
+}
+
+// The first unmatched receive is for `message`: the numbers were not known, or the sender has
+// forgotten the stream meanwhile, and with it all clears that came early.
+void MessageReceiver::renumber(Stream& stream, std::uint64_t message) {
+  stream.uninvited = stream.unmatched;
+  for (Transfer* transfer = stream.unmatched; transfer != nullptr; transfer = transfer->next) {
+    posted(*transfer).message = message++;
+    posted(*transfer).phase = Phase::kQueued;
+  }
+  stream.next_message = message;
+}
+
+// Data of a later message may come first, by another link.
+void MessageReceiver::skip_matched(Stream& stream) {
+  while (stream.unmatched != nullptr && !is_unmatched(*stream.unmatched))
+    stream.unmatched = stream.unmatched->next;
+}
+
+// The next receive whose message may be cleared before it is announced: so large that it would have
+// to wait for that, its number known, and nothing announced that comes before it.
+Transfer* MessageReceiver::next_to_invite(Stream& stream) {
+  if (stream.next_message == 0 || stream.broken || closed_ || !stream.announced.empty())
+    return nullptr;
+  while (stream.uninvited != nullptr && posted(*stream.uninvited).bytes <= kEagerLimit)
+    stream.uninvited = stream.uninvited->next;
+  if (stream.uninvited == nullptr) return nullptr;
+  const std::uint64_t ahead = posted(*stream.uninvited).message - posted(*stream.unmatched).message;
+  return ahead < kStreamWindow ? stream.uninvited : nullptr;
 }
 
 void MessageReceiver::match(Stream& stream) {
-  while (stream.unmatched != nullptr && !stream.announced.empty() &&
-         stream.announced.front()->complete) {
+  while (!stream.announced.empty() && stream.announced.front()->complete) {
+    const Frame& sent = stream.announced.front()->frame;
     // A sender that is gone, or gave up, still delivers what is here in full.
-    const bool here = stream.announced.front()->frame.type == FrameType::kEager;
+    const bool here = sent.type == FrameType::kEager;
     if ((stream.broken || closed_) && !here) break;
-    Transfer* const transfer = accept(stream, stream.announced.front()->frame);
-    if (transfer == nullptr) return;
+    if (receive_for(stream, sent.message) == nullptr) break;
+    const Accepted accepted = accept(stream, sent);
+    if (accepted.transfer == nullptr) return;
     --stream.announced_count;
-    consume(stream, stream.announced.pop_front(), posted(*transfer));
+    consume(stream, stream.announced.pop_front(), accepted);
   }
   complete_in_order(stream.queue);
+  if (next_to_invite(stream) != nullptr) press(stream);
   if (stream.unmatched == nullptr) return;
   if (stream.broken)
     fail_posted(stream, stream.broken->error);
@@ -209,17 +286,19 @@ void MessageReceiver::match(Stream& stream) {
     fail_posted(stream, *closed_);
 }
 
-void MessageReceiver::consume(Stream& stream, Announced& message, Posted& post) {
-  if (message.frame.type == FrameType::kRequest) {
+void MessageReceiver::consume(Stream& stream, Announced& message, const Accepted& accepted) {
+  Posted& post = posted(*accepted.transfer);
+  const bool is_request = message.frame.type == FrameType::kRequest;
+  if (is_request && !accepted.invited) {  // else the clear is on its way
     post.phase = Phase::kMatched;
     ++stream.to_clear;
     press(stream);
-  } else {
-    if (post.bytes > 0) std::memcpy(post.data, message.data, post.bytes);
+  } else if (!is_request) {
+    if (post.bytes > 0) std::memcpy(post.data, message.data.get(), post.bytes);
+    message.data.reset();
     post.phase = Phase::kFinished;
-    --kept_eagers_;
-    owe_credit(stream);
-    if (message.data != nullptr) free_buffers_.push_back(message.data);
+    kept_credits_ -= credits_of(post.bytes);
+    owe_credit(stream, post.bytes);
   }
   free_announced_.push_back(message);
 }
@@ -229,9 +308,9 @@ void MessageReceiver::drop_announced(Stream& stream) {
     Announced& message = stream.announced.pop_front();
     --stream.announced_count;
     if (message.frame.type == FrameType::kEager) {
-      --kept_eagers_;
-      owe_credit(stream);
-      if (message.data != nullptr) free_buffers_.push_back(message.data);
+      message.data.reset();
+      kept_credits_ -= credits_of(message.frame.bytes);
+      owe_credit(stream, message.frame.bytes);
     }
     free_announced_.push_back(message);
   }
@@ -245,6 +324,7 @@ void MessageReceiver::fail_posted(Stream& stream, const Error& error) {
     landing_.data = nullptr;
   }
   stream.unmatched = nullptr;
+  stream.uninvited = nullptr;
   stream.to_clear = 0;
   fail_all(stream.queue, error);
 }
@@ -260,15 +340,16 @@ void MessageReceiver::break_stream(Stream& stream, Broken broken) {
 
 // --- what is said ---
 
-void MessageReceiver::owe_credit(Stream& stream) {
-  ++stream.owed;
-  ++owed_;
-  if (stream.owed >= kPressingCredits) {
+void MessageReceiver::owe_credit(Stream& stream, std::size_t bytes) {
+  ++stream.owed_messages;
+  stream.owed += credits_of(bytes);
+  owed_ += credits_of(bytes);
+  if (stream.owed_messages >= kPressingMessages) {
     press(stream);
   } else if (owed_ >= kPressingCreditsInAll) {
     for (auto& [id, other] : streams_)
       if (other.owed > 0) press(other);
-  } else if (stream.owed >= kLazyCredits && !stream.waiting && !stream.pressing) {
+  } else if (stream.owed_messages >= kLazyMessages && !stream.waiting && !stream.pressing) {
     stream.waiting = true;
     waiting_.push_back(&stream);
   }
@@ -305,8 +386,15 @@ bool MessageReceiver::produce_for(Stream& stream) {
     add_break(out_, *stream.broken);
   } else if (stream.to_clear > 0) {
     clear_next(stream);
+  } else if (Transfer* const transfer = next_to_invite(stream)) {
+    out_.add(frame_for(FrameType::kClear, stream.id, posted(*transfer)));
+    posted(*transfer).phase = Phase::kInvited;
+    stream.uninvited = transfer->next;
   } else if (stream.owed > 0) {
-    out_.add(Frame{.type = FrameType::kCredit, .stream = stream.id, .offset = stream.owed});
+    out_.add(Frame{.type = FrameType::kCredit,
+                   .stream = stream.id,
+                   .bytes = stream.owed,
+                   .offset = std::exchange(stream.owed_messages, 0)});
     owed_ -= std::exchange(stream.owed, 0);
   } else {
     return false;
@@ -336,16 +424,6 @@ void MessageReceiver::close(const Error& error, bool deliver) {
 }
 
 // --- pools ---
-
-std::byte* MessageReceiver::take_buffer() {
-  if (free_buffers_.empty()) {
-    buffer_storage_.push_back(std::make_unique_for_overwrite<std::byte[]>(kEagerLimit));
-    return buffer_storage_.back().get();
-  }
-  std::byte* buffer = free_buffers_.back();
-  free_buffers_.pop_back();
-  return buffer;
-}
 
 MessageReceiver::Announced& MessageReceiver::take_announced() {
   if (free_announced_.empty()) return announced_storage_.emplace_back();

@@ -32,6 +32,9 @@ class MessageReceiver {
   [[nodiscard]] std::byte* landing() const { return landing_.data; }  ///< null: throw it away
   void landed(std::size_t bytes);
 
+  /// Whether a receive has completed since this was asked last.
+  [[nodiscard]] bool has_completed() { return std::exchange(completed_, false); }
+
   Status on_request(const Frame& frame);
   /// The sender broke the stream.
   Status on_break(const Frame& frame);
@@ -45,21 +48,28 @@ class MessageReceiver {
   struct Announced {
     Announced* next = nullptr;
     Frame frame;
-    std::byte* data = nullptr;  // of an eager message with bytes: one of buffers_
-    bool complete = true;       // its payload is here
+    std::unique_ptr<std::byte[]> data{};  // of an eager message
+    bool complete = true;                 // its payload is here
   };
   struct Stream {
     StreamId id;
-    Fifo<Transfer> queue;           // in the order posted
-    Transfer* unmatched = nullptr;  // the first of the queue's kQueued ones
+    Fifo<Transfer> queue;            // in the order posted
+    Transfer* unmatched = nullptr;   // the first of the queue's kQueued and kInvited ones
+    Transfer* uninvited = nullptr;   // the first of those that no clear was thought of for
+    std::uint64_t next_message = 0;  // number of the message for the next receive; 0: not known
     Fifo<Announced> announced;
     std::uint32_t announced_count = 0;
-    std::uint32_t to_clear = 0;  // transfers in phase kMatched
-    std::uint32_t owed = 0;      // credits to give back
-    bool pressing = false;       // in pressing_
-    bool waiting = false;        // in waiting_
+    std::uint32_t to_clear = 0;       // transfers in phase kMatched
+    std::uint32_t owed = 0;           // credits to give back
+    std::uint32_t owed_messages = 0;  // for so many messages
+    bool pressing = false;            // in pressing_
+    bool waiting = false;             // in waiting_
     Stream* next = nullptr;
     std::unique_ptr<Broken> broken;
+  };
+  struct Accepted {
+    Transfer* transfer = nullptr;  // in phase kMoving
+    bool invited = false;          // its clear was sent before
   };
   struct Landing {
     std::byte* data = nullptr;
@@ -74,33 +84,37 @@ class MessageReceiver {
   void forget_idle_streams();
   Status keep(Stream& stream, const Frame& frame);
   void match(Stream& stream);
-  Transfer* accept(Stream& stream, const Frame& sent);
-  void consume(Stream& stream, Announced& message, Posted& post);
+  Transfer* receive_for(Stream& stream, std::uint64_t message);
+  static bool was_matched(const Stream& stream, std::uint64_t message);
+  Accepted accept(Stream& stream, const Frame& sent);
+  void consume(Stream& stream, Announced& message, const Accepted& accepted);
   void drop_announced(Stream& stream);
-  void owe_credit(Stream& stream);
+  void owe_credit(Stream& stream, std::size_t bytes);
+  void renumber(Stream& stream, std::uint64_t message);
+  void skip_matched(Stream& stream);
+  Transfer* next_to_invite(Stream& stream);
+  Status accept_invited(Stream& stream, const Frame& frame);
   void press(Stream& stream);
   bool produce_for(Stream& stream);
   void clear_next(Stream& stream);
   void break_stream(Stream& stream, Broken broken);
   void fail_posted(Stream& stream, const Error& error);
 
-  std::byte* take_buffer();
   Announced& take_announced();
 
   Outbox& out_;
   std::unordered_map<StreamId, Stream, StreamHash> streams_;
   std::size_t forget_at_ = 1024;
-  Fifo<Stream> pressing_;         // have something to say
-  std::vector<Stream*> waiting_;  // owe some credits, not pressing
-  std::uint32_t owed_ = 0;        // by all streams
-  std::uint32_t kept_eagers_ = 0;
+  Fifo<Stream> pressing_;           // have something to say
+  std::vector<Stream*> waiting_;    // owe some credits, not pressing
+  std::uint32_t owed_ = 0;          // by all streams
+  std::uint32_t kept_credits_ = 0;  // of the eager messages in `announced`
   Landing landing_;
+  bool completed_ = false;
   std::optional<Error> closed_;
 
   std::deque<Announced> announced_storage_;
   Fifo<Announced> free_announced_;
-  std::vector<std::unique_ptr<std::byte[]>> buffer_storage_;  // at most kConnectionEagers
-  std::vector<std::byte*> free_buffers_;
 };
 
 }  // namespace tutti

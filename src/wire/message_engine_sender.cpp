@@ -20,6 +20,7 @@ MessageSender::Stream& MessageSender::stream(const StreamId& id) {
   if (streams_.size() >= forget_at_) forget_idle_streams();
   Stream& created = streams_[id];
   created.id = id;
+  created.next_message = highest_message_ + 2 * kMessageEpoch;
   return created;
 }
 
@@ -27,8 +28,8 @@ MessageSender::Stream& MessageSender::stream(const StreamId& id) {
 void MessageSender::forget_idle_streams() {
   std::erase_if(streams_, [this](const auto& entry) {
     const Stream& stream = entry.second;
-    return stream.queue.empty() && stream.unmatched == 0 && !stream.working && !stream.broken &&
-           tail_stream_ != &stream;
+    return stream.queue.empty() && stream.unmatched == 0 && stream.early.empty() &&
+           !stream.working && !stream.broken && tail_stream_ != &stream;
   });
   forget_at_ = std::max<std::size_t>(forget_at_, 2 * streams_.size());
 }
@@ -110,9 +111,16 @@ bool MessageSender::announce(Stream& stream) {
   if (stream.unannounced == nullptr || stream.unmatched >= kStreamWindow) return false;
   Transfer& transfer = *std::exchange(stream.unannounced, stream.unannounced->next);
   Posted& post = posted(transfer);
-  post.message = ++last_message_;
+  post.message = stream.next_message++;
+  highest_message_ = std::max(highest_message_, post.message);
+  if (was_cleared_early(stream, post)) {
+    post.phase = Phase::kCleared;
+    ++stream.cleared;
+    return false;
+  }
   ++stream.unmatched;
-  const bool eager = post.bytes <= kEagerLimit && eagers_ < kConnectionEagers;
+  const bool eager =
+      post.bytes <= kEagerLimit && credits_ + credits_of(post.bytes) <= kConnectionCredits;
   Frame frame = frame_for(eager ? FrameType::kEager : FrameType::kRequest, stream.id, post);
   if (eager) {
     announce_eager(stream, transfer, frame);
@@ -123,10 +131,20 @@ bool MessageSender::announce(Stream& stream) {
   return true;
 }
 
+bool MessageSender::was_cleared_early(Stream& stream, const Posted& post) {
+  while (!stream.early.empty() && stream.early.front().message < post.message)
+    stream.early.pop_front();
+  if (stream.early.empty() || stream.early.front().message != post.message) return false;
+  const Frame clear = stream.early.front();
+  stream.early.pop_front();
+  return agree(post.tag, post.bytes, clear.tag, clear.bytes);
+}
+
 void MessageSender::announce_eager(Stream& stream, Transfer& transfer, Frame& frame) {
   Posted& post = posted(transfer);
   ++stream.eagers;
-  ++eagers_;
+  stream.credits += credits_of(post.bytes);
+  credits_ += credits_of(post.bytes);
   post.phase = Phase::kMoving;
   frame.payload = static_cast<std::uint32_t>(post.bytes);
   if (out_.add(frame, std::span(post.data, post.bytes), &transfer)) {
@@ -171,35 +189,51 @@ void MessageSender::moved(Stream& stream, Transfer& transfer, std::size_t bytes)
   complete_in_order(stream.queue);
 }
 
+// A clear may cross the announcement, or the message itself where that is eager; and a stream that
+// was forgotten here may not be there.
 Status MessageSender::on_clear(const Frame& frame) {
   const auto found = streams_.find(frame.stream);
-  if (found == streams_.end())
-    return make_error(Code::kPeerFailed, "a message of a stream without messages was cleared");
+  if (found == streams_.end() || found->second.broken) return ok_status();
   Stream& stream = found->second;
-  if (stream.broken) return ok_status();  // it crossed our notice
+  if (frame.message >= stream.next_message) return clear_early(stream, frame);
   Transfer* transfer = stream.queue.front();
-  while (transfer != nullptr && posted(*transfer).phase != Phase::kAnnounced)
+  while (transfer != nullptr && (posted(*transfer).phase != Phase::kAnnounced ||
+                                 posted(*transfer).message != frame.message))
     transfer = transfer->next;
-  if (transfer == nullptr || posted(*transfer).message != frame.message)
-    return make_error(Code::kPeerFailed, "message {} was cleared out of order", frame.message);
+  if (transfer == nullptr) return ok_status();
+  Posted& post = posted(*transfer);
+  if (!agree(post.tag, post.bytes, frame.tag, frame.bytes)) return ok_status();  // it will break
   --stream.unmatched;
   ++stream.cleared;
-  posted(*transfer).phase = Phase::kCleared;
-  if (posted(*transfer).bytes == 0) moved(stream, *transfer, 0);
+  post.phase = Phase::kCleared;
+  if (post.bytes == 0) moved(stream, *transfer, 0);
   schedule(stream);
+  return ok_status();
+}
+
+Status MessageSender::clear_early(Stream& stream, const Frame& frame) {
+  const bool in_order = stream.early.empty() || stream.early.back().message < frame.message;
+  if (!in_order || frame.message - stream.next_message >= kStreamWindow)
+    return make_error(Code::kPeerFailed, "message {} was cleared out of order", frame.message);
+  stream.early.push_back(frame);
   return ok_status();
 }
 
 Status MessageSender::on_credit(const Frame& frame) {
   const auto found = streams_.find(frame.stream);
-  if (found == streams_.end() || frame.offset > found->second.eagers)
-    return make_error(Code::kPeerFailed, "{} credits came back for a stream that used {}",
-                      frame.offset, found == streams_.end() ? 0 : found->second.eagers);
-  const auto credits = static_cast<std::uint32_t>(frame.offset);
+  if (found == streams_.end() || frame.offset > found->second.eagers ||
+      frame.bytes > found->second.credits)
+    return make_error(
+        Code::kPeerFailed, "{} credits for {} messages came back for a stream that used {} for {}",
+        frame.bytes, frame.offset, found == streams_.end() ? 0 : found->second.credits,
+        found == streams_.end() ? 0 : found->second.eagers);
+  const auto messages = static_cast<std::uint32_t>(frame.offset);
+  const auto credits = static_cast<std::uint32_t>(frame.bytes);
   Stream& stream = found->second;
-  stream.eagers -= credits;
-  stream.unmatched -= credits;
-  eagers_ -= credits;
+  stream.eagers -= messages;
+  stream.unmatched -= messages;
+  stream.credits -= credits;
+  credits_ -= credits;
   schedule(stream);
   return ok_status();
 }

@@ -1,6 +1,7 @@
 // The sending half of the message engine: turns posted sends into frames.
 #pragma once
 
+#include <deque>
 #include <random>
 #include <unordered_map>
 
@@ -8,6 +9,10 @@
 
 namespace tutti {
 
+/// Numbers the messages of a stream one after another, so that a receiver that has seen one knows
+/// the next ones' numbers and can clear them before they are announced. A stream that was forgotten
+/// and comes back starts beyond all numbers that its receiver may still expect.
+///
 /// Called under the engine's lock.
 class MessageSender {
  public:
@@ -37,9 +42,12 @@ class MessageSender {
     StreamId id;
     Fifo<Transfer> queue;             // in the order posted
     Transfer* unannounced = nullptr;  // the first of the queue's kQueued ones
+    std::uint64_t next_message = 0;   // number of the next to be announced
     std::uint32_t unmatched = 0;      // announced, and the receiver has not told of a match
-    std::uint32_t eagers = 0;         // of those, eager ones: the credits in use
+    std::uint32_t eagers = 0;         // of those, eager ones
+    std::uint32_t credits = 0;        // that those took
     std::uint32_t cleared = 0;        // transfers in phase kCleared
+    std::deque<Frame> early;          // clears of messages not announced yet, in their order
     bool working = false;             // in work_
     Stream* next = nullptr;
     std::unique_ptr<Broken> broken;
@@ -50,6 +58,8 @@ class MessageSender {
   void schedule(Stream& stream);
   Stream& take_turn();
   bool announce(Stream& stream);
+  bool was_cleared_early(Stream& stream, const Posted& post);
+  Status clear_early(Stream& stream, const Frame& frame);
   void announce_eager(Stream& stream, Transfer& transfer, Frame& frame);
   bool send_chunk(Stream& stream);
   void moved(Stream& stream, Transfer& transfer, std::size_t bytes);
@@ -59,8 +69,8 @@ class MessageSender {
   std::unordered_map<StreamId, Stream, StreamHash> streams_;
   std::size_t forget_at_ = 1024;
   Fifo<Stream> work_;
-  std::uint32_t eagers_ = 0;  // credits in use by all streams
-  std::uint64_t last_message_ = 0;
+  std::uint32_t credits_ = 0;          // in use by all streams
+  std::uint64_t highest_message_ = 0;  // of all streams
   Stream* tail_stream_ = nullptr;
   std::size_t tail_bytes_ = 0;
   std::optional<Error> closed_;

@@ -3,6 +3,21 @@
 #include "src/base/result.hpp"
 
 namespace tutti {
+namespace {
+
+bool calls_agree(const CallSignature& sent, const CallSignature& expected) {
+  if (sent.collective == Collective::kSend && expected.collective == Collective::kRecv)
+    return sent.type == expected.type && sent.count == expected.count;
+  return sent == expected;
+}
+
+}  // namespace
+
+bool agree(const MessageTag& sent, std::uint64_t sent_bytes, const MessageTag& expected,
+           std::uint64_t expected_bytes) {
+  return sent.sequence == expected.sequence && sent_bytes == expected_bytes &&
+         calls_agree(sent.call, expected.call);
+}
 
 Error mismatch_error(const Frame& sent, const Frame& expected, Rank blamed) {
   return peer_error(

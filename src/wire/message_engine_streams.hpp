@@ -47,6 +47,7 @@ class Fifo {
 
 enum class Phase : std::uint8_t {
   kQueued,     ///< send: not announced; recv: not matched
+  kInvited,    ///< recv: not matched, and the sender has been told to send
   kAnnounced,  ///< send: waits to be cleared
   kCleared,    ///< send: to be sent as DATA
   kMatched,    ///< recv: the sender has to be told to send
@@ -84,6 +85,10 @@ inline void end_failed(Transfer& transfer, const Error& error) {
   transfer.error = error;
   transfer.state.store(Transfer::State::kFailed, std::memory_order_release);
 }
+
+/// Whether a message that is sent with `sent` is what a receive with `expected` waits for.
+bool agree(const MessageTag& sent, std::uint64_t sent_bytes, const MessageTag& expected,
+           std::uint64_t expected_bytes);
 
 /// Completes the transfers at the head that have all their bytes: in the order posted.
 inline void complete_in_order(Fifo<Transfer>& queue) {

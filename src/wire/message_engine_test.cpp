@@ -79,15 +79,15 @@ TEST_F(HostilePeer, CannotWriteBeyondTheBuffer) {
 }
 
 TEST_F(HostilePeer, CannotGiveBackCreditsThatWereNotUsed) {
-  say(Frame{.type = FrameType::kCredit, .stream = kOut, .offset = 1});
-  EXPECT_THAT(listen(), HasSubstr("credits came back"));
+  say(Frame{.type = FrameType::kCredit, .stream = kOut, .bytes = 1, .offset = 1});
+  EXPECT_THAT(listen(), HasSubstr("came back for a stream"));
 }
 
 TEST_F(HostilePeer, CannotClearWhatWasNotSent) {
   Blob data(100000);
   Transfer out;
   engine_.send(kOut, {}, data, out);
-  say(Frame{.type = FrameType::kClear, .stream = kOut, .message = 77, .bytes = 100000});
+  say(Frame{.type = FrameType::kClear, .stream = kOut, .message = 1ULL << 40, .bytes = 100000});
   EXPECT_THAT(listen(), HasSubstr("cleared out of order"));
 }
 
