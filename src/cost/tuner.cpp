@@ -73,12 +73,15 @@ std::vector<std::string_view> on_one_host(Collective collective, std::size_t byt
 }
 
 /// The same between hosts: logarithmic rounds while latency rules, fewest bytes per link above.
-std::vector<std::string_view> between_hosts(Collective collective, std::size_t bytes) {
+std::vector<std::string_view> between_hosts(Collective collective, std::size_t bytes,
+                                            std::int32_t ranks) {
   const bool small = bytes <= 64 * 1024;
   const bool tiny = bytes <= 4 * 1024;
   switch (collective) {
     case Collective::kAllReduce:
-      if (tiny) return {"recursive_doubling", "ring"};
+      // Two ranks send no more when they exchange everything at once than around a ring, and wait
+      // for one round instead of two; but each adds everything, and not half of it.
+      if (tiny || (ranks == 2 && bytes <= 256 * 1024)) return {"recursive_doubling", "ring"};
       if (small) return {"circulant", "ring"};
       return {"ring"};
     case Collective::kAllGather:
@@ -180,7 +183,7 @@ Result<Choice> Tuner::choose(const Situation& situation, const lower::Placement&
   } else {
     const auto names = one_host || deterministic_
                            ? on_one_host(request.collective, situation.block_bytes, request.ranks)
-                           : between_hosts(request.collective, bytes);
+                           : between_hosts(request.collective, bytes, request.ranks);
     for (const std::string_view name : names) {
       const ir::Algorithm* candidate = find(name);
       if (candidate == nullptr || !candidate->supports(request) ||

@@ -30,7 +30,7 @@ std::string chosen(const std::string& forced, Collective collective, std::size_t
   const auto tuner = Tuner::create(algorithms(), {forced, false});
   if (!tuner) return tuner.error().what;
   Situation situation;
-  situation.request = {collective, 4, 0, false};
+  situation.request = {collective, static_cast<std::int32_t>(hosts.size()), 0, false};
   situation.block_bytes = bytes;
   const auto choice = tuner->choose(situation, {std::move(hosts)});
   return choice ? std::string(choice->algorithm->name) : choice.error().what;
@@ -44,6 +44,11 @@ TEST(Tuner, ChoosesBySizeOnOneHost) {
 TEST(Tuner, ChoosesOtherwiseBetweenHosts) {
   EXPECT_EQ(chosen("", Collective::kAllReduce, 8, {0, 0, 1, 1}), "recursive_doubling");
   EXPECT_EQ(chosen("", Collective::kAllReduce, 1 << 20, {0, 0, 1, 1}), "ring");
+}
+
+TEST(Tuner, LetsTwoHostsExchangeMediumMessagesAtOnce) {
+  EXPECT_EQ(chosen("", Collective::kAllReduce, 256 << 10, {0, 1}), "recursive_doubling");
+  EXPECT_EQ(chosen("", Collective::kAllReduce, 1 << 20, {0, 1}), "ring");
 }
 
 TEST(Tuner, ObeysAForcedName) { EXPECT_EQ(chosen("ring", Collective::kAllReduce), "ring"); }
