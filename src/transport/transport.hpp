@@ -76,7 +76,7 @@ struct Transfer {
   std::atomic<State> state{State::kIdle};
   Error error;                       ///< valid once kFailed was observed
   Transfer* next = nullptr;          ///< the connection's while pending
-  std::uint64_t connection_data[8];  ///< the connection's while pending
+  std::uint64_t connection_data[9];  ///< the connection's while pending
 };
 
 class Connection {

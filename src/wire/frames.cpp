@@ -1,5 +1,7 @@
 #include "src/wire/frames.hpp"
 
+#include <algorithm>
+
 #include "src/base/result.hpp"
 
 namespace tutti {
@@ -56,8 +58,8 @@ bool sizes_fit(const Frame& frame) {
     case FrameType::kClear:
       return frame.payload == 0 && frame.offset == 0;
     case FrameType::kData:
-      return frame.payload > 0 && frame.payload <= kMaxChunkBytes && frame.offset < frame.bytes &&
-             frame.payload <= frame.bytes - frame.offset;
+      return frame.offset % kChunkBytes == 0 && frame.offset < frame.bytes &&
+             frame.payload == std::min<std::uint64_t>(kChunkBytes, frame.bytes - frame.offset);
     case FrameType::kCredit:
       return frame.payload == 0 && frame.offset > 0 && frame.offset <= frame.bytes &&
              frame.bytes <= kConnectionCredits;

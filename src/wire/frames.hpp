@@ -24,9 +24,9 @@ inline constexpr std::size_t kHeaderBytes = 80;
 
 /// Messages up to this size travel with their announcement.
 inline constexpr std::size_t kEagerLimit = 64 << 10;
-/// Payload of one DATA frame: what is sent, and what is accepted.
+/// A message that is not eager travels in DATA frames of so many bytes, the last of fewer; each may
+/// take another of the connection's links.
 inline constexpr std::size_t kChunkBytes = 128 << 10;
-inline constexpr std::size_t kMaxChunkBytes = 1 << 20;
 /// Announced messages of one stream that the receiver has not matched yet.
 inline constexpr std::uint32_t kStreamWindow = 32;
 /// An eager message takes one credit of its connection for each so many bytes, and at least one.
@@ -49,7 +49,7 @@ enum class FrameType : std::uint8_t {
   kCredit = 5,   ///< `offset` more eager messages of the stream, which took `bytes` credits, have
                  ///< left the receiver's memory
   kBreak = 6,  ///< the stream is over, see BreakReason; payload: the message that broke it, if any
-  kGoodbye = 7,  ///< nothing more will come, on purpose
+  kGoodbye = 7,  ///< nothing more will come on this link, on purpose
 };
 
 enum class BreakReason : std::uint8_t {

@@ -3,22 +3,26 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <deque>
+#include <iterator>
 #include <mutex>
 
 #include <poll.h>
 
 #include "src/base/clock.hpp"
 #include "src/base/result.hpp"
+#include "src/wire/message_engine_link.hpp"
 #include "src/wire/message_engine_receiver.hpp"
 #include "src/wire/message_engine_sender.hpp"
 
 namespace tutti {
 namespace {
 
-constexpr std::size_t kInboxBytes = 64 << 10;
 // One progress() moves at most this many times what one read and one write move, so that it holds
 // the lock for microseconds, not for a whole message.
 constexpr int kTurns = 16;
+// Where no DATA is expected, one progress() in so many looks at the links that carry nothing else.
+constexpr std::uint32_t kLooksApart = 64;
 // A connection that closes gives its last words this long to leave.
 constexpr auto kLastWords = std::chrono::milliseconds(100);
 
@@ -26,13 +30,13 @@ constexpr auto kLastWords = std::chrono::milliseconds(100);
 
 class MessageEngine::Core {
  public:
-  Core(std::unique_ptr<ByteLink> link, EngineOptions options)
+  Core(std::vector<std::unique_ptr<ByteLink>> links, EngineOptions options)
       : options_(std::move(options)),
-        link_(std::move(link)),
-        sender_(out_, options_.shuffle_seed),
-        receiver_(out_),
-        inbox_(kInboxBytes),
-        sink_(kInboxBytes) {}
+        links_(std::make_move_iterator(links.begin()), std::make_move_iterator(links.end())),
+        sender_(outboxes(links_), options_.shuffle_seed),
+        receiver_(links_.front().out, links_.size()),
+        sink_(kChunkBytes),
+        waker_(links_) {}
   ~Core();
 
   void send(const StreamId& stream, const MessageTag& tag, std::span<const std::byte> data,
@@ -42,7 +46,7 @@ class MessageEngine::Core {
   void cancel(const StreamId& stream, Transfer& transfer);
   bool progress();
   Status health();
-  [[nodiscard]] int poll_fd() const { return link_->poll_fd(); }
+  [[nodiscard]] int poll_fd() const { return waker_.fd(); }
   [[nodiscard]] bool wants_write() const { return blocked_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::span<std::byte> mapped() const { return options_.mapped; }
   [[nodiscard]] pid_t local_pid() const { return options_.local_pid; }
@@ -50,45 +54,45 @@ class MessageEngine::Core {
  private:
   /// What came of one read or write: after kAll another one may move more.
   enum class Step : std::uint8_t { kNothing, kSome, kAll };
+  using Link = EngineLink;
 
+  static std::vector<Outbox*> outboxes(std::deque<Link>& links);
   bool pump();
   bool pump_output();
-  Step write_once();
-  void fill_outbox();
   bool pump_input();
-  Step read_once();
+  Step exchange(std::size_t index, bool first);
+  Step write_once(std::size_t index);
+  Step read_once(std::size_t index);
+  void fill_outbox(std::size_t index);
+  void note_blocked();
+  [[nodiscard]] bool wants_read(const Link& link);
+  [[nodiscard]] bool has_departed() const;
   struct Taken {
     std::size_t asked, got;
   };
-  Result<Taken> read_some();
-  Status parse_inbox();
-  Status take_payload(std::size_t available);
-  Status take_frame(const Frame& frame);
-  Status end_payload();
+  Result<Taken> read_some(std::size_t index);
+  std::byte* landing(std::size_t index);
+  Status parse_inbox(std::size_t index);
+  Status take_payload(std::size_t index, std::size_t available);
+  Status take_frame(std::size_t index);
+  Status end_payload(std::size_t index);
   Status take_break(const Frame& frame, const std::optional<Frame>& offender);
   bool look_around();
   void die(const Error& why);
 
   std::mutex mutex_;
   EngineOptions options_;
-  std::unique_ptr<ByteLink> link_;
-  Outbox out_;
+  std::deque<Link> links_;  // the first carries all but DATA
   MessageSender sender_;
   MessageReceiver receiver_;
-
-  // Input: bytes read and not yet parsed, and the frame whose payload is arriving.
-  std::vector<std::byte> inbox_;
-  std::size_t inbox_begin_ = 0;
-  std::size_t inbox_end_ = 0;
-  Frame frame_;
-  std::size_t payload_left_ = 0;
   FrameHeader offender_{};       // payload of a kBreak
   std::vector<std::byte> sink_;  // where payload without a place goes
+  LinkWaker waker_;
+  std::uint32_t pumps_ = 0;
 
   std::atomic<bool> blocked_{false};
   std::optional<Error> write_error_;
   std::optional<Error> dead_;
-  bool departed_ = false;  // the peer said goodbye
 };
 
 // --- posting ---
@@ -125,66 +129,107 @@ bool MessageEngine::Core::progress() {
   return pump() || look_around();
 }
 
+std::vector<Outbox*> MessageEngine::Core::outboxes(std::deque<Link>& links) {
+  std::vector<Outbox*> outs;
+  for (Link& link : links) outs.push_back(&link.out);
+  return outs;
+}
+
 // Reading and writing take turns: when both sides of an exchange write all they can first, what is
-// under way grows out of the caches.
+// under way grows out of the caches. A chunk goes to whichever link has room for it.
 bool MessageEngine::Core::pump() {
   bool moved = false;
-  Step input = Step::kAll;
-  Step output = Step::kAll;
+  ++pumps_;
+  for (std::size_t i = 0; i < links_.size(); ++i) links_[i].readable = wants_read(links_[i]);
   for (int turn = 0; turn < kTurns && !dead_; ++turn) {
-    if (input == Step::kAll) input = read_once();
-    // What was read may have given leave to write.
-    output = output == Step::kAll || input == Step::kAll ? write_once() : Step::kNothing;
-    moved |= input != Step::kNothing || output != Step::kNothing;
+    bool more = false;
+    for (std::size_t i = 0; i < links_.size() && !dead_; ++i) {
+      const Step step = exchange(i, turn == 0);
+      moved |= step != Step::kNothing;
+      more |= step == Step::kAll;
+    }
     // The caller may have another receive to post: what comes for it should land in its place.
-    if (receiver_.has_completed()) break;
-    if (input != Step::kAll && output != Step::kAll) break;
+    if (!more || receiver_.has_completed()) break;
   }
-  blocked_.store(!out_.empty() && !dead_, std::memory_order_relaxed);
+  note_blocked();
   return moved;
 }
 
-void MessageEngine::Core::fill_outbox() {
-  while (out_.has_room() && (receiver_.produce() || sender_.produce())) {
+/// One read, while the link has something to read, and one write: what was read may have given
+/// leave to write.
+MessageEngine::Core::Step MessageEngine::Core::exchange(std::size_t index, bool first) {
+  Link& link = links_[index];
+  const bool reads = link.readable;
+  const Step input = reads ? read_once(index) : Step::kNothing;
+  link.readable = input == Step::kAll;
+  const bool writes = first || link.writable || input == Step::kAll;
+  const Step output = writes ? write_once(index) : Step::kNothing;
+  link.writable = output == Step::kAll;
+  return std::max(input, output);
+}
+
+// The links for DATA alone are not worth a system call each time while none is expected.
+bool MessageEngine::Core::wants_read(const Link& link) {
+  if (link.departed) return false;
+  return &link == &links_.front() || link.payload_left > 0 || receiver_.expects_data() ||
+         links_.front().departed || pumps_ % kLooksApart == 0;
+}
+
+bool MessageEngine::Core::has_departed() const {
+  return std::ranges::all_of(links_, &Link::departed);
+}
+
+void MessageEngine::Core::fill_outbox(std::size_t index) {
+  Outbox& out = links_[index].out;
+  if (index > 0) {
+    while (out.has_room() && sender_.produce_chunk(index)) {
+    }
+    return;
   }
-  if (!out_.empty())
-    while (out_.has_room() && receiver_.produce_lazily()) {
+  while (out.has_room() && (receiver_.produce() || sender_.produce())) {
+  }
+  if (!out.empty())
+    while (out.has_room() && receiver_.produce_lazily()) {
     }
 }
 
-MessageEngine::Core::Step MessageEngine::Core::write_once() {
+MessageEngine::Core::Step MessageEngine::Core::write_once(std::size_t index) {
   if (dead_ || write_error_) return Step::kNothing;
-  fill_outbox();
-  if (out_.empty()) return Step::kNothing;
+  fill_outbox(index);
+  Outbox& out = links_[index].out;
+  if (out.empty()) return Step::kNothing;
   std::array<iovec, 2> pieces;
-  std::ranges::transform(out_.pieces(), pieces.begin(), [](std::span<const std::byte> piece) {
+  std::ranges::transform(out.pieces(), pieces.begin(), [](std::span<const std::byte> piece) {
     return iovec{const_cast<std::byte*>(piece.data()), piece.size()};
   });
   const bool has_tail = pieces[1].iov_len > 0;
-  const auto written = link_->write(std::span(pieces).first(has_tail ? 2 : 1));
+  const auto written = links_[index].bytes->write(std::span(pieces).first(has_tail ? 2 : 1));
   if (!written) {
     write_error_ = written.error();  // what the peer said last may still be there to read
     return Step::kNothing;
   }
   if (*written == 0) return Step::kNothing;
-  if (Transfer* sent = out_.taken_by_link(*written)) sender_.tail_sent(*sent);
+  if (Transfer* sent = out.taken_by_link(*written)) sender_.tail_sent(index, *sent);
   return Step::kAll;
 }
 
 bool MessageEngine::Core::pump_output() {
   bool moved = false;
-  for (int turn = 0; turn < kTurns; ++turn) {
-    const Step step = write_once();
-    moved |= step != Step::kNothing;
-    if (step != Step::kAll) break;
-  }
-  blocked_.store(!out_.empty() && !dead_, std::memory_order_relaxed);
+  for (std::size_t i = 0; i < links_.size(); ++i)
+    for (int turn = 0; turn < kTurns && write_once(i) == Step::kAll; ++turn) moved = true;
+  note_blocked();
   return moved;
 }
 
-MessageEngine::Core::Step MessageEngine::Core::read_once() {
+void MessageEngine::Core::note_blocked() {
+  const bool blocked =
+      !dead_ && std::ranges::any_of(links_, [](const Link& link) { return !link.out.empty(); });
+  blocked_.store(blocked, std::memory_order_relaxed);
+}
+
+MessageEngine::Core::Step MessageEngine::Core::read_once(std::size_t index) {
   if (dead_) return Step::kNothing;
-  const auto read = read_some();
+  const auto read = read_some(index);
   if (!read) {
     die(read.error());
     return Step::kSome;
@@ -193,86 +238,96 @@ MessageEngine::Core::Step MessageEngine::Core::read_once() {
     if (write_error_) die(Error(*write_error_));
     return Step::kNothing;
   }
-  if (Status parsed = parse_inbox(); !parsed)
+  if (Status parsed = parse_inbox(index); !parsed)
     die(make_error(Code::kPeerFailed, "it sent {}", parsed.error().what));
-  else if (departed_)
+  else if (has_departed())
     die({});
-  return read->got == read->asked ? Step::kAll : Step::kSome;
+  return read->got == read->asked && !links_[index].departed ? Step::kAll : Step::kSome;
 }
 
 bool MessageEngine::Core::pump_input() {
   bool moved = false;
-  for (int turn = 0; turn < kTurns; ++turn) {
-    const Step step = read_once();
-    moved |= step != Step::kNothing;
-    if (step != Step::kAll) break;
-  }
+  for (std::size_t i = 0; i < links_.size(); ++i)
+    for (int turn = 0; turn < kTurns && !links_[i].departed; ++turn) {
+      const Step step = read_once(i);
+      moved |= step != Step::kNothing;
+      if (step != Step::kAll) break;
+    }
   return moved;
 }
 
 // Payload goes straight to its place; what follows it goes to the inbox.
-Result<MessageEngine::Core::Taken> MessageEngine::Core::read_some() {
+Result<MessageEngine::Core::Taken> MessageEngine::Core::read_some(std::size_t index) {
+  Link& link = links_[index];
   std::array<iovec, 2> pieces;
   std::size_t direct = 0;
-  if (payload_left_ > 0) {
-    const bool is_break = frame_.type == FrameType::kBreak;
-    std::byte* const place = is_break ? offender_.data() : receiver_.landing();
-    const std::size_t done = frame_.payload - payload_left_;
-    direct = place == nullptr ? std::min(payload_left_, sink_.size()) : payload_left_;
+  if (link.payload_left > 0) {
+    std::byte* const place = landing(index);
+    const std::size_t done = link.frame.payload - link.payload_left;
+    direct = place == nullptr ? std::min(link.payload_left, sink_.size()) : link.payload_left;
     pieces[0] = {place == nullptr ? sink_.data() : place + done, direct};
   }
-  const std::size_t ahead = std::max(link_->read_ahead(), kHeaderBytes);
-  const iovec behind = {inbox_.data() + inbox_end_, std::min(ahead, inbox_.size() - inbox_end_)};
-  const bool whole = direct == payload_left_;  // else the sink is smaller than the payload
-  const std::size_t count = direct > 0 ? (whole ? 2 : 1) : 1;
+  const iovec behind = link.inbox_room();
+  const bool whole = direct == link.payload_left;  // else the sink is smaller than the payload
+  const std::size_t count = direct > 0 && whole ? 2 : 1;
   if (whole) pieces[count - 1] = behind;
-  TUTTI_ASSIGN(const std::size_t got, link_->read(std::span(pieces).first(count)));
+  TUTTI_ASSIGN(const std::size_t got, link.bytes->read(std::span(pieces).first(count)));
   const std::size_t landed = std::min(got, direct);
-  inbox_end_ += got - landed;
+  link.inbox_end += got - landed;
   if (landed > 0) {
-    payload_left_ -= landed;
-    if (payload_left_ == 0) TUTTI_TRY(end_payload());
+    link.payload_left -= landed;
+    if (link.payload_left == 0) TUTTI_TRY(end_payload(index));
   }
   return Taken{direct + (whole ? behind.iov_len : 0), got};
 }
 
-Status MessageEngine::Core::parse_inbox() {
-  while (inbox_begin_ < inbox_end_) {
-    const std::size_t available = inbox_end_ - inbox_begin_;
-    if (payload_left_ > 0) {
-      TUTTI_TRY(take_payload(available));
+std::byte* MessageEngine::Core::landing(std::size_t index) {
+  const bool is_break = links_[index].frame.type == FrameType::kBreak;
+  return is_break ? offender_.data() : receiver_.landing(index);
+}
+
+Status MessageEngine::Core::parse_inbox(std::size_t index) {
+  Link& link = links_[index];
+  while (const std::size_t available = link.inbox_end - link.inbox_begin) {
+    if (link.payload_left > 0) {
+      TUTTI_TRY(take_payload(index, available));
       continue;
     }
-    if (departed_) return make_error(Code::kPeerFailed, "more after its goodbye");
+    if (link.departed) return make_error(Code::kPeerFailed, "more after its goodbye");
     if (available < kHeaderBytes) break;
-    const std::span<const std::byte, kHeaderBytes> header(inbox_.data() + inbox_begin_,
+    const std::span<const std::byte, kHeaderBytes> header(link.inbox.data() + link.inbox_begin,
                                                           kHeaderBytes);
-    inbox_begin_ += kHeaderBytes;
-    TUTTI_ASSIGN(frame_, decode(header));
-    TUTTI_TRY(take_frame(frame_));
+    link.inbox_begin += kHeaderBytes;
+    TUTTI_ASSIGN(link.frame, decode(header));
+    TUTTI_TRY(take_frame(index));
   }
-  std::memmove(inbox_.data(), inbox_.data() + inbox_begin_, inbox_end_ - inbox_begin_);
-  inbox_end_ -= std::exchange(inbox_begin_, 0);
+  link.close_ranks();
   return ok_status();
 }
 
-Status MessageEngine::Core::take_payload(std::size_t available) {
-  const std::size_t bytes = std::min(available, payload_left_);
-  std::byte* place = frame_.type == FrameType::kBreak ? offender_.data() : receiver_.landing();
-  if (place != nullptr)
-    std::memcpy(place + (frame_.payload - payload_left_), inbox_.data() + inbox_begin_, bytes);
-  inbox_begin_ += bytes;
-  payload_left_ -= bytes;
-  return payload_left_ == 0 ? end_payload() : ok_status();
+Status MessageEngine::Core::take_payload(std::size_t index, std::size_t available) {
+  Link& link = links_[index];
+  const std::size_t bytes = std::min(available, link.payload_left);
+  if (std::byte* const place = landing(index))
+    std::memcpy(place + (link.frame.payload - link.payload_left),
+                link.inbox.data() + link.inbox_begin, bytes);
+  link.inbox_begin += bytes;
+  link.payload_left -= bytes;
+  return link.payload_left == 0 ? end_payload(index) : ok_status();
 }
 
-Status MessageEngine::Core::take_frame(const Frame& frame) {
+Status MessageEngine::Core::take_frame(std::size_t index) {
+  Link& link = links_[index];
+  const Frame& frame = link.frame;
+  if (index > 0 && frame.type != FrameType::kData && frame.type != FrameType::kGoodbye)
+    return make_error(Code::kPeerFailed, "a frame of type {} on a link for data",
+                      static_cast<int>(frame.type));
   switch (frame.type) {
     case FrameType::kEager:
       TUTTI_TRY(receiver_.on_eager(frame));
       break;
     case FrameType::kData:
-      TUTTI_TRY(receiver_.on_data(frame));
+      TUTTI_TRY(receiver_.on_data(index, frame));
       break;
     case FrameType::kRequest:
       return receiver_.on_request(frame);
@@ -284,20 +339,21 @@ Status MessageEngine::Core::take_frame(const Frame& frame) {
       if (frame.payload == 0) return take_break(frame, std::nullopt);
       break;
     case FrameType::kGoodbye:
-      departed_ = true;
+      link.departed = true;
       return ok_status();
   }
-  payload_left_ = frame.payload;
-  return payload_left_ == 0 ? end_payload() : ok_status();
+  link.payload_left = frame.payload;
+  return link.payload_left == 0 ? end_payload(index) : ok_status();
 }
 
-Status MessageEngine::Core::end_payload() {
-  if (frame_.type != FrameType::kBreak) {
-    receiver_.landed(frame_.payload);
+Status MessageEngine::Core::end_payload(std::size_t index) {
+  const Frame& frame = links_[index].frame;
+  if (frame.type != FrameType::kBreak) {
+    receiver_.landed(index, frame.payload);
     return ok_status();
   }
   TUTTI_ASSIGN(const Frame offender, decode(offender_));
-  return take_break(frame_, offender);
+  return take_break(frame, offender);
 }
 
 Status MessageEngine::Core::take_break(const Frame& frame, const std::optional<Frame>& offender) {
@@ -310,28 +366,40 @@ Status MessageEngine::Core::take_break(const Frame& frame, const std::optional<F
 // Nothing moved: why? Returns whether something moved after all.
 bool MessageEngine::Core::look_around() {
   if (dead_) return false;
-  const auto again = link_->check();
-  if (again) return *again && pump();
+  Status well = ok_status();
+  bool again = false;
+  for (Link& link : links_) {
+    const auto checked = link.bytes->check();
+    if (!checked)
+      well = checked.error();
+    else
+      again |= *checked;
+  }
+  waker_.prepare(links_);
+  if (well) return again && pump();
   while (!dead_ && pump_input()) {  // what it said last is still worth hearing
   }
-  if (!dead_) die(again.error());
+  if (!dead_) die(well.error());
   return true;
 }
 
 void MessageEngine::Core::die(const Error& why) {
-  dead_ = departed_ ? peer_error(Code::kPeerFailed, options_.peer,
-                                 "rank {} has left: it closed its {} connection", options_.peer,
-                                 options_.link_name)
-                    : peer_error(Code::kPeerFailed, options_.peer,
-                                 "rank {} failed: its {} connection broke: {}", options_.peer,
-                                 options_.link_name, why.what);
+  const bool departed = has_departed();
+  dead_ = departed ? peer_error(Code::kPeerFailed, options_.peer,
+                                "rank {} has left: it closed its {} connection", options_.peer,
+                                options_.link_name)
+                   : peer_error(Code::kPeerFailed, options_.peer,
+                                "rank {} failed: its {} connection broke: {}", options_.peer,
+                                options_.link_name, why.what);
   dead_->os_errno = why.os_errno;
-  link_->shutdown();
-  out_.clear();
+  for (Link& link : links_) {
+    link.bytes->shutdown();
+    link.out.clear();
+    link.payload_left = 0;
+  }
   blocked_.store(false, std::memory_order_relaxed);
-  payload_left_ = 0;
   sender_.close(*dead_);
-  receiver_.close(*dead_, departed_);
+  receiver_.close(*dead_, departed);
 }
 
 Status MessageEngine::Core::health() {
@@ -351,12 +419,17 @@ MessageEngine::Core::~Core() {
   bool said_goodbye = false;
   while (!dead_ && !write_error_) {
     pump_output();
-    if (!said_goodbye && out_.has_room()) {
-      out_.add(Frame{.type = FrameType::kGoodbye});
+    const bool has_room =
+        std::ranges::all_of(links_, [](const Link& link) { return link.out.has_room(); });
+    const auto full =
+        std::ranges::find_if(links_, [](const Link& link) { return !link.out.empty(); });
+    if (!said_goodbye && has_room) {
+      for (Link& link : links_) link.out.add(Frame{.type = FrameType::kGoodbye});
       said_goodbye = true;
-    } else if ((out_.empty() && said_goodbye) || deadline.passed()) {
+    } else if ((full == links_.end() && said_goodbye) || deadline.passed()) {
       break;
-    } else if (pollfd room{link_->poll_fd(), POLLOUT, 0}; room.fd >= 0) {
+    } else if (full != links_.end() && full->bytes->poll_fd() >= 0) {
+      pollfd room{full->bytes->poll_fd(), POLLOUT, 0};
       ::poll(&room, 1, 1);
     }
   }
@@ -364,8 +437,13 @@ MessageEngine::Core::~Core() {
 
 // --- the Connection ---
 
-MessageEngine::MessageEngine(std::unique_ptr<ByteLink> link, EngineOptions options)
-    : core_(std::make_unique<Core>(std::move(link), std::move(options))) {}
+MessageEngine::MessageEngine(std::unique_ptr<ByteLink> link, EngineOptions options) {
+  std::vector<std::unique_ptr<ByteLink>> links;
+  links.push_back(std::move(link));
+  core_ = std::make_unique<Core>(std::move(links), std::move(options));
+}
+MessageEngine::MessageEngine(std::vector<std::unique_ptr<ByteLink>> links, EngineOptions options)
+    : core_(std::make_unique<Core>(std::move(links), std::move(options))) {}
 MessageEngine::~MessageEngine() = default;
 
 void MessageEngine::send(const StreamId& stream, const MessageTag& tag,

@@ -1,4 +1,4 @@
-// The message protocol: Connection's send, recv and cancel over one ordered byte link.
+// The message protocol: Connection's send, recv and cancel over an ordered byte link, or several.
 //
 //   small messages   (<= kEagerLimit) travel with their announcement, within credits; a receiver
 //                    that posted has them land in its buffer, else they wait in a bounded pool;
@@ -20,6 +20,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "src/transport/transport.hpp"
 #include "src/wire/byte_link.hpp"
@@ -39,6 +40,10 @@ struct EngineOptions {
 class MessageEngine final : public Connection {
  public:
   MessageEngine(std::unique_ptr<ByteLink> link, EngineOptions options);
+  /// Over several links, at least one, in the same order on both sides. The chunks of large
+  /// messages go to whichever has room for them, all else to the first. The end of one is the end
+  /// of all.
+  MessageEngine(std::vector<std::unique_ptr<ByteLink>> links, EngineOptions options);
   /// Says goodbye. Pending transfers fail.
   ~MessageEngine() override;
 

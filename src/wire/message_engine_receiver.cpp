@@ -18,6 +18,13 @@ bool is_unmatched(Transfer& transfer) {
   return phase == Phase::kQueued || phase == Phase::kInvited;
 }
 
+// Whether its data may come by any link.
+bool is_expected(Transfer& transfer) {
+  const Posted& post = posted(transfer);
+  return post.phase == Phase::kInvited ||
+         (post.phase == Phase::kMoving && post.bytes > kEagerLimit);
+}
+
 Frame frame_for(FrameType type, const StreamId& id, const Posted& post) {
   return Frame{
       .type = type, .stream = id, .message = post.message, .tag = post.tag, .bytes = post.bytes};
@@ -47,7 +54,7 @@ void MessageReceiver::forget_idle_streams() {
   std::erase_if(streams_, [this](const auto& entry) {
     const Stream& stream = entry.second;
     return stream.queue.empty() && stream.announced.empty() && stream.owed == 0 &&
-           !stream.pressing && !stream.waiting && !stream.broken && landing_.stream != &stream;
+           !stream.pressing && !stream.waiting && !stream.broken && !is_landing(stream);
   });
   forget_at_ = std::max<std::size_t>(forget_at_, 2 * streams_.size());
 }
@@ -84,14 +91,14 @@ bool MessageReceiver::cancel(const StreamId& id, Transfer& transfer) {
 
 Status MessageReceiver::on_eager(const Frame& frame) {
   TUTTI_ASSIGN(Stream* const stream, stream_of_peer(frame.stream));
-  landing_ = {.stream = stream, .eager = true};
+  landings_[0] = {.stream = stream, .eager = true};
   if (stream->broken) return ok_status();
   if (!stream->announced.empty() || receive_for(*stream, frame.message) == nullptr)
     return keep(*stream, frame);
   const Accepted accepted = accept(*stream, frame);
   if (accepted.transfer == nullptr) return ok_status();
-  landing_.transfer = accepted.transfer;
-  landing_.data = posted(*accepted.transfer).data;
+  landings_[0].transfer = accepted.transfer;
+  landings_[0].data = posted(*accepted.transfer).data;
   if (next_to_invite(*stream) != nullptr) press(*stream);
   return ok_status();
 }
@@ -107,8 +114,8 @@ Status MessageReceiver::keep(Stream& stream, const Frame& frame) {
     kept_credits_ += credits_of(frame.bytes);
     message.data = std::make_unique_for_overwrite<std::byte[]>(frame.bytes);
     message.complete = false;
-    landing_.announced = &message;
-    landing_.data = message.data.get();
+    landings_[0].announced = &message;
+    landings_[0].data = message.data.get();
   }
   ++stream.announced_count;
   stream.announced.push_back(message);
@@ -123,24 +130,28 @@ Status MessageReceiver::on_request(const Frame& frame) {
   return ok_status();
 }
 
-Status MessageReceiver::on_data(const Frame& frame) {
+// Chunks of a message come in any order. They lie on a grid, so those that are told apart do not
+// overlap, and all together are as long as the message: a peer that sends one twice spoils its own
+// data and nothing else.
+Status MessageReceiver::on_data(std::size_t link, const Frame& frame) {
   const auto found = streams_.find(frame.stream);
   if (found == streams_.end())
     return make_error(Code::kPeerFailed, "data of a stream without messages");
   Stream& stream = found->second;
-  landing_ = {.stream = &stream};
+  landings_[link] = {.stream = &stream};
   if (stream.broken) return ok_status();
   TUTTI_TRY(accept_invited(stream, frame));
   Transfer* transfer = stream.queue.front();
   while (transfer != nullptr &&
          (posted(*transfer).phase != Phase::kMoving || posted(*transfer).message != frame.message))
     transfer = transfer->next;
-  if (transfer == nullptr || posted(*transfer).moved != frame.offset ||
-      posted(*transfer).bytes != frame.bytes)
+  if (transfer == nullptr || posted(*transfer).bytes != frame.bytes ||
+      frame.payload > frame.bytes - posted(*transfer).assigned)
     return make_error(Code::kPeerFailed, "data of message {} at {} of {} bytes was not cleared",
                       frame.message, frame.offset, frame.bytes);
-  landing_.transfer = transfer;
-  landing_.data = posted(*transfer).data + frame.offset;
+  posted(*transfer).assigned += frame.payload;
+  landings_[link].transfer = transfer;
+  landings_[link].data = posted(*transfer).data + frame.offset;
   return ok_status();
 }
 
@@ -161,8 +172,13 @@ Status MessageReceiver::accept_invited(Stream& stream, const Frame& frame) {
   return ok_status();
 }
 
-void MessageReceiver::landed(std::size_t bytes) {
-  const Landing landing = std::exchange(landing_, {});
+bool MessageReceiver::is_landing(const Stream& stream) const {
+  return std::ranges::any_of(landings_,
+                             [&](const Landing& landing) { return landing.stream == &stream; });
+}
+
+void MessageReceiver::landed(std::size_t link, std::size_t bytes) {
+  const Landing landing = std::exchange(landings_[link], {});
   Stream& stream = *landing.stream;
   if (landing.announced != nullptr) {
     landing.announced->complete = true;
@@ -174,6 +190,7 @@ void MessageReceiver::landed(std::size_t bytes) {
   Posted& post = posted(*landing.transfer);
   post.moved += bytes;
   if (post.moved < post.bytes) return;
+  if (post.bytes > kEagerLimit) --expected_;
   post.phase = Phase::kFinished;
   complete_in_order(stream.queue);
   completed_ = true;
@@ -242,7 +259,7 @@ void MessageReceiver::renumber(Stream& stream, std::uint64_t message) {
   stream.uninvited = stream.unmatched;
   for (Transfer* transfer = stream.unmatched; transfer != nullptr; transfer = transfer->next) {
     posted(*transfer).message = message++;
-    posted(*transfer).phase = Phase::kQueued;
+    if (std::exchange(posted(*transfer).phase, Phase::kQueued) == Phase::kInvited) --expected_;
   }
   stream.next_message = message;
 }
@@ -319,10 +336,11 @@ void MessageReceiver::drop_announced(Stream& stream) {
 // Called between frames or by the owner of a transfer; the payload of a message that is landing
 // here has nowhere to go any more.
 void MessageReceiver::fail_posted(Stream& stream, const Error& error) {
-  if (landing_.stream == &stream && landing_.transfer != nullptr) {
-    landing_.transfer = nullptr;
-    landing_.data = nullptr;
-  }
+  for (Landing& landing : landings_)
+    if (landing.stream == &stream && landing.transfer != nullptr)
+      landing = {.stream = &stream, .eager = landing.eager};
+  for (Transfer* transfer = stream.queue.front(); transfer != nullptr; transfer = transfer->next)
+    if (is_expected(*transfer)) --expected_;
   stream.unmatched = nullptr;
   stream.uninvited = nullptr;
   stream.to_clear = 0;
@@ -331,8 +349,8 @@ void MessageReceiver::fail_posted(Stream& stream, const Error& error) {
 
 void MessageReceiver::break_stream(Stream& stream, Broken broken) {
   fail_posted(stream, broken.error);
-  if (landing_.stream == &stream && landing_.announced != nullptr)
-    landing_ = {.stream = &stream};  // drop_announced owes its credit
+  if (landings_[0].stream == &stream && landings_[0].announced != nullptr)
+    landings_[0] = {.stream = &stream};  // drop_announced owes its credit
   drop_announced(stream);
   stream.broken = std::make_unique<Broken>(std::move(broken));
   press(stream);
@@ -389,6 +407,7 @@ bool MessageReceiver::produce_for(Stream& stream) {
   } else if (Transfer* const transfer = next_to_invite(stream)) {
     out_.add(frame_for(FrameType::kClear, stream.id, posted(*transfer)));
     posted(*transfer).phase = Phase::kInvited;
+    ++expected_;
     stream.uninvited = transfer->next;
   } else if (stream.owed > 0) {
     out_.add(Frame{.type = FrameType::kCredit,
@@ -409,6 +428,7 @@ void MessageReceiver::clear_next(Stream& stream) {
   out_.add(frame_for(FrameType::kClear, stream.id, post));
   --stream.to_clear;
   post.phase = post.bytes == 0 ? Phase::kFinished : Phase::kMoving;
+  if (post.bytes > kEagerLimit) ++expected_;
   complete_in_order(stream.queue);
 }
 
@@ -416,7 +436,7 @@ void MessageReceiver::clear_next(Stream& stream) {
 
 void MessageReceiver::close(const Error& error, bool deliver) {
   closed_ = error;
-  landing_ = {};
+  std::ranges::fill(landings_, Landing{});
   for (auto& [id, stream] : streams_) {
     fail_posted(stream, error);
     if (!deliver) drop_announced(stream);

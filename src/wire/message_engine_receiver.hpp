@@ -13,7 +13,8 @@ namespace tutti {
 /// Called under the engine's lock.
 class MessageReceiver {
  public:
-  explicit MessageReceiver(Outbox& out) : out_(out) {}
+  /// `out`: of the first of `links` links.
+  MessageReceiver(Outbox& out, std::size_t links) : out_(out), landings_(links) {}
 
   void post(const StreamId& id, const MessageTag& tag, std::span<std::byte> data,
             Transfer& transfer);
@@ -28,9 +29,12 @@ class MessageReceiver {
   /// Each decides where the payload of the frame goes: see landing(). The caller moves it there and
   /// then calls landed(), also for an empty payload.
   Status on_eager(const Frame& frame);
-  Status on_data(const Frame& frame);
-  [[nodiscard]] std::byte* landing() const { return landing_.data; }  ///< null: throw it away
-  void landed(std::size_t bytes);
+  Status on_data(std::size_t link, const Frame& frame);
+  /// Null: throw it away.
+  [[nodiscard]] std::byte* landing(std::size_t link) const { return landings_[link].data; }
+  void landed(std::size_t link, std::size_t bytes);
+  /// Whether DATA may come, by any link.
+  [[nodiscard]] bool expects_data() const { return expected_ > 0; }
 
   /// Whether a receive has completed since this was asked last.
   [[nodiscard]] bool has_completed() { return std::exchange(completed_, false); }
@@ -88,6 +92,7 @@ class MessageReceiver {
   static bool was_matched(const Stream& stream, std::uint64_t message);
   Accepted accept(Stream& stream, const Frame& sent);
   void consume(Stream& stream, Announced& message, const Accepted& accepted);
+  [[nodiscard]] bool is_landing(const Stream& stream) const;
   void drop_announced(Stream& stream);
   void owe_credit(Stream& stream, std::size_t bytes);
   void renumber(Stream& stream, std::uint64_t message);
@@ -109,7 +114,8 @@ class MessageReceiver {
   std::vector<Stream*> waiting_;    // owe some credits, not pressing
   std::uint32_t owed_ = 0;          // by all streams
   std::uint32_t kept_credits_ = 0;  // of the eager messages in `announced`
-  Landing landing_;
+  std::vector<Landing> landings_;   // per link
+  std::uint32_t expected_ = 0;      // receives that were cleared and are not complete
   bool completed_ = false;
   std::optional<Error> closed_;
 

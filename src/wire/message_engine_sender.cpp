@@ -29,7 +29,7 @@ void MessageSender::forget_idle_streams() {
   std::erase_if(streams_, [this](const auto& entry) {
     const Stream& stream = entry.second;
     return stream.queue.empty() && stream.unmatched == 0 && stream.early.empty() &&
-           !stream.working && !stream.broken && tail_stream_ != &stream;
+           !stream.working && !stream.broken && !is_sending(stream);
   });
   forget_at_ = std::max<std::size_t>(forget_at_, 2 * streams_.size());
 }
@@ -64,8 +64,9 @@ bool MessageSender::cancel(const StreamId& id, Transfer& transfer) {
 
 void MessageSender::break_stream(Stream& stream, Broken broken) {
   for (Transfer* transfer = stream.queue.front(); transfer != nullptr; transfer = transfer->next)
-    out_.detach(*transfer);
-  if (tail_stream_ == &stream) tail_stream_ = nullptr;
+    for (Outbox* out : outs_) out->detach(*transfer);
+  for (Tail& tail : tails_)
+    if (tail.stream == &stream) tail = {};
   fail_all(stream.queue, broken.error);
   stream.unannounced = nullptr;
   stream.cleared = 0;
@@ -97,13 +98,26 @@ bool MessageSender::produce() {
     Stream& turn = take_turn();
     if (turn.broken) {
       if (!turn.broken->notify) continue;
-      add_break(out_, *turn.broken);
+      add_break(*outs_[0], *turn.broken);
       return true;
     }
-    const bool produced = announce(turn) || send_chunk(turn);
+    const bool produced = announce(turn) || send_chunk(turn, 0);
     schedule(turn);
     if (produced) return true;
   }
+  return false;
+}
+
+bool MessageSender::produce_chunk(std::size_t link) {
+  if (work_.empty()) return false;
+  const Stream* const first = work_.front();
+  do {
+    Stream& turn = work_.pop_front();
+    turn.working = false;
+    const bool produced = !turn.broken && send_chunk(turn, link);
+    schedule(turn);
+    if (produced) return true;
+  } while (!work_.empty() && work_.front() != first);
   return false;
 }
 
@@ -114,8 +128,7 @@ bool MessageSender::announce(Stream& stream) {
   post.message = stream.next_message++;
   highest_message_ = std::max(highest_message_, post.message);
   if (was_cleared_early(stream, post)) {
-    post.phase = Phase::kCleared;
-    ++stream.cleared;
+    clear(stream, post);
     return false;
   }
   ++stream.unmatched;
@@ -126,7 +139,7 @@ bool MessageSender::announce(Stream& stream) {
     announce_eager(stream, transfer, frame);
   } else {
     post.phase = Phase::kAnnounced;
-    out_.add(frame);
+    outs_[0]->add(frame);
   }
   return true;
 }
@@ -147,44 +160,60 @@ void MessageSender::announce_eager(Stream& stream, Transfer& transfer, Frame& fr
   credits_ += credits_of(post.bytes);
   post.phase = Phase::kMoving;
   frame.payload = static_cast<std::uint32_t>(post.bytes);
-  if (out_.add(frame, std::span(post.data, post.bytes), &transfer)) {
+  if (outs_[0]->add(frame, std::span(post.data, post.bytes), &transfer)) {
     post.phase = Phase::kFinished;
     complete_in_order(stream.queue);
   } else {
-    tail_stream_ = &stream;
-    tail_bytes_ = post.bytes;
+    tails_[0] = {&stream, post.bytes};
   }
 }
 
-bool MessageSender::send_chunk(Stream& stream) {
+void MessageSender::clear(Stream& stream, Posted& post) {
+  post.phase = Phase::kCleared;
+  ++stream.cleared;
+}
+
+bool MessageSender::send_chunk(Stream& stream, std::size_t link) {
   if (stream.cleared == 0) return false;
+  // A receiver looks at the other links for what is too long to be eager.
+  const std::size_t least = link == 0 ? 0 : kEagerLimit + 1;
   Transfer* transfer = stream.queue.front();
-  while (posted(*transfer).phase != Phase::kCleared) transfer = transfer->next;
+  while (transfer != nullptr &&
+         (posted(*transfer).phase != Phase::kCleared || posted(*transfer).bytes < least))
+    transfer = transfer->next;
+  if (transfer == nullptr) return false;
   Posted& post = posted(*transfer);
-  const std::size_t chunk = std::min<std::uint64_t>(kChunkBytes, post.bytes - post.moved);
+  const std::size_t chunk = std::min<std::uint64_t>(kChunkBytes, post.bytes - post.assigned);
   Frame frame = frame_for(FrameType::kData, stream.id, post);
-  frame.offset = post.moved;
+  frame.offset = post.assigned;
   frame.payload = static_cast<std::uint32_t>(chunk);
-  if (out_.add(frame, std::span(post.data + post.moved, chunk), transfer)) {
-    moved(stream, *transfer, chunk);
-  } else {
-    tail_stream_ = &stream;
-    tail_bytes_ = chunk;
+  const std::span<const std::byte> payload(post.data + post.assigned, chunk);
+  post.assigned += chunk;
+  if (post.assigned == post.bytes) {
+    post.phase = Phase::kMoving;
+    --stream.cleared;
   }
+  if (outs_[link]->add(frame, payload, transfer))
+    moved(stream, *transfer, chunk);
+  else
+    tails_[link] = {&stream, chunk};
   return true;
 }
 
-void MessageSender::tail_sent(Transfer& transfer) {
-  Stream& stream = *std::exchange(tail_stream_, nullptr);
-  moved(stream, transfer, tail_bytes_);
-  schedule(stream);
+void MessageSender::tail_sent(std::size_t link, Transfer& transfer) {
+  const Tail tail = std::exchange(tails_[link], {});
+  moved(*tail.stream, transfer, tail.bytes);
+  schedule(*tail.stream);
+}
+
+bool MessageSender::is_sending(const Stream& stream) const {
+  return std::ranges::any_of(tails_, [&](const Tail& tail) { return tail.stream == &stream; });
 }
 
 void MessageSender::moved(Stream& stream, Transfer& transfer, std::size_t bytes) {
   Posted& post = posted(transfer);
   post.moved += bytes;
   if (post.moved < post.bytes) return;
-  if (post.phase == Phase::kCleared) --stream.cleared;
   post.phase = Phase::kFinished;
   complete_in_order(stream.queue);
 }
@@ -204,9 +233,10 @@ Status MessageSender::on_clear(const Frame& frame) {
   Posted& post = posted(*transfer);
   if (!agree(post.tag, post.bytes, frame.tag, frame.bytes)) return ok_status();  // it will break
   --stream.unmatched;
-  ++stream.cleared;
-  post.phase = Phase::kCleared;
-  if (post.bytes == 0) moved(stream, *transfer, 0);
+  if (post.bytes == 0)
+    moved(stream, *transfer, 0);
+  else
+    clear(stream, post);
   schedule(stream);
   return ok_status();
 }
@@ -254,8 +284,8 @@ Status MessageSender::on_break(const Frame& frame, const std::optional<Frame>& o
 
 void MessageSender::close(const Error& error) {
   closed_ = error;
-  out_.detach_tail();
-  tail_stream_ = nullptr;
+  for (Outbox* out : outs_) out->detach_tail();
+  std::ranges::fill(tails_, Tail{});
   for (auto& [id, stream] : streams_) fail_all(stream.queue, error);
   streams_.clear();
   work_ = {};

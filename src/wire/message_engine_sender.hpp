@@ -16,18 +16,25 @@ namespace tutti {
 /// Called under the engine's lock.
 class MessageSender {
  public:
-  MessageSender(Outbox& out, std::uint64_t shuffle_seed)
-      : out_(out), shuffle_(shuffle_seed != 0), random_(shuffle_seed) {}
+  /// `outs`: of the connection's links, the first of which carries all but DATA.
+  MessageSender(std::vector<Outbox*> outs, std::uint64_t shuffle_seed)
+      : outs_(std::move(outs)),
+        tails_(outs_.size()),
+        shuffle_(shuffle_seed != 0),
+        random_(shuffle_seed) {}
 
   void post(const StreamId& id, const MessageTag& tag, std::span<const std::byte> data,
             Transfer& transfer);
   /// False when the transfer is not pending here.
   bool cancel(const StreamId& id, Transfer& transfer);
 
-  /// Puts one frame into the outbox, which has room; false when there is nothing to say.
+  /// Puts one frame into the first link's outbox, which has room; false when there is nothing to
+  /// say.
   bool produce();
-  /// The last byte of a tail whose owner this is went.
-  void tail_sent(Transfer& transfer);
+  /// Puts one chunk of a cleared message into the outbox of link `link`, which has room.
+  bool produce_chunk(std::size_t link);
+  /// The last byte of the tail of link `link`, whose owner this is, went.
+  void tail_sent(std::size_t link, Transfer& transfer);
 
   Status on_clear(const Frame& frame);
   Status on_credit(const Frame& frame);
@@ -61,18 +68,25 @@ class MessageSender {
   bool was_cleared_early(Stream& stream, const Posted& post);
   Status clear_early(Stream& stream, const Frame& frame);
   void announce_eager(Stream& stream, Transfer& transfer, Frame& frame);
-  bool send_chunk(Stream& stream);
+  void clear(Stream& stream, Posted& post);
+  bool send_chunk(Stream& stream, std::size_t link);
+  [[nodiscard]] bool is_sending(const Stream& stream) const;
   void moved(Stream& stream, Transfer& transfer, std::size_t bytes);
   void break_stream(Stream& stream, Broken broken);
 
-  Outbox& out_;
+  /// The stream and the length of what an outbox sends from where it lies.
+  struct Tail {
+    Stream* stream = nullptr;
+    std::size_t bytes = 0;
+  };
+
+  const std::vector<Outbox*> outs_;
+  std::vector<Tail> tails_;  // per link
   std::unordered_map<StreamId, Stream, StreamHash> streams_;
   std::size_t forget_at_ = 1024;
   Fifo<Stream> work_;
   std::uint32_t credits_ = 0;          // in use by all streams
   std::uint64_t highest_message_ = 0;  // of all streams
-  Stream* tail_stream_ = nullptr;
-  std::size_t tail_bytes_ = 0;
   std::optional<Error> closed_;
   bool shuffle_;
   std::mt19937_64 random_;

@@ -49,7 +49,7 @@ enum class Phase : std::uint8_t {
   kQueued,     ///< send: not announced; recv: not matched
   kInvited,    ///< recv: not matched, and the sender has been told to send
   kAnnounced,  ///< send: waits to be cleared
-  kCleared,    ///< send: to be sent as DATA
+  kCleared,    ///< send: some of it is still to be put into DATA frames
   kMatched,    ///< recv: the sender has to be told to send
   kMoving,     ///< bytes are under way
   kFinished,   ///< all bytes moved; waits for the transfers posted before it
@@ -60,6 +60,7 @@ struct Posted {
   std::byte* data = nullptr;  ///< only read for sends
   std::uint64_t bytes = 0;
   std::uint64_t moved = 0;
+  std::uint64_t assigned = 0;  ///< bytes in DATA frames so far, moved or on their way
   std::uint64_t message = 0;
   MessageTag tag;
   Phase phase = Phase::kQueued;
@@ -73,7 +74,7 @@ inline Posted& posted(Transfer& transfer) {
 
 inline void start_pending(Transfer& transfer, const MessageTag& tag, const std::byte* data,
                           std::size_t bytes) {
-  ::new (transfer.connection_data) Posted{const_cast<std::byte*>(data), bytes, 0, 0, tag};
+  ::new (transfer.connection_data) Posted{const_cast<std::byte*>(data), bytes, 0, 0, 0, tag};
   transfer.state.store(Transfer::State::kPending, std::memory_order_relaxed);
 }
 

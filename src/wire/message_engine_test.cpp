@@ -58,7 +58,7 @@ TEST_F(HostilePeer, CannotSendDataThatWasNotCleared) {
   Blob buffer(200000);
   Transfer in;
   engine_.recv(kIn, {}, buffer, in);
-  say(FrameType::kData, 200000, 1000);
+  say(FrameType::kData, 200000, kChunkBytes);
   EXPECT_THAT(listen(), HasSubstr("was not cleared"));
   EXPECT_EQ(in.state, Transfer::State::kFailed);
 }
@@ -72,9 +72,23 @@ TEST_F(HostilePeer, CannotWriteBeyondTheBuffer) {
   say(Frame{.type = FrameType::kData,
             .stream = kIn,
             .message = message_,
-            .bytes = 200000,
-            .offset = 199999,
-            .payload = 1});
+            .bytes = 400000,
+            .offset = kChunkBytes,
+            .payload = kChunkBytes});
+  EXPECT_THAT(listen(), HasSubstr("was not cleared"));
+}
+
+TEST_F(HostilePeer, CannotSendMoreThanTheMessage) {
+  Blob buffer(200000);
+  Transfer in;
+  engine_.recv(kIn, {}, buffer, in);
+  say(FrameType::kRequest, 200000, 0);
+  for (int i = 0; i < 2; ++i)
+    say(Frame{.type = FrameType::kData,
+              .stream = kIn,
+              .message = message_,
+              .bytes = 200000,
+              .payload = kChunkBytes});
   EXPECT_THAT(listen(), HasSubstr("was not cleared"));
 }
 
@@ -121,7 +135,7 @@ TEST(Frames, SurviveTheRoundTrip) {
                     .tag = {99, {Collective::kReduce, DataType::kBfloat16, ReduceOp::kAvg, 3, 12}},
                     .bytes = 1ULL << 40,
                     .offset = 1ULL << 33,
-                    .payload = 4096};
+                    .payload = kChunkBytes};
   const auto back = decode(encode(frame));
   ASSERT_TRUE(back) << back.error().what;
   EXPECT_EQ(encode(*back), encode(frame));
@@ -145,7 +159,9 @@ TEST(Frames, SizesThatDoNotFitTheTypeAreRefused) {
         Frame{.type = FrameType::kEager, .bytes = 10, .payload = 11},
         Frame{.type = FrameType::kData, .bytes = 10, .offset = 10, .payload = 1},
         Frame{.type = FrameType::kData, .bytes = 10, .offset = 5, .payload = 6},
-        Frame{.type = FrameType::kData, .bytes = 1ULL << 40, .payload = kMaxChunkBytes + 1},
+        Frame{.type = FrameType::kData, .bytes = 1ULL << 40, .payload = kChunkBytes + 1},
+        Frame{.type = FrameType::kData, .bytes = 1ULL << 40, .payload = kChunkBytes - 1},
+        Frame{.type = FrameType::kData, .bytes = 1ULL << 40, .offset = 1, .payload = kChunkBytes},
         Frame{.type = FrameType::kRequest, .bytes = 10, .payload = 10},
         Frame{.type = FrameType::kCredit, .offset = 0},
         Frame{.type = FrameType::kBreak, .reason = BreakReason::kNone},

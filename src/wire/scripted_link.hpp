@@ -29,7 +29,7 @@ class ScriptedLink final : public ByteLink {
     /// The header, and as many bytes of payload as it announces.
     void append(const Frame& frame) {
       append(encode(frame));
-      input.resize(input.size() + std::min<std::size_t>(frame.payload, kMaxChunkBytes));
+      input.resize(input.size() + std::min<std::size_t>(frame.payload, kChunkBytes));
     }
   };
 
