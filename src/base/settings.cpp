@@ -44,6 +44,11 @@ constexpr SettingInfo kSettings[] = {
     {"SOCKET_FAMILY", Kind::kChoice, "any", "", "any|AF_INET|AF_INET6", "NCCL_SOCKET_FAMILY",
      "Address family of the sockets."},
 
+    {"TCP_SOCKETS", Kind::kInt, "1", "", "1..16", "",
+     "TCP connections between two processes, over which large messages are spread: more than one "
+     "helps where a single flow cannot fill the link, as in most clouds. The process that dials "
+     "decides, so give all the same."},
+
     // How
     {"SHM", Kind::kBool, "1", "", "0|1", "",
      "0 turns shared memory off, so that ranks of one host talk over sockets."},

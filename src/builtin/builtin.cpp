@@ -27,6 +27,7 @@ Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
   options.interfaces = {settings.text("SOCKET_IFNAME"), settings.text("SOCKET_FAMILY")};
   options.liveness = std::chrono::duration_cast<Nanos>(
       std::chrono::duration<double>(settings.seconds("LIVENESS")));
+  options.sockets = static_cast<std::size_t>(settings.integer("TCP_SOCKETS"));
   TUTTI_ASSIGN(auto tcp, make_tcp_transport(options));
   runtime->transports.push_back(std::move(tcp));
 

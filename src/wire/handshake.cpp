@@ -102,13 +102,16 @@ void Handshake::read_hello() {
   reader.bytes(kPrefixBytes);
   const auto role = reader.get<std::uint8_t>();
   const auto purpose = reader.get<std::uint8_t>();
-  const auto zero = reader.get<std::uint16_t>();
+  peer_.part = reader.get<std::uint8_t>();
+  peer_.parts = reader.get<std::uint8_t>();
   peer_.rank = reader.get<Rank>();
   peer_.token = reader.get<std::uint64_t>();
   peer_.group = reader.get<std::uint64_t>();
-  if (role != to_underlying(other(options_.role)) || zero != 0 || peer_.rank < kNoRank) {
-    return fail(make_error(Code::kPeerFailed, "{} sent a malformed greeting (role {}, rank {})",
-                           options_.peer_name, role, peer_.rank));
+  if (role != to_underlying(other(options_.role)) || peer_.part >= peer_.parts ||
+      peer_.rank < kNoRank) {
+    return fail(make_error(Code::kPeerFailed,
+                           "{} sent a malformed greeting (role {}, rank {}, part {} of {})",
+                           options_.peer_name, role, peer_.rank, peer_.part, peer_.parts));
   }
   if (purpose != to_underlying(options_.purpose)) {
     return fail(make_error(Code::kPeerFailed,
@@ -177,7 +180,8 @@ void Handshake::say_hello() {
       .put(static_cast<std::uint16_t>(kHelloBytes))
       .put(to_underlying(options_.role))
       .put(to_underlying(options_.purpose))
-      .put(std::uint16_t{0})
+      .put(options_.self.part)
+      .put(options_.self.parts)
       .put(options_.self.rank)
       .put(options_.self.token)
       .put(options_.self.group);

@@ -91,7 +91,6 @@ class MessageEngine::Core {
   std::uint32_t pumps_ = 0;
 
   std::atomic<bool> blocked_{false};
-  std::optional<Error> write_error_;
   std::optional<Error> dead_;
 };
 
@@ -194,18 +193,19 @@ void MessageEngine::Core::fill_outbox(std::size_t index) {
 }
 
 MessageEngine::Core::Step MessageEngine::Core::write_once(std::size_t index) {
-  if (dead_ || write_error_) return Step::kNothing;
+  Link& link = links_[index];
+  if (dead_ || link.write_error) return Step::kNothing;
   fill_outbox(index);
-  Outbox& out = links_[index].out;
+  Outbox& out = link.out;
   if (out.empty()) return Step::kNothing;
   std::array<iovec, 2> pieces;
   std::ranges::transform(out.pieces(), pieces.begin(), [](std::span<const std::byte> piece) {
     return iovec{const_cast<std::byte*>(piece.data()), piece.size()};
   });
   const bool has_tail = pieces[1].iov_len > 0;
-  const auto written = links_[index].bytes->write(std::span(pieces).first(has_tail ? 2 : 1));
+  const auto written = link.bytes->write(std::span(pieces).first(has_tail ? 2 : 1));
   if (!written) {
-    write_error_ = written.error();  // what the peer said last may still be there to read
+    link.write_error = written.error();  // what the peer said last may still be there to read
     return Step::kNothing;
   }
   if (*written == 0) return Step::kNothing;
@@ -235,7 +235,7 @@ MessageEngine::Core::Step MessageEngine::Core::read_once(std::size_t index) {
     return Step::kSome;
   }
   if (read->got == 0) {
-    if (write_error_) die(Error(*write_error_));
+    if (links_[index].write_error) die(Error(*links_[index].write_error));
     return Step::kNothing;
   }
   if (Status parsed = parse_inbox(index); !parsed)
@@ -417,7 +417,8 @@ MessageEngine::Core::~Core() {
   receiver_.close(closed, false);
   const Deadline deadline = Deadline::after(kLastWords);
   bool said_goodbye = false;
-  while (!dead_ && !write_error_) {
+  const auto broke = [](const Link& link) { return link.write_error.has_value(); };
+  while (!dead_ && std::ranges::none_of(links_, broke)) {
     pump_output();
     const bool has_room =
         std::ranges::all_of(links_, [](const Link& link) { return link.out.has_room(); });

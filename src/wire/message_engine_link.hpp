@@ -5,6 +5,7 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -38,9 +39,10 @@ struct EngineLink {
   std::size_t inbox_end = 0;
   Frame frame;  ///< whose payload is arriving
   std::size_t payload_left = 0;
-  bool departed = false;  ///< the peer said goodbye
-  bool readable = false;  ///< of this pump(): worth another read
-  bool writable = false;  ///< of this pump(): worth another write
+  bool departed = false;               ///< the peer said goodbye
+  std::optional<Error> write_error{};  ///< of the last write
+  bool readable = false;               ///< of this pump(): worth another read
+  bool writable = false;               ///< of this pump(): worth another write
 
  private:
   static constexpr std::size_t kInboxBytes = 64 << 10;

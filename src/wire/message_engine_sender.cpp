@@ -109,15 +109,15 @@ bool MessageSender::produce() {
 }
 
 bool MessageSender::produce_chunk(std::size_t link) {
-  if (work_.empty()) return false;
-  const Stream* const first = work_.front();
-  do {
+  const Stream* requeued = nullptr;  // the first of those that had work, and none for this link
+  while (!work_.empty() && work_.front() != requeued) {
     Stream& turn = work_.pop_front();
     turn.working = false;
     const bool produced = !turn.broken && send_chunk(turn, link);
     schedule(turn);
     if (produced) return true;
-  } while (!work_.empty() && work_.front() != first);
+    if (turn.working && requeued == nullptr) requeued = &turn;
+  }
   return false;
 }
 

@@ -1,5 +1,6 @@
 #include "src/wire/message_engine.hpp"
 
+#include <algorithm>
 #include <random>
 #include <vector>
 
@@ -92,6 +93,40 @@ TEST_F(HostilePeer, CannotSendMoreThanTheMessage) {
   EXPECT_THAT(listen(), HasSubstr("was not cleared"));
 }
 
+TEST_F(HostilePeer, MaySendWithoutAskingWhatWasClearedEarly) {
+  Blob first(100000);
+  Blob second(100000);
+  Transfer one;
+  Transfer two;
+  engine_.recv(kIn, {}, first, one);
+  engine_.recv(kIn, {}, second, two);
+  const Frame data{
+      .type = FrameType::kData, .stream = kIn, .message = 1, .bytes = 100000, .payload = 100000};
+  say(FrameType::kRequest, 100000, 0);  // of which the receiver learns the number
+  EXPECT_EQ(listen(), "");
+  say(data);
+  EXPECT_EQ(listen(), "");
+  EXPECT_EQ(one.state, Transfer::State::kDone);
+  Frame next = data;
+  next.message = 2;
+  say(next);
+  EXPECT_EQ(listen(), "");
+  EXPECT_EQ(two.state, Transfer::State::kDone);
+}
+
+TEST_F(HostilePeer, CannotSendAnotherMessageThanTheOneClearedEarly) {
+  Blob first(100000);
+  Blob second(100000);
+  Transfer one;
+  Transfer two;
+  engine_.recv(kIn, {}, first, one);
+  engine_.recv(kIn, {}, second, two);
+  say(FrameType::kRequest, 100000, 0);
+  EXPECT_EQ(listen(), "");
+  say({.type = FrameType::kData, .stream = kIn, .message = 2, .bytes = 120000, .payload = 120000});
+  EXPECT_THAT(listen(), HasSubstr("not the one that was cleared"));
+}
+
 TEST_F(HostilePeer, CannotGiveBackCreditsThatWereNotUsed) {
   say(Frame{.type = FrameType::kCredit, .stream = kOut, .bytes = 1, .offset = 1});
   EXPECT_THAT(listen(), HasSubstr("came back for a stream"));
@@ -125,6 +160,78 @@ TEST(MessageEngine, SaysThatWhatWasSentWaitsForTheLink) {
   script->room = 1000;
   engine.progress();
   EXPECT_FALSE(engine.wants_write());
+}
+
+/// A peer with two links, of which the second carries data alone.
+class StripedPeer : public ::testing::Test {
+ protected:
+  StripedPeer() {
+    std::vector<std::unique_ptr<ByteLink>> links;
+    for (const auto& script : scripts_) links.push_back(std::make_unique<ScriptedLink>(script));
+    engine_ = std::make_unique<MessageEngine>(std::move(links),
+                                              EngineOptions{.peer = 1, .link_name = "test"});
+  }
+  static Frame chunk(std::uint64_t offset) {
+    return Frame{.type = FrameType::kData,
+                 .stream = kIn,
+                 .message = 7,
+                 .bytes = 2 * kChunkBytes,
+                 .offset = offset,
+                 .payload = kChunkBytes};
+  }
+  void say(int link, const Frame& frame, std::byte fill = {}) {
+    Blob& input = scripts_[link]->input;
+    scripts_[link]->append(frame);
+    std::fill(input.end() - frame.payload, input.end(), fill);
+  }
+  std::string listen() {
+    for (int i = 0; i < 200; ++i) engine_->progress();  // it looks at idle links now and then
+    const Status health = engine_->health();
+    return health ? "" : health.error().what;
+  }
+
+  std::vector<std::shared_ptr<ScriptedLink::Script>> scripts_{
+      std::make_shared<ScriptedLink::Script>(), std::make_shared<ScriptedLink::Script>()};
+  std::unique_ptr<MessageEngine> engine_;
+};
+
+TEST_F(StripedPeer, MaySendTheChunksOfAMessageInAnyOrder) {
+  Blob buffer(2 * kChunkBytes);
+  Transfer in;
+  engine_->recv(kIn, {}, buffer, in);
+  say(0, {.type = FrameType::kRequest, .stream = kIn, .message = 7, .bytes = buffer.size()});
+  EXPECT_EQ(listen(), "");
+  say(1, chunk(kChunkBytes), std::byte{2});
+  EXPECT_EQ(listen(), "");
+  EXPECT_EQ(in.state, Transfer::State::kPending);
+  say(0, chunk(0), std::byte{1});
+  EXPECT_EQ(listen(), "");
+  EXPECT_EQ(in.state, Transfer::State::kDone);
+  EXPECT_EQ(std::ranges::count(std::span(buffer).first(kChunkBytes), std::byte{1}), kChunkBytes);
+  EXPECT_EQ(std::ranges::count(std::span(buffer).last(kChunkBytes), std::byte{2}), kChunkBytes);
+}
+
+TEST_F(StripedPeer, MaySendNothingButDataOnTheOtherLinks) {
+  say(1, {.type = FrameType::kRequest, .stream = kIn, .message = 7, .bytes = 100000});
+  EXPECT_THAT(listen(), HasSubstr("on a link for data"));
+}
+
+TEST_F(StripedPeer, ThatLosesOneLinkHasFailedAndIsNamed) {
+  Blob buffer(2 * kChunkBytes);
+  Transfer in;
+  engine_->recv(kIn, {}, buffer, in);
+  scripts_[1]->ended = true;
+  EXPECT_THAT(listen(), HasSubstr("rank 1 failed"));
+  EXPECT_EQ(in.state, Transfer::State::kFailed);
+  EXPECT_EQ(in.error.peer, 1);
+  EXPECT_TRUE(scripts_[0]->shut);
+}
+
+TEST_F(StripedPeer, HasLeftOnceItSaidSoOnEveryLink) {
+  say(0, {.type = FrameType::kGoodbye});
+  EXPECT_EQ(listen(), "");
+  say(1, {.type = FrameType::kGoodbye});
+  EXPECT_THAT(listen(), HasSubstr("rank 1 has left"));
 }
 
 TEST(Frames, SurviveTheRoundTrip) {

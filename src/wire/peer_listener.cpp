@@ -17,6 +17,14 @@ constexpr auto kOneDial = std::chrono::seconds(5);
 
 std::uint64_t group_of(const Key& key) { return derive_id(key, "tutti data group"); }
 
+bool is_here(const PeerSocket& socket) { return static_cast<bool>(socket.fd); }
+
+bool has_ended(const PeerSocket& socket) {
+  if (!socket.fd) return false;
+  pollfd end{socket.fd.get(), POLLRDHUP, 0};
+  return ::poll(&end, 1, 0) > 0 && (end.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
 bool done(const Handshake& handshake) {
   return handshake.state() == Handshake::State::kDone && handshake.output().empty();
 }
@@ -58,11 +66,13 @@ class PeerListener::Admission {
   Key key_{};
 };
 
-PeerListener::PeerListener(Fd listener, std::uint64_t self, std::string what, Hooks hooks)
+PeerListener::PeerListener(Fd listener, std::uint64_t self, std::string what, Hooks hooks,
+                           std::size_t sockets)
     : listener_(std::move(listener)),
       self_(self),
       what_(std::move(what)),
-      hooks_(std::move(hooks)) {}
+      hooks_(std::move(hooks)),
+      sockets_(std::clamp<std::size_t>(sockets, 1, kMaxSockets)) {}
 
 PeerListener::~PeerListener() {
   for (Membership& membership : memberships_) wipe(membership.key);
@@ -89,8 +99,8 @@ Result<std::shared_ptr<Connection>> PeerListener::connect(const PeerProcess& pee
   connecting_.insert(peer.token);
   lock.unlock();
   const auto make = [&]() -> Result<std::shared_ptr<Connection>> {
-    TUTTI_ASSIGN(PeerSocket socket, meet(peer, admission.key(), deadline));
-    return hooks_.make(peer, std::move(socket), deadline);
+    TUTTI_ASSIGN(PeerSockets sockets, meet(peer, admission.key(), deadline));
+    return hooks_.make(peer, std::move(sockets), deadline);
   };
   auto made = make();
   lock.lock();
@@ -101,7 +111,7 @@ Result<std::shared_ptr<Connection>> PeerListener::connect(const PeerProcess& pee
   return made;
 }
 
-Result<PeerSocket> PeerListener::meet(const PeerProcess& peer, const Key& key, Deadline deadline) {
+Result<PeerSockets> PeerListener::meet(const PeerProcess& peer, const Key& key, Deadline deadline) {
   return self_ < peer.token ? dial(peer, key, deadline) : await(peer, deadline);
 }
 
@@ -110,8 +120,7 @@ void PeerListener::tidy() {
   std::erase_if(connections_, [](const auto& entry) { return entry.second.expired(); });
   std::erase_if(met_, [this](const auto& entry) {
     if (connecting_.contains(entry.first)) return false;
-    pollfd end{entry.second.fd.get(), POLLRDHUP, 0};
-    return ::poll(&end, 1, 0) > 0 && (end.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+    return std::ranges::any_of(entry.second, has_ended);
   });
 }
 
@@ -124,10 +133,21 @@ Error PeerListener::late(const PeerProcess& peer) const {
 
 // --- dialling ---
 
-Result<PeerSocket> PeerListener::dial(const PeerProcess& peer, const Key& key, Deadline deadline) {
+Result<PeerSockets> PeerListener::dial(const PeerProcess& peer, const Key& key, Deadline deadline) {
+  PeerSockets sockets;
+  while (sockets.size() < sockets_) {
+    TUTTI_ASSIGN(PeerSocket socket,
+                 dial_part(static_cast<std::uint8_t>(sockets.size()), peer, key, deadline));
+    sockets.push_back(std::move(socket));
+  }
+  return sockets;
+}
+
+Result<PeerSocket> PeerListener::dial_part(std::uint8_t part, const PeerProcess& peer,
+                                           const Key& key, Deadline deadline) {
   for (int attempt = 0;; ++attempt) {
     auto fd = hooks_.dial(peer.address, deadline.within(kOneDial));
-    auto met = fd ? introduce(std::move(*fd), peer, key, deadline) : std::move(fd).error();
+    auto met = fd ? introduce(std::move(*fd), part, peer, key, deadline) : std::move(fd).error();
     if (met) return met;
     // A broken socket may be a peer that is busy; a refusal that came in words is final.
     const Error& error = met.error();
@@ -137,11 +157,15 @@ Result<PeerSocket> PeerListener::dial(const PeerProcess& peer, const Key& key, D
   }
 }
 
-Result<PeerSocket> PeerListener::introduce(Fd fd, const PeerProcess& peer, const Key& key,
-                                           Deadline deadline) {
+Result<PeerSocket> PeerListener::introduce(Fd fd, std::uint8_t part, const PeerProcess& peer,
+                                           const Key& key, Deadline deadline) {
   Handshake handshake({.role = HandshakeRole::kInitiator,
                        .purpose = Purpose::kData,
-                       .self = {.token = self_, .rank = kNoRank, .group = group_of(key)},
+                       .self = {.token = self_,
+                                .rank = kNoRank,
+                                .group = group_of(key),
+                                .part = part,
+                                .parts = static_cast<std::uint8_t>(sockets_)},
                        .key = key,
                        .peer_name = fmt::format("rank {}", peer.rank),
                        .expected_token = peer.token});
@@ -158,12 +182,14 @@ Result<PeerSocket> PeerListener::introduce(Fd fd, const PeerProcess& peer, const
 
 // --- accepting ---
 
-Result<PeerSocket> PeerListener::await(const PeerProcess& peer, Deadline deadline) {
+Result<PeerSockets> PeerListener::await(const PeerProcess& peer, Deadline deadline) {
   for (;;) {
     serve();
     {
       std::scoped_lock lock(mutex_);
-      if (auto found = met_.extract(peer.token)) return std::move(found.mapped());
+      const auto found = met_.find(peer.token);
+      if (found != met_.end() && std::ranges::all_of(found->second, is_here))
+        return std::move(met_.extract(found).mapped());
       if (deadline.passed() && cannot_accept_) return *cannot_accept_;
     }
     if (deadline.passed()) return late(peer);
@@ -209,8 +235,16 @@ bool PeerListener::attend(Visitor& visitor) {
   }
   if (!done(handshake)) return true;
   if (auto greeting = hooks_.greet(visitor.fd.get()))
-    met_[handshake.peer().token] = {std::move(visitor.fd), *std::move(greeting)};
+    admit(handshake.peer(), {std::move(visitor.fd), *std::move(greeting)});
   return false;
+}
+
+// A part that comes again takes the place of the one that the peer gave up.
+void PeerListener::admit(const Identity& peer, PeerSocket socket) {
+  if (peer.parts > kMaxSockets) return;
+  PeerSockets& sockets = met_[peer.token];
+  if (sockets.size() != peer.parts) sockets = PeerSockets(peer.parts);
+  sockets[peer.part] = std::move(socket);
 }
 
 // A visitor whose group is not known yet waits: our own call may come any moment.

@@ -32,6 +32,10 @@ struct PeerSocket {
   std::shared_ptr<void> greeting;  ///< what Hooks::greet returned
 };
 
+/// Those of one connection; in the same order on both sides, all proved.
+using PeerSockets = std::vector<PeerSocket>;
+inline constexpr std::size_t kMaxSockets = 16;
+
 /// Resource. Thread-safe.
 class PeerListener {
  public:
@@ -45,12 +49,14 @@ class PeerListener {
     /// not wait.
     std::function<Result<std::shared_ptr<void>>(int fd)> greet;
     /// Makes the Connection.
-    std::function<Result<std::shared_ptr<Connection>>(const PeerProcess&, PeerSocket, Deadline)>
+    std::function<Result<std::shared_ptr<Connection>>(const PeerProcess&, PeerSockets, Deadline)>
         make;
   };
 
-  /// `self`: this process's token. `what`: "tcp", for error messages.
-  PeerListener(Fd listener, std::uint64_t self, std::string what, Hooks hooks);
+  /// `self`: this process's token. `what`: "tcp", for error messages. `sockets`: of each connection
+  /// that this side dials, at most kMaxSockets; the other side takes what the dialler has.
+  PeerListener(Fd listener, std::uint64_t self, std::string what, Hooks hooks,
+               std::size_t sockets = 1);
   ~PeerListener();
 
   /// Transport::connect.
@@ -71,10 +77,14 @@ class PeerListener {
     int uses;
   };
 
-  Result<PeerSocket> meet(const PeerProcess& peer, const Key& key, Deadline deadline);
-  Result<PeerSocket> dial(const PeerProcess& peer, const Key& key, Deadline deadline);
-  Result<PeerSocket> introduce(Fd fd, const PeerProcess& peer, const Key& key, Deadline deadline);
-  Result<PeerSocket> await(const PeerProcess& peer, Deadline deadline);
+  Result<PeerSockets> meet(const PeerProcess& peer, const Key& key, Deadline deadline);
+  Result<PeerSockets> dial(const PeerProcess& peer, const Key& key, Deadline deadline);
+  Result<PeerSocket> dial_part(std::uint8_t part, const PeerProcess& peer, const Key& key,
+                               Deadline deadline);
+  Result<PeerSocket> introduce(Fd fd, std::uint8_t part, const PeerProcess& peer, const Key& key,
+                               Deadline deadline);
+  Result<PeerSockets> await(const PeerProcess& peer, Deadline deadline);
+  void admit(const Identity& peer, PeerSocket socket);
   Error late(const PeerProcess& peer) const;
   void tidy();
   void serve();
@@ -87,12 +97,13 @@ class PeerListener {
   const std::uint64_t self_;
   const std::string what_;
   const Hooks hooks_;
+  const std::size_t sockets_;
 
   std::mutex mutex_;
   std::vector<Membership> memberships_;
-  std::list<Visitor> visitors_;                                     // oldest first
-  std::optional<Error> cannot_accept_;                              // why the last accept failed
-  std::map<std::uint64_t, PeerSocket> met_;                         // by token
+  std::list<Visitor> visitors_;               // oldest first
+  std::optional<Error> cannot_accept_;        // why the last accept failed
+  std::map<std::uint64_t, PeerSockets> met_;  // by token; those that have not come have no fd
   std::map<std::uint64_t, std::weak_ptr<Connection>> connections_;  // by token
   std::set<std::uint64_t> connecting_;
   std::condition_variable connected_;

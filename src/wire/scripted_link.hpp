@@ -21,6 +21,7 @@ class ScriptedLink final : public ByteLink {
     Blob input;
     std::size_t read = 0;
     bool shut = false;
+    bool ended = false;           ///< the stream ends after the input
     std::size_t room = SIZE_MAX;  ///< for what is written
 
     void append(std::span<const std::byte> bytes) {
@@ -44,6 +45,8 @@ class ScriptedLink final : public ByteLink {
   }
   Result<std::size_t> read(std::span<const iovec> pieces) override {
     std::size_t total = 0;
+    if (script_->ended && script_->read == script_->input.size())
+      return make_error(Code::kPeerFailed, "it ended");
     for (const iovec& piece : pieces) {
       const std::size_t bytes = std::min(piece.iov_len, script_->input.size() - script_->read);
       if (bytes > 0) std::memcpy(piece.iov_base, script_->input.data() + script_->read, bytes);

@@ -434,7 +434,8 @@ TEST_P(Conformance, SeveralThreadsShareAConnection) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, Conformance,
-                         ::testing::Values(&loopback_medium(), &tcp_medium(), &shm_medium()),
+                         ::testing::Values(&loopback_medium(), &striped_loopback_medium(),
+                                           &tcp_medium(), &striped_tcp_medium(), &shm_medium()),
                          [](const auto& info) { return info.param->name; });
 
 }  // namespace

@@ -24,7 +24,10 @@ struct Medium {
 };
 
 const Medium& loopback_medium();
+/// Three lossy wires that share the data of large messages, each with a timing of its own.
+const Medium& striped_loopback_medium();
 const Medium& tcp_medium();
+const Medium& striped_tcp_medium();
 const Medium& shm_medium();
 
 }  // namespace tutti::testing

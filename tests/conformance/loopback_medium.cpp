@@ -6,16 +6,26 @@
 
 namespace tutti::testing {
 
+namespace {
+
+ConnectedPair connect_over(std::size_t wires) {
+  const auto seed = std::random_device{}();
+  std::cout << "loopback seed " << seed << "\n";
+  LoopbackPair pair = make_loopback_pair(seed, {.wires = wires});
+  return ConnectedPair{pair.a, pair.b, pair.kill, nullptr};
+}
+
+}  // namespace
+
 const Medium& loopback_medium() {
-  static const Medium kMedium{.name = "Loopback",
-                              .connect =
-                                  [] {
-                                    const auto seed = std::random_device{}();
-                                    std::cout << "loopback seed " << seed << "\n";
-                                    LoopbackPair pair = make_loopback_pair(seed);
-                                    return ConnectedPair{pair.a, pair.b, pair.kill, nullptr};
-                                  },
-                              .largest = 4 << 20};
+  static const Medium kMedium{
+      .name = "Loopback", .connect = [] { return connect_over(1); }, .largest = 4 << 20};
+  return kMedium;
+}
+
+const Medium& striped_loopback_medium() {
+  static const Medium kMedium{
+      .name = "StripedLoopback", .connect = [] { return connect_over(3); }, .largest = 4 << 20};
   return kMedium;
 }
 

@@ -11,6 +11,8 @@ namespace tutti::testing {
 /// The key of all tests.
 Key test_key();
 std::shared_ptr<Transport> tcp_transport(std::uint64_t token);
+/// Its connections take three sockets each.
+std::shared_ptr<Transport> striped_tcp_transport(std::uint64_t token);
 std::shared_ptr<Transport> shm_transport(std::uint64_t token);
 
 /// `a` is rank 0 with token 1, `b` rank 1 with token 2.

@@ -248,7 +248,9 @@ TEST_P(Processes, AStrangerWithAnotherKeyDoesNotGetIn) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, Processes,
-                         ::testing::Values(Kind{"Tcp", tcp_transport}, Kind{"Shm", shm_transport}),
+                         ::testing::Values(Kind{"Tcp", tcp_transport},
+                                           Kind{"StripedTcp", striped_tcp_transport},
+                                           Kind{"Shm", shm_transport}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(TcpListener, GarbageDoesNotDisturbPeersThatMeet) {
@@ -278,7 +280,7 @@ TEST(TcpListener, GarbageDoesNotDisturbPeersThatMeet) {
 }
 
 TEST(Transports, ReturnTheExistingConnectionOfAPair) {
-  for (const MakeTransport make : {tcp_transport, shm_transport}) {
+  for (const MakeTransport make : {tcp_transport, striped_tcp_transport, shm_transport}) {
     const auto a = make(1);
     const auto b = make(2);
     const ConnectedPair pair = meet(a, b);
@@ -290,7 +292,7 @@ TEST(Transports, ReturnTheExistingConnectionOfAPair) {
 }
 
 TEST(Transports, ConnectAllPairsWhateverTheOrder) {
-  for (const MakeTransport make : {tcp_transport, shm_transport}) {
+  for (const MakeTransport make : {tcp_transport, striped_tcp_transport, shm_transport}) {
     constexpr int kProcesses = 6;
     std::vector<std::shared_ptr<Transport>> transports;
     for (int i = 0; i < kProcesses; ++i) transports.push_back(make(100 + i));
@@ -319,7 +321,7 @@ TEST(Transports, ConnectAllPairsWhateverTheOrder) {
 // Each process has a thread for each of two groups; the first contact between them may be one
 // group's here and the other's there.
 TEST(Transports, ConnectForSeveralGroupsAtOnce) {
-  for (const MakeTransport make : {tcp_transport, shm_transport}) {
+  for (const MakeTransport make : {tcp_transport, striped_tcp_transport, shm_transport}) {
     for (int repeat = 0; repeat < 10; ++repeat) {
       const std::shared_ptr<Transport> ends[] = {make(1), make(2)};
       Key keys[] = {test_key(), test_key()};
@@ -345,7 +347,7 @@ TEST(Transports, ConnectForSeveralGroupsAtOnce) {
 }
 
 TEST(Transports, HostileAddressesAreNotReached) {
-  for (const MakeTransport make : {tcp_transport, shm_transport}) {
+  for (const MakeTransport make : {tcp_transport, striped_tcp_transport, shm_transport}) {
     const auto transport = make(1);
     const Blob good = transport->address();
     EXPECT_TRUE(transport->reaches(good));

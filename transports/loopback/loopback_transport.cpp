@@ -136,13 +136,19 @@ class LoopbackLink final : public ByteLink {
 }  // namespace
 
 LoopbackPair make_loopback_pair(std::uint64_t seed, const LoopbackOptions& options) {
-  auto wire = std::make_shared<Wire>(seed, options);
+  std::vector<std::shared_ptr<Wire>> wires;
+  for (std::size_t i = 0; i < options.wires; ++i)
+    wires.push_back(std::make_shared<Wire>(seed + i, options));
   const auto end = [&](int side) {
+    std::vector<std::unique_ptr<ByteLink>> links;
+    for (const auto& wire : wires) links.push_back(std::make_unique<LoopbackLink>(wire, side));
     return std::make_shared<MessageEngine>(
-        std::make_unique<LoopbackLink>(wire, side),
+        std::move(links),
         EngineOptions{.peer = 1 - side, .link_name = "loopback", .shuffle_seed = seed * 2 + 1});
   };
-  return {end(0), end(1), [wire] { wire->cut(); }};
+  return {end(0), end(1), [wires] {
+            for (const auto& wire : wires) wire->cut();
+          }};
 }
 
 }  // namespace tutti

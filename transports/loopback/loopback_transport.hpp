@@ -17,7 +17,9 @@ struct LoopbackOptions {
   std::uint32_t max_delay_steps = 8;
   /// Bytes in flight each way.
   std::size_t capacity = 64 << 10;
-  /// The wire is cut, and what is in flight is lost, once this many bytes were written in all.
+  /// Wires of the connection, each with delays of its own.
+  std::size_t wires = 1;
+  /// A wire is cut, and what is in flight is lost, once this many bytes were written to it in all.
   std::optional<std::uint64_t> drop_after_bytes{};
 };
 

@@ -171,8 +171,8 @@ class ShmTransport final : public Transport {
                 .dial = dial_local,
                 .greet = [this](int socket) { return greet(socket); },
                 .make =
-                    [this](const PeerProcess& peer, PeerSocket socket, Deadline deadline) {
-                      return make(peer, std::move(socket), deadline);
+                    [this](const PeerProcess& peer, PeerSockets sockets, Deadline deadline) {
+                      return make(peer, std::move(sockets), deadline);
                     }}) {}
 
   [[nodiscard]] std::string_view name() const override { return "shm"; }
@@ -199,8 +199,9 @@ class ShmTransport final : public Transport {
     return std::shared_ptr<void>(std::move(ring));
   }
 
-  Result<std::shared_ptr<Connection>> make(const PeerProcess& peer, PeerSocket socket,
+  Result<std::shared_ptr<Connection>> make(const PeerProcess& peer, PeerSockets sockets,
                                            Deadline deadline) {
+    PeerSocket& socket = sockets.front();
     TUTTI_ASSIGN(auto introduced, receive_introduction(socket.fd.get(), peer, deadline));
     const Introduction& said = introduced.said;
     TUTTI_ASSIGN(auto mapping, PeerMapping::map(std::move(introduced.heap), said.heap_bytes));

@@ -17,6 +17,9 @@ namespace {
 
 // Reading the clock costs as much as a fruitless recv's share of it; once in so many is enough.
 constexpr std::uint32_t kChecksPerLook = 256;
+// Bytes that a socket which shares its load holds back: enough to keep it busy until its sender
+// comes round again, and little next to what the network takes.
+constexpr int kMostUnsent = 256 << 10;
 // What a closing socket still has to deliver gets this long.
 constexpr auto kLinger = std::chrono::seconds(1);
 
@@ -42,12 +45,13 @@ Result<std::size_t> moved_or_error(ssize_t moved, const char* doing) {
 // No TCP_USER_TIMEOUT: it also ends connections to a live process that has not read for a while
 // (its zero window counts as silence), which a rank busy computing is. Keepalive watches an idle
 // connection, host_is_silent() one with data in flight.
-TcpLink::TcpLink(Fd fd, Nanos liveness)
+TcpLink::TcpLink(Fd fd, Nanos liveness, Load load)
     : fd_(std::move(fd)), liveness_(liveness), next_look_(Clock::now() + liveness / 4) {
   const auto seconds = static_cast<int>(std::max<std::int64_t>(
       1, std::chrono::duration_cast<std::chrono::seconds>(liveness).count()));
   set_option(fd_.get(), IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(fd_.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, 0);
+  if (load == Load::kShared) set_option(fd_.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, kMostUnsent);
   set_option(fd_.get(), SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(fd_.get(), IPPROTO_TCP, TCP_KEEPIDLE, std::max(1, seconds / 3));
   set_option(fd_.get(), IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, seconds / 6));
@@ -80,16 +84,14 @@ Result<std::size_t> TcpLink::write(std::span<const iovec> pieces) {
     return moved_or_error(::send(fd_.get(), pieces[0].iov_base, pieces[0].iov_len, kFlags),
                           "writing to the socket");
   const msghdr message = message_of(pieces);
-  return moved_or_error(::sendmsg(fd_.get(), &message, kFlags),
-                        "writing to the socket");
+  return moved_or_error(::sendmsg(fd_.get(), &message, kFlags), "writing to the socket");
 }
 
 Result<std::size_t> TcpLink::read(std::span<const iovec> pieces) {
   msghdr message = message_of(pieces);
-  const ssize_t got =
-      pieces.size() == 1
-          ? ::recv(fd_.get(), pieces[0].iov_base, pieces[0].iov_len, MSG_DONTWAIT)
-          : ::recvmsg(fd_.get(), &message, MSG_DONTWAIT);
+  const ssize_t got = pieces.size() == 1
+                          ? ::recv(fd_.get(), pieces[0].iov_base, pieces[0].iov_len, MSG_DONTWAIT)
+                          : ::recvmsg(fd_.get(), &message, MSG_DONTWAIT);
   if (got == 0) return make_error(Code::kPeerFailed, "it ended without a goodbye");
   return moved_or_error(got, "reading from the socket");
 }

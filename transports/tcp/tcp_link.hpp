@@ -9,8 +9,12 @@ namespace tutti {
 
 class TcpLink final : public ByteLink {
  public:
+  /// kShared: other links carry the same messages, so this one takes no more than it is about to
+  /// send, however large its buffer.
+  enum class Load : std::uint8_t { kAll, kShared };
+
   /// `fd` is connected and non-blocking.
-  TcpLink(Fd fd, Nanos liveness);
+  TcpLink(Fd fd, Nanos liveness, Load load = Load::kAll);
   ~TcpLink() override;
 
   Result<std::size_t> write(std::span<const iovec> pieces) override;

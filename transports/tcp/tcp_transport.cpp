@@ -1,6 +1,8 @@
 #include "transports/tcp/tcp_transport.hpp"
 
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "src/base/result.hpp"
 #include "src/wire/message_engine.hpp"
@@ -32,7 +34,8 @@ class TcpTransport final : public Transport {
  public:
   TcpTransport(Fd listener, SocketAddress address, const TcpOptions& options)
       : address_(encode_address(address)),
-        peers_(std::move(listener), options.token, "tcp", hooks(options.liveness)) {}
+        peers_(std::move(listener), options.token, "tcp", hooks(options.liveness),
+               options.sockets) {}
 
   [[nodiscard]] std::string_view name() const override { return "tcp"; }
   [[nodiscard]] Caps caps() const override { return {}; }
@@ -54,14 +57,17 @@ class TcpTransport final : public Transport {
               return connect_once(where, deadline);
             },
             .greet = [](int) -> Result<std::shared_ptr<void>> { return std::shared_ptr<void>(); },
-            .make = [liveness](const PeerProcess& peer, PeerSocket socket,
+            .make = [liveness](const PeerProcess& peer, PeerSockets sockets,
                                Deadline) -> Result<std::shared_ptr<Connection>> {
               EngineOptions options;
               options.peer = peer.rank;
               options.link_name = "tcp";
-              auto link = std::make_unique<TcpLink>(std::move(socket.fd), liveness);
+              const auto load = sockets.size() == 1 ? TcpLink::Load::kAll : TcpLink::Load::kShared;
+              std::vector<std::unique_ptr<ByteLink>> links;
+              for (PeerSocket& socket : sockets)
+                links.push_back(std::make_unique<TcpLink>(std::move(socket.fd), liveness, load));
               return std::shared_ptr<Connection>(
-                  std::make_shared<MessageEngine>(std::move(link), std::move(options)));
+                  std::make_shared<MessageEngine>(std::move(links), std::move(options)));
             }};
   }
 
