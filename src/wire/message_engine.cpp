@@ -111,6 +111,9 @@ void MessageEngine::Core::recv(const StreamId& stream, const MessageTag& tag,
                                std::span<std::byte> data, Transfer& transfer) {
   std::scoped_lock lock(mutex_);
   receiver_.post(stream, tag, data, transfer);
+  // What it has to say leaves with the next send or progress(); but who has failed may call
+  // neither.
+  if (transfer.state.load(std::memory_order_relaxed) != Transfer::State::kPending) pump_output();
 }
 
 void MessageEngine::Core::cancel(const StreamId& stream, Transfer& transfer) {

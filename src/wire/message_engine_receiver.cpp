@@ -238,7 +238,8 @@ MessageReceiver::Accepted MessageReceiver::accept(Stream& stream, const Frame& s
   while (posted(*transfer).message != sent.message && posted(*transfer).phase != Phase::kQueued)
     transfer = transfer->next;
   Posted& post = posted(*transfer);
-  if (post.message != sent.message || !agree(sent.tag, sent.bytes, post.tag, post.bytes)) {
+  if (post.message != sent.message || !is_unmatched(*transfer) ||
+      !agree(sent.tag, sent.bytes, post.tag, post.bytes)) {
     Frame notice = frame_for(FrameType::kBreak, stream.id, post);
     notice.reason = BreakReason::kMismatch;
     break_stream(stream, Broken{.error = mismatch_error(sent, notice, stream.id.source),
