@@ -129,10 +129,11 @@ TEST_P(Faults, ARankThatAbortsIsARemoteErrorThatNamesItOnTheOthers) {
   expect_nothing_left();
 }
 
+// So much that nobody can send it to a rank that has not called, and wait for another one then.
 TEST_P(Faults, ARankThatNeverCallsIsNamedWhenOperationsHaveATimeout) {
   form(3, {{"TUTTI_TIMEOUT", "1"}});
   const TimePoint fault = Clock::now();
-  job_->tell({0, 1}, "reduce 100000");
+  job_->tell({0, 1}, "reduce 1000000");
   expect_remote_error({0, 1}, {2}, fault, {Seconds(0.9), Seconds(2 * kSlack)}, "reduce");
   expect_ended({0, 1}, {2});
   EXPECT_FALSE((*job_)[2].ask("reduce 100000").ok());
