@@ -20,7 +20,9 @@ class TcpLink final : public ByteLink {
   Result<std::size_t> write(std::span<const iovec> pieces) override;
   Result<std::size_t> read(std::span<const iovec> pieces) override;
   Result<bool> check() override;
-  [[nodiscard]] std::size_t read_ahead() const override { return 8 << 10; }
+  /// One read for a message of up to 8 KiB with its header and what little comes with it; of larger
+  /// ones not so much that copying it on costs more than another read.
+  [[nodiscard]] std::size_t read_ahead() const override { return (8 << 10) + 256; }
   [[nodiscard]] int poll_fd() const override { return fd_.get(); }
   void shutdown() override;
 
