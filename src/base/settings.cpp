@@ -63,7 +63,7 @@ constexpr SettingInfo kSettings[] = {
      "chooses."},
     {"DETERMINISTIC", Kind::kBool, "0", "", "0|1", "",
      "1 adds in one fixed order over ranks at every size, whatever the layout of hosts."},
-    {"STAGING_BYTES", Kind::kBytes, "512K", "bytes", "64K..1G", "",
+    {"STAGING_BYTES", Kind::kBytes, "1M", "bytes", "64K..1G", "",
      "Memory per rank and region that data passes through between ranks of one host; it should "
      "stay in the cache."},
 

@@ -10,16 +10,19 @@
 namespace tutti {
 namespace {
 
-/// The largest output for which reading peers' buffers beats two copies of which the second
-/// streams, where the kernel reads (perf/, 2 to 8 ranks on 2 CPUs). Beyond it the kernel's copy
-/// fills the cache with output that does not fit it; readers of the same pages get in each other's
-/// way; and the root of a gather would copy alone, which it does no faster than it receives.
+/// The largest output for which reading peers' buffers through the kernel beats staging (perf/, 2
+/// to 8 ranks on 2 CPUs). Beyond it the kernel's copy fills the cache with output that does not fit
+/// it; several readers of the same pages get in each other's way; the root of a broadcast, which
+/// could do half of the work, does nothing; and the root of a gather would copy alone, which it
+/// does no faster than it receives.
 std::size_t direct_limit(const ir::Request& request) {
+  constexpr std::size_t kKiB = 1024;
   const bool own_share =
       request.collective == Collective::kAllToAll || request.collective == Collective::kScatter;
   const int readers = own_share ? 1 : request.ranks - 1;
   if (request.collective == Collective::kGather || readers > 3) return 0;
-  return readers > 1 ? std::size_t{1} << 20 : std::size_t{16} << 20;
+  if (readers > 1) return 128 * kKiB;
+  return request.collective == Collective::kBroadcast ? 512 * kKiB : 16 * 1024 * kKiB;
 }
 
 }  // namespace

@@ -632,7 +632,7 @@ Status CollectiveRun::check_owners(const lower::Op& op) const {
       if (!lower::is_peers_buffer(operand.memory)) continue;
       const Member& owner = team_.member(operand.owner);
       if (owner.block->progress.gave_up.load() != 0)
-        return peer_error(Code::kPeerFailed, operand.owner,
+        return peer_error(Code::kAborted, operand.owner,  // for a reason that is on its way
                           "{} gave up while its buffers were in use: see its own error",
                           owner.label);
     }

@@ -91,8 +91,13 @@ void Plan::choose_slices(const Team& team) {
     constexpr std::size_t kWireSlice = 256 * 1024;
     const std::size_t pieces =
         std::max<std::size_t>(1, lowered_->max_slot_pieces * std::size_t{lowered_->slot_depth});
+    // What does not fit as a whole keeps to half of the region: a pipeline gains nothing by the
+    // rest, and the caches have to hold it.
+    const std::size_t whole = pieces * round_up(chunk * element_bytes_, kStrideUnit);
+    const std::size_t region = team.options().staging_bytes;
+    const std::size_t share = whole <= region ? region : region / 2;
     const std::size_t room = lowered_->max_slot_pieces > 0
-                                 ? round_down(team.options().staging_bytes / pieces, kStrideUnit)
+                                 ? std::max(round_down(share / pieces, kStrideUnit), kStrideUnit)
                                  : kWireSlice;
     const std::size_t quarter = round_up((chunk + 3) / 4, unit);
     const std::size_t wanted =

@@ -49,9 +49,9 @@ struct StoreGuess {
 };
 
 struct TeamOptions {
-  std::uint64_t communicator = 0;         ///< agreed id, tells streams apart
-  std::size_t staging_bytes = 512 << 10;  ///< of one region; there are two
-  bool direct = true;                     ///< peers may load from and store to buffers
+  std::uint64_t communicator = 0;       ///< agreed id, tells streams apart
+  std::size_t staging_bytes = 1 << 20;  ///< of one region; there are two
+  bool direct = true;                   ///< peers may load from and store to buffers
   StoreGuess stores = StoreGuess::for_this_machine();
   WaitPolicy wait;
 };
