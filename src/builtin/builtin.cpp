@@ -14,6 +14,7 @@ Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
   TUTTI_ASSIGN(runtime->service, Service::create());
   runtime->process_token = runtime->service->token();
   TUTTI_ASSIGN(runtime->heap, SharedHeap::create());
+  runtime->staging = std::make_unique<exec::StagingPool>(runtime->heap);
 
   if (settings.flag("SHM")) {
     ShmOptions options;

@@ -129,7 +129,8 @@ class Assembler {
     options.staging_bytes = agreement_.staging_bytes;
     options.communicator = communicator_id();
     options.direct = runtime_.settings.flag("DIRECT");
-    TUTTI_ASSIGN(team_, exec::Team::create(rank_, size_, runtime_.heap, runtime_.board, options));
+    TUTTI_ASSIGN(team_,
+                 exec::Team::create(rank_, size_, *runtime_.staging, runtime_.board, options));
     mine.block_offset = team_->block_offset();
     mine.block_address = reinterpret_cast<std::uint64_t>(&team_->own_block());
     TUTTI_ASSIGN(const std::vector<Blob> blobs, bootstrap_.all_gather(encode(mine), deadline_));

@@ -9,6 +9,7 @@
 #include "src/base/shared_heap.hpp"
 #include "src/comm/graveyard.hpp"
 #include "src/exec/local_board.hpp"
+#include "src/exec/staging_pool.hpp"
 #include "src/ir/algorithm.hpp"
 #include "src/transport/transport.hpp"
 
@@ -21,6 +22,7 @@ struct Runtime {
   std::shared_ptr<Service> service;  ///< the process's one service thread
   std::uint64_t process_token = 0;   ///< its token; tells this process from all others
   std::shared_ptr<SharedHeap> heap;
+  std::unique_ptr<exec::StagingPool> staging;  ///< in `heap`
   exec::LocalBoard board;
   std::vector<std::shared_ptr<Transport>> transports;  ///< in order of preference
   std::vector<ir::Algorithm> algorithms;

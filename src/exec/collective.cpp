@@ -97,6 +97,7 @@ void CollectiveRun::start(const Plans& plans, const CollectiveArgs& args) {
   call_hash_ = hash_of(*args.call);
   iteration_ = 0;
   op_ = 0;
+  own_slots_ = nullptr;
   ++team_.sequence;
   phase_ = Phase::kEnter;
 }
@@ -360,8 +361,9 @@ Error CollectiveRun::mismatch(Rank peer, const CallSignature& theirs) const {
       team_.member(peer).label, shown(theirs, caption));
 }
 
-/// Staging alternates between two regions; this one is free once all have left the call before
-/// last.
+/// Staging alternates between two regions; the one of this call is free once all have left the call
+/// before last. Nobody comes beyond this in call k + 2 before all have left call k: on that
+/// Team::peer_region() relies.
 Result<bool> CollectiveRun::may_reuse_staging() {
   const std::vector<std::uint64_t>& free = team_.region_free[team_.staged_calls % 2];
   for (Rank peer = 0; peer < team_.size(); ++peer) {
@@ -369,7 +371,9 @@ Result<bool> CollectiveRun::may_reuse_staging() {
     TUTTI_ASSIGN(const bool left, reached(peer, free[peer]));
     if (!left) return false;
   }
-  if (!plan_->program().slots.empty()) TUTTI_TRY(team_.staging());
+  if (!plan_->program().slots.empty()) {
+    TUTTI_ASSIGN(own_slots_, team_.enter_region());
+  }
   scratch_ = nullptr;
   if (const std::size_t bytes = plan_->scratch_bytes(); bytes > 0) {
     scratch_ = team_.scratch(bytes);
@@ -492,6 +496,7 @@ void CollectiveRun::leave() {
     team_.base[rank] += plan_->lowered().programs[rank].positions(plan_->slices());
     free[rank] = team_.base[rank];
   }
+  if (std::exchange(own_slots_, nullptr) != nullptr) team_.leave_region();
   ++team_.staged_calls;
   Progress& progress = team_.own_block().progress;
   progress.progress.store(team_.base[team_.rank()], std::memory_order_release);
@@ -745,20 +750,13 @@ Result<std::byte*> CollectiveRun::slot_memory(const lower::Operand& operand, std
                                               std::uint64_t slice) {
   const lower::Lowered& lowered = plan_->lowered();
   const lower::Program& owner = lowered.programs[operand.owner];
-  std::byte* staging = nullptr;
-  if (operand.owner == team_.rank()) {
-    TUTTI_ASSIGN(staging, team_.staging());
-  } else {
-    TUTTI_ASSIGN(staging, team_.peer_staging(operand.owner));
-    if (staging == nullptr)
-      return peer_error(Code::kPeerFailed, operand.owner,
-                        "{} passed a step that needs staging memory but announced none",
-                        team_.member(operand.owner).label);
+  std::byte* region = own_slots_;
+  if (operand.owner != team_.rank()) {
+    TUTTI_ASSIGN(region, team_.peer_region(operand.owner));
   }
-  const std::size_t region = (team_.staged_calls % 2) * team_.options().staging_bytes;
   const std::uint64_t index = (slice % lowered.slot_depth) * owner.slot_pieces +
                               owner.slots[operand.index].first_piece + operand.pieces[piece];
-  return staging + region + index * plan_->stride();
+  return region + index * plan_->stride();
 }
 
 std::byte* CollectiveRun::published_memory(Rank owner) const {

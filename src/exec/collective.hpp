@@ -1,4 +1,5 @@
-// Runs a bound plan on buffers: a resumable poll that never waits, allocates or locks.
+// Runs a bound plan on buffers: a resumable poll that never waits. It locks and allocates only in a
+// call that needs staging memory and has to look for some.
 #pragma once
 
 #include <cstddef>
@@ -104,6 +105,7 @@ class CollectiveRun {
   std::byte* scratch_ = nullptr;
   StreamingStores stores_;
   std::optional<TimePoint> all_there_;  ///< since when no peer has to come any more, or nearly so
+  std::byte* own_slots_ = nullptr;  ///< this rank's region in this call
   std::vector<PeerBuffers> peers_;
 };
 

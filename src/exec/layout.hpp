@@ -56,11 +56,14 @@ static_assert(sizeof(BufferPlaces) <= kInlineBytes);
 
 struct alignas(kLine) Progress {
   std::atomic<std::uint64_t> progress;
-  std::atomic<std::uint32_t> sleepers;        ///< peers asleep on a word of this rank
-  std::atomic<std::uint64_t> staging_offset;  ///< announce()d, in the owner's heap
-  std::atomic<std::uint64_t> mail_offset;     ///< announce()d, in the owner's heap
-  std::atomic<std::uint32_t> left;            ///< not 0: the owner changes nothing here any more
-  std::atomic<std::uint32_t> gave_up;         ///< not 0: the owner's communicator failed
+  std::atomic<std::uint32_t> sleepers;  ///< peers asleep on a word of this rank
+  /// Where the slots of even and of odd staged calls lie: announce()d, in the owner's heap. Stored
+  /// before the owner's first progress in a call, and after all mapped peers have left the call
+  /// before last.
+  std::atomic<std::uint64_t> staging_offset[2];
+  std::atomic<std::uint64_t> mail_offset;  ///< announce()d, in the owner's heap
+  std::atomic<std::uint32_t> left;         ///< not 0: the owner changes nothing here any more
+  std::atomic<std::uint32_t> gave_up;      ///< not 0: the owner's communicator failed
   /// The call in which the owner is loading from or storing to buffers of its peers right now, 0:
   /// none. It looks at a peer's `gave_up` after it has set this, and a peer that gave up looks at
   /// this before its caller gets the buffers back.

@@ -26,23 +26,23 @@ StoreGuess StoreGuess::for_this_machine() {
   return stores;
 }
 
-Team::Team(Rank rank, std::int32_t size, std::shared_ptr<SharedHeap> heap,
-           const TeamOptions& options)
+Team::Team(Rank rank, std::int32_t size, StagingPool& staging, const TeamOptions& options)
     : entered(size, 0),
       seen_progress(size, 0),
       base(size, 0),
       region_free{std::vector<std::uint64_t>(size, 0), std::vector<std::uint64_t>(size, 0)},
       rank_(rank),
-      heap_(std::move(heap)),
+      heap_(staging.heap()),
       options_(options),
       members_(size),
-      peer_staging_(size, nullptr),
+      leases_{{staging, options.communicator, options.staging_bytes},
+              {staging, options.communicator, options.staging_bytes}},
+      peer_regions_(size),
       scratch_(nullptr, [](std::byte* data) { std::free(data); }) {}
 
-Result<std::unique_ptr<Team>> Team::create(Rank rank, std::int32_t size,
-                                           std::shared_ptr<SharedHeap> heap, LocalBoard& board,
-                                           const TeamOptions& options) {
-  std::unique_ptr<Team> team(new Team(rank, size, std::move(heap), options));
+Result<std::unique_ptr<Team>> Team::create(Rank rank, std::int32_t size, StagingPool& staging,
+                                           LocalBoard& board, const TeamOptions& options) {
+  std::unique_ptr<Team> team(new Team(rank, size, staging, options));
   TUTTI_ASSIGN(std::byte* const memory, team->allocate_shared(block_bytes(size)));
   Member& self = team->members_[rank];
   self.block = new (memory) RankBlock{};
@@ -115,13 +115,15 @@ Result<std::byte*> Team::allocate_shared(std::size_t bytes) {
   return memory.data();
 }
 
-Result<std::byte*> Team::staging() {
-  if (staging_ == nullptr) {
-    TUTTI_ASSIGN(staging_, allocate_shared(2 * options_.staging_bytes));
-    own_block().progress.staging_offset.store(announce(offset_of(staging_)),
-                                              std::memory_order_release);
+Result<std::byte*> Team::enter_region() {
+  const std::uint64_t parity = staged_calls % 2;
+  TUTTI_ASSIGN(std::byte* const region, leases_[parity].enter());
+  if (region != announced_[parity]) {
+    announced_[parity] = region;
+    own_block().progress.staging_offset[parity].store(announce(offset_of(region)),
+                                                      std::memory_order_release);
   }
-  return staging_;
+  return region;
 }
 
 Result<std::byte*> Team::peer_memory(Rank rank, std::uint64_t offset, std::size_t bytes) const {
@@ -132,15 +134,26 @@ Result<std::byte*> Team::peer_memory(Rank rank, std::uint64_t offset, std::size_
   return peer.heap.data() + offset;
 }
 
-Result<std::byte*> Team::peer_staging(Rank rank) {
-  if (peer_staging_[rank] == nullptr) {
-    const std::uint64_t announced =
-        members_[rank].block->progress.staging_offset.load(std::memory_order_acquire);
-    if (announced == 0) return static_cast<std::byte*>(nullptr);
-    TUTTI_ASSIGN(peer_staging_[rank],
-                 peer_memory(rank, announced_offset(announced), 2 * options_.staging_bytes));
+/// One look serves for the whole call, call k: the peer announced its region before the progress
+/// that this rank has waited for, and announces the one of call k + 2 in its place only once this
+/// rank has left call k (see CollectiveRun::may_reuse_staging).
+Result<std::byte*> Team::peer_region(Rank rank) {
+  PeerRegion& known = peer_regions_[rank];
+  const std::uint64_t parity = staged_calls % 2;
+  if (known.call == staged_calls + 1) return known.region[parity];
+  const Member& peer = members_[rank];
+  const std::uint64_t announced =
+      peer.block->progress.staging_offset[parity].load(std::memory_order_acquire);
+  if (announced == 0)
+    return peer_error(Code::kPeerFailed, rank,
+                      "{} passed a step that needs staging memory but announced none", peer.label);
+  if (announced != known.announced[parity]) {
+    TUTTI_ASSIGN(known.region[parity],
+                 peer_memory(rank, announced_offset(announced), options_.staging_bytes));
+    known.announced[parity] = announced;
   }
-  return peer_staging_[rank];
+  known.call = staged_calls + 1;
+  return known.region[parity];
 }
 
 std::byte* Team::scratch(std::size_t bytes) {
@@ -156,6 +169,11 @@ void Team::set_placement(lower::Placement placement) {
   placement_ = std::move(placement);
   in_one_process_ =
       std::ranges::all_of(members_, [](const Member& member) { return member.places != nullptr; });
+  std::vector<StagingPool::Lease::Reader> readers;
+  for (Rank peer = 0; peer < size(); ++peer)
+    if (peer != rank_ && members_[peer].block != nullptr)
+      readers.push_back({peer, &members_[peer].block->progress.progress});
+  for (StagingPool::Lease& lease : leases_) lease.set_readers(readers);
 }
 
 bool Team::has_left(Rank peer) const {
@@ -170,6 +188,7 @@ Error Team::left_error(Rank peer) const {
 }
 
 void Team::depart(bool tell) {
+  for (StagingPool::Lease& lease : leases_) lease.close();
   remote_.clear();
   own_block().progress.left.store(1, std::memory_order_release);
   for (Rank peer = 0; peer < size(); ++peer) {

@@ -14,6 +14,7 @@
 #include "src/base/waiter.hpp"
 #include "src/exec/layout.hpp"
 #include "src/exec/local_board.hpp"
+#include "src/exec/staging_pool.hpp"
 #include "src/lower/program.hpp"
 #include "src/transport/transport.hpp"
 
@@ -50,7 +51,7 @@ struct StoreGuess {
 
 struct TeamOptions {
   std::uint64_t communicator = 0;       ///< agreed id, tells streams apart
-  std::size_t staging_bytes = 1 << 20;  ///< of one region; there are two
+  std::size_t staging_bytes = 1 << 20;  ///< of one region
   bool direct = true;                   ///< peers may load from and store to buffers
   StoreGuess stores = StoreGuess::for_this_machine();
   WaitPolicy wait;
@@ -59,10 +60,10 @@ struct TeamOptions {
 /// Resource; one per communicator and rank. Used by the thread that drives the communicator.
 class Team {
  public:
-  /// Allocates this rank's block; its offset travels to the peers before they can be added.
-  static Result<std::unique_ptr<Team>> create(Rank rank, std::int32_t size,
-                                              std::shared_ptr<SharedHeap> heap, LocalBoard& board,
-                                              const TeamOptions& options);
+  /// Allocates this rank's block, in the heap of `staging`; its offset travels to the peers before
+  /// they can be added. The pool outlives the team.
+  static Result<std::unique_ptr<Team>> create(Rank rank, std::int32_t size, StagingPool& staging,
+                                              LocalBoard& board, const TeamOptions& options);
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
@@ -94,10 +95,13 @@ class Team {
   [[nodiscard]] RankBlock& own_block() { return *members_[rank_].block; }
   [[nodiscard]] AbortWord& abort_word() { return abort_; }
 
-  /// This rank's staging memory, two regions; allocated and announced at first use.
-  Result<std::byte*> staging();
-  /// A mapped peer's staging memory; null while it has announced none.
-  Result<std::byte*> peer_staging(Rank rank);
+  /// The region for this rank's slots in the staged call that it enters, announced to the peers,
+  /// which have all left the call before last.
+  Result<std::byte*> enter_region();
+  /// This rank is done with that call: `base` holds what comes after it.
+  void leave_region() { leases_[staged_calls % 2].leave(base); }
+  /// A mapped peer's region in this staged call, in which it has made progress.
+  Result<std::byte*> peer_region(Rank rank);
   /// Private scratch of at least this size, 64-byte aligned; contents are lost when it grows.
   std::byte* scratch(std::size_t bytes);
   /// Zeroed shared memory that lives as long as the team.
@@ -156,7 +160,7 @@ class Team {
   std::vector<std::uint64_t> region_free[2];  ///< per rank: progress that frees this region
 
  private:
-  Team(Rank rank, std::int32_t size, std::shared_ptr<SharedHeap> heap, const TeamOptions& options);
+  Team(Rank rank, std::int32_t size, StagingPool& staging, const TeamOptions& options);
   void add_wakers(WaitSet& waits) const;
 
   Rank rank_;
@@ -178,8 +182,14 @@ class Team {
   Rank blocked_peer_ = kNoRank;
   std::uint32_t fruitless_ = 0;  ///< idle() calls since anything changed
   std::vector<std::byte*> shared_;
-  std::byte* staging_ = nullptr;
-  std::vector<std::byte*> peer_staging_;
+  StagingPool::Lease leases_[2];  ///< for even and odd staged calls
+  std::byte* announced_[2] = {};  ///< the regions that peers know of
+  struct PeerRegion {
+    std::uint64_t call = 0;  ///< `staged_calls` + 1 when it was looked up
+    std::uint64_t announced[2] = {};
+    std::byte* region[2] = {};
+  };
+  std::vector<PeerRegion> peer_regions_;
   std::unique_ptr<std::byte[], void (*)(std::byte*)> scratch_;
   std::size_t scratch_bytes_ = 0;
 };
