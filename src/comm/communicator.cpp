@@ -37,7 +37,7 @@ class RankCommunicator final : public Communicator {
         transports_(std::move(assembly.transports)),
         hosts_(assembly.hosts),
         name_(options.name),
-        plans_(*team_, std::move(tuner)),
+        plans_(*team_, std::move(tuner), runtime_->programs),
         collective_(*team_),
         point_to_point_(*team_),
         timeout_(runtime_->settings.seconds("TIMEOUT")) {

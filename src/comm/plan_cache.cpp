@@ -5,7 +5,6 @@
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
 #include "src/ir/verify.hpp"
-#include "src/lower/lower.hpp"
 
 namespace tutti {
 namespace {
@@ -140,22 +139,27 @@ Result<PlanCache::Programs> PlanCache::in_place_variants(const Programs& program
 Result<PlanCache::LoweredPointer> PlanCache::lowered(const ir::Algorithm& algorithm,
                                                      const ir::Request& request, bool scales_input,
                                                      lower::Protocol protocol) {
-  const ScheduleKey schedule_key{algorithm.name, request.collective, request.root,
-                                 request.in_place};
-  const LoweredKey key{schedule_key, scales_input, protocol};
+  const ProgramLibrary::Key key{algorithm.name,        request.collective, request.root,
+                                request.in_place,      scales_input,       protocol,
+                                team_.placement().host};
   if (const auto known = lowered_.find(key); known != lowered_.end()) return known->second;
-  TUTTI_ASSIGN(const ir::Schedule schedule, algorithm.generate(request));
   lower::LowerOptions options;
   options.scales_input = scales_input;
   options.protocol = protocol;
-  LoweredPointer result;
-  if (lower::can_lower(schedule, team_.placement(), options)) {
-    TUTTI_ASSIGN(const ir::Proof proof, ir::verify(schedule));
-    TUTTI_ASSIGN(lower::Lowered program, lower::lower(schedule, proof, team_.placement(), options));
-    result = std::make_shared<const lower::Lowered>(std::move(program));
-  }
-  lowered_[key] = result;
-  return result;
+  TUTTI_ASSIGN(LoweredPointer program,
+               library_.get(key, [&] { return lower_anew(algorithm, request, options); }));
+  lowered_[key] = program;
+  return program;
+}
+
+Result<PlanCache::LoweredPointer> PlanCache::lower_anew(const ir::Algorithm& algorithm,
+                                                        const ir::Request& request,
+                                                        const lower::LowerOptions& options) const {
+  TUTTI_ASSIGN(const ir::Schedule schedule, algorithm.generate(request));
+  if (!lower::can_lower(schedule, team_.placement(), options)) return LoweredPointer();
+  TUTTI_ASSIGN(const ir::Proof proof, ir::verify(schedule));
+  TUTTI_ASSIGN(lower::Lowered program, lower::lower(schedule, proof, team_.placement(), options));
+  return std::make_shared<const lower::Lowered>(std::move(program));
 }
 
 }  // namespace tutti

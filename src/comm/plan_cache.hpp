@@ -1,16 +1,18 @@
-// From a call to a bound plan: choose, generate, verify, lower, bind; each done once per shape.
+// From a call to a bound plan: choose, generate, verify, lower, bind; each done once per shape,
+// and all but the last once per process.
 #pragma once
 
 #include <cstdint>
 #include <list>
 #include <map>
 #include <memory>
-#include <tuple>
 
 #include "src/comm/communicator.hpp"
+#include "src/comm/program_library.hpp"
 #include "src/cost/tuner.hpp"
 #include "src/exec/plan.hpp"
 #include "src/exec/team.hpp"
+#include "src/lower/lower.hpp"
 
 namespace tutti {
 
@@ -27,7 +29,8 @@ struct BoundPlan {
 /// One per communicator; used by its thread. Keeps the most recently used plans.
 class PlanCache {
  public:
-  PlanCache(exec::Team& team, Tuner tuner) : team_(team), tuner_(std::move(tuner)) {}
+  PlanCache(exec::Team& team, Tuner tuner, ProgramLibrary& library)
+      : team_(team), tuner_(std::move(tuner)), library_(library) {}
 
   /// `in_place`: of this rank's buffers. The plan stays valid until the next call of get().
   Result<BoundPlan*> get(const Call& call, bool in_place);
@@ -46,14 +49,12 @@ class PlanCache {
     Key key;
     BoundPlan bound;
   };
-  using LoweredPointer = std::shared_ptr<const lower::Lowered>;
+  using LoweredPointer = ProgramLibrary::Program;
   /// What one call may be lowered to. The same on all ranks, whether in place or not.
   struct Programs {
     LoweredPointer direct;  ///< where all buffers are mapped; may be null
     LoweredPointer otherwise;
   };
-  using ScheduleKey = std::tuple<std::string_view, Collective, Rank, bool>;
-  using LoweredKey = std::tuple<ScheduleKey, bool, lower::Protocol>;
 
   Result<BoundPlan> make(const Call& call, bool in_place);
   Result<Programs> programs_for(const ir::Algorithm& algorithm, const ir::Request& request,
@@ -62,14 +63,17 @@ class PlanCache {
                                      const ir::Request& request, bool scales_input);
   Result<LoweredPointer> lowered(const ir::Algorithm& algorithm, const ir::Request& request,
                                  bool scales_input, lower::Protocol protocol);
+  Result<LoweredPointer> lower_anew(const ir::Algorithm& algorithm, const ir::Request& request,
+                                    const lower::LowerOptions& options) const;
 
   static constexpr std::size_t kMostPlans = 256;
 
   exec::Team& team_;
   Tuner tuner_;
+  ProgramLibrary& library_;
   std::list<Entry> recent_;  ///< most recent first
   std::map<Key, std::list<Entry>::iterator> plans_;
-  std::map<LoweredKey, LoweredPointer> lowered_;  ///< null: does not fit the protocol
+  std::map<ProgramLibrary::Key, LoweredPointer> lowered_;  ///< null: does not fit the protocol
 };
 
 }  // namespace tutti

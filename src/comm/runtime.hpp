@@ -8,6 +8,7 @@
 #include "src/base/settings.hpp"
 #include "src/base/shared_heap.hpp"
 #include "src/comm/graveyard.hpp"
+#include "src/comm/program_library.hpp"
 #include "src/exec/local_board.hpp"
 #include "src/exec/staging_pool.hpp"
 #include "src/ir/algorithm.hpp"
@@ -26,6 +27,7 @@ struct Runtime {
   exec::LocalBoard board;
   std::vector<std::shared_ptr<Transport>> transports;  ///< in order of preference
   std::vector<ir::Algorithm> algorithms;
+  ProgramLibrary programs;
   Graveyard graveyard;
 };
 

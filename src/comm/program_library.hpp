@@ -1,0 +1,43 @@
+// The lowered programs of a process, shared by its ranks and its communicators.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "src/lower/program.hpp"
+#include "tutti/error.hpp"
+#include "tutti/types.hpp"
+
+namespace tutti {
+
+/// One per process. Thread-safe.
+class ProgramLibrary {
+ public:
+  using Program = std::shared_ptr<const lower::Lowered>;
+  /// All that a program follows from.
+  struct Key {
+    std::string_view algorithm;  ///< its name, of one that lives as long as the library
+    Collective collective = Collective::kAllReduce;
+    Rank root = 0;
+    bool in_place = false, scales_input = false;
+    lower::Protocol protocol = lower::Protocol::kStaged;
+    std::vector<std::int32_t> host;  ///< lower::Placement::host
+    friend auto operator<=>(const Key&, const Key&) = default;
+  };
+
+  /// The program of `key` if anybody keeps it, else what `make` returns, which may be null. Others
+  /// wait meanwhile: ranks that are threads of one process ask for the same one at once.
+  Result<Program> get(const Key& key, const std::function<Result<Program>()>& make);
+
+ private:
+  std::mutex mutex_;
+  std::map<Key, std::weak_ptr<const lower::Lowered>> programs_;
+};
+
+}  // namespace tutti
