@@ -105,7 +105,7 @@ class CollectiveRun {
   std::byte* scratch_ = nullptr;
   StreamingStores stores_;
   std::optional<TimePoint> all_there_;  ///< since when no peer has to come any more, or nearly so
-  std::byte* own_slots_ = nullptr;  ///< this rank's region in this call
+  std::byte* own_slots_ = nullptr;      ///< this rank's region in this call
   std::vector<PeerBuffers> peers_;
 };
 
