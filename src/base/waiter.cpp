@@ -116,6 +116,15 @@ WaitPolicy WaitPolicy::for_ranks_on_host(int ranks, int cpus) {
   return policy;
 }
 
+WaitPolicy WaitPolicy::beside_callers(int ranks, int cpus) {
+  WaitPolicy policy;
+  if (2 * ranks > cpus) {
+    policy.spins = 100;  // about what it costs to sleep and be woken
+    policy.yields = 0;
+  }
+  return policy;
+}
+
 void wait_once(const WaitPolicy& policy, std::uint32_t polls, const WaitWord& word) {
   if (polls < policy.spins) return pause_cpu();
   if (word.word == nullptr || policy.phase(polls) == WaitPhase::kYield) {

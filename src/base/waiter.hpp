@@ -4,7 +4,10 @@
 // Measured on a 2-vCPU virtual machine: one flag hop costs 49 ns spinning, 0.3 us with sched_yield,
 // 13 us with a futex across CPUs, and 1.5 us with sched_yield between two ranks of one CPU. So
 // ranks that have a CPU each spin for a while; ranks that share CPUs yield almost at once; both
-// sleep when nothing has come for long.
+// sleep when nothing has come for long. A worker beside a caller that computes sleeps soon where
+// the two share a CPU: what it spins is taken from the caller, and a yield may last until the
+// caller's slice is over (milliseconds), whereas a thread that was woken comes in the caller's
+// place.
 #pragma once
 
 #include <atomic>
@@ -20,6 +23,9 @@ namespace tutti {
 /// What a fruitless poll is followed by; a wait goes through them in this order.
 enum class WaitPhase : std::uint8_t { kSpin, kYield, kSleep };
 
+/// What the rank of a waiting thread does meanwhile on another one.
+enum class Beside : std::uint8_t { kNobody, kCaller };
+
 struct WaitPolicy {
   std::uint32_t spins = 2000;   ///< polls with a pause between them
   std::uint32_t yields = 2000;  ///< then polls with sched_yield
@@ -27,6 +33,8 @@ struct WaitPolicy {
 
   /// For `ranks` of one host that have `cpus` CPUs together.
   static WaitPolicy for_ranks_on_host(int ranks, int cpus);
+  /// For the threads that communicate for those ranks while each has another one that computes.
+  static WaitPolicy beside_callers(int ranks, int cpus);
 
   /// Of fruitless poll number `polls` (0, 1, ...) of a wait.
   [[nodiscard]] WaitPhase phase(std::uint32_t polls) const {

@@ -20,6 +20,13 @@ TEST(Waiter, RanksThatShareCpusDoNotSpin) {
   EXPECT_GT(WaitPolicy::for_ranks_on_host(2, 2).spins, 0u);
 }
 
+TEST(Waiter, SleepsSoonBesideACallerThatComputesUnlessEachHasACpu) {
+  const WaitPolicy crowded = WaitPolicy::beside_callers(2, 3);
+  EXPECT_EQ(crowded.phase(crowded.spins), WaitPhase::kSleep);
+  EXPECT_LT(crowded.spins, WaitPolicy().spins);
+  EXPECT_EQ(WaitPolicy::beside_callers(2, 4).spins, WaitPolicy().spins);
+}
+
 TEST(Waiter, SpinsThenYieldsThenSleeps) {
   const WaitPolicy policy{2, 3, milliseconds(1)};
   const auto phase = [&](std::uint32_t polls) { return policy.phase(polls); };

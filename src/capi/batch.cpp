@@ -58,6 +58,13 @@ Status Batch::start_threads() {
   return ok_status();
 }
 
+/// What the caller of a batch on a worker does: something else, until it waits for one of the
+/// streams. Who made a call in the background asks for its end now and then.
+Beside Batch::beside_worker() const {
+  const auto awaited = [](const auto& stream) { return stream->worker.awaited(); };
+  return std::ranges::any_of(streams_, awaited) ? Beside::kNobody : Beside::kCaller;
+}
+
 /// Waits for all turns and streams together. An abort cancels the turns of its communicator, and so
 /// ends the wait although others may take long yet; kAborted then.
 Status Batch::await_turns(const Meeting& meeting) {
@@ -102,7 +109,8 @@ Status Batch::execute(const Meeting& meeting) {
   communicators.reserve(shares_.size());
   for (const Share& share : shares_)
     communicators.push_back(share.comm.handle->comm->communicator.get());
-  return run_group(communicators);
+  if (caller_takes_part_ && !in_background_) return run_group(communicators);
+  return run_group(communicators, [this] { return beside_worker(); });
 }
 
 /// Tells the communicator, if it still lives, how the batch ended.

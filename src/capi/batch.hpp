@@ -42,6 +42,7 @@ class Batch {
   Status start_threads();
   Status run(Meeting& meeting);
   void run_and_report(Meeting& meeting);
+  [[nodiscard]] Beside beside_worker() const;
   Status execute(const Meeting& meeting);
   Status await_turns(const Meeting& meeting);
   Status start_all();

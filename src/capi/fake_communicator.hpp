@@ -20,6 +20,8 @@ class FakeCommunicator : public Communicator {
   /// While closed, started calls stay pending.
   std::atomic<bool> open{true};
   std::atomic<int> polls{0};
+  /// Of the last wait.
+  std::atomic<Beside> beside{Beside::kNobody};
   /// Of the last split.
   std::atomic<TimePoint> split_deadline{TimePoint()};
 
@@ -49,8 +51,8 @@ class FakeCommunicator : public Communicator {
     if (death_) return *death_;
     return open ? Progress::kIdle : Progress::kPending;
   }
-  void idle(std::uint32_t) override {}
-  void add_waits(WaitSet&) override {}
+  void idle(std::uint32_t, Beside now) override { beside = now; }
+  void add_waits(WaitSet&, Beside now) override { beside = now; }
   Status run(const Call& call) override {
     TUTTI_TRY(start({&call, 1}));
     while (true) {

@@ -261,6 +261,20 @@ TEST(Streams, RunCallsInOrderBesideTheCaller) {
   EXPECT_EQ(tuttiStreamSynchronize(stream), ncclInvalidArgument);
 }
 
+TEST(Streams, KnowThatTheirCallerIsBusyUntilItWaitsForThem) {
+  const FakeHandle on;
+  tuttiStream_t stream = nullptr;
+  ASSERT_EQ(tuttiStreamCreate(&stream), ncclSuccess);
+  on.fake->open = false;
+  EXPECT_EQ(all_reduce(on, as_cuda(stream)), ncclSuccess);
+  while (on.fake->beside != Beside::kCaller) std::this_thread::yield();
+  std::thread waiter([stream] { EXPECT_EQ(tuttiStreamSynchronize(stream), ncclSuccess); });
+  while (on.fake->beside != Beside::kNobody) std::this_thread::yield();
+  on.fake->open = true;
+  waiter.join();
+  EXPECT_EQ(tuttiStreamDestroy(stream), ncclSuccess);
+}
+
 TEST(Streams, KeepOneCommunicatorsCallsInTheOrderTheyWereMade) {
   const FakeHandle on;
   tuttiStream_t first = nullptr;

@@ -44,8 +44,10 @@ bool Worker::idle() const {
 }
 
 void Worker::drain() {
+  ++waiters_;
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return unfinished_ == 0; });
+  --waiters_;
 }
 
 void Worker::loop() {

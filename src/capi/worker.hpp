@@ -2,6 +2,7 @@
 // that do not block.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -28,6 +29,8 @@ class Worker {
   Status start();
   void push(std::function<void()> job);
   [[nodiscard]] bool idle() const;
+  /// Whether a thread is in drain().
+  [[nodiscard]] bool awaited() const { return waiters_.load(std::memory_order_relaxed) > 0; }
   /// Returns once everything pushed before has run.
   void drain();
 
@@ -37,7 +40,8 @@ class Worker {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> jobs_;
-  std::size_t unfinished_ = 0;  // queued or running
+  std::size_t unfinished_ = 0;   // queued or running
+  std::atomic<int> waiters_{0};  // threads in drain()
   bool ending_ = false;
   std::thread thread_;
 };

@@ -102,8 +102,8 @@ class RankCommunicator final : public Communicator {
     }
   }
 
-  void idle(std::uint32_t polls) override { team_->idle(polls); }
-  void add_waits(WaitSet& waits) override { team_->add_waits(waits); }
+  void idle(std::uint32_t polls, Beside beside) override { team_->idle(polls, beside); }
+  void add_waits(WaitSet& waits, Beside beside) override { team_->add_waits(waits, beside); }
 
   Status run(const Call& call) override {
     if (!queue_.empty() || is_point_to_point(call)) {
@@ -196,7 +196,7 @@ class RankCommunicator final : public Communicator {
       if (progress == Progress::kIdle) break;
       if (deadline.passed())
         return make_error(Code::kTimeout, "communicator {} still has operations under way", name_);
-      idle(polls);
+      idle(polls, Beside::kNobody);
     }
     finalized_ = true;
     return ok_status();
@@ -546,7 +546,8 @@ void end_all(std::span<Communicator* const> communicators, const Error& why) {
 
 }  // namespace
 
-Status run_group(std::span<Communicator* const> communicators) {
+Status run_group(std::span<Communicator* const> communicators,
+                 const std::function<Beside()>& beside) {
   std::vector<Communicator*> busy(communicators.begin(), communicators.end());
   WaitSet waits;
   for (std::uint32_t polls = 0; !busy.empty(); ++polls) {
@@ -565,12 +566,14 @@ Status run_group(std::span<Communicator* const> communicators) {
       }
     }
     if (finished) polls = 0;
-    if (busy.size() == 1) busy.front()->idle(polls);
+    if (busy.empty()) break;
+    const Beside now = beside ? beside() : Beside::kNobody;
+    if (busy.size() == 1) busy.front()->idle(polls, now);
     // What one rank of this thread did may have moved others that were polled before it; and the
     // thread must not sleep on one of them while others could move.
     if (busy.size() > 1 && polls > 0) {
       waits.clear();
-      for (Communicator* communicator : busy) communicator->add_waits(waits);
+      for (Communicator* communicator : busy) communicator->add_waits(waits, now);
       wait_once(waits);
     }
   }

@@ -218,8 +218,8 @@ void Team::blocked_on_any(Rank peer, std::span<const WaitWord> words, bool moved
   if (on_several_) also_blocked_.assign(words.begin() + 1, words.end());
 }
 
-void Team::idle(std::uint32_t polls) {
-  const WaitPolicy& policy = options_.wait;
+void Team::idle(std::uint32_t polls, Beside beside) {
+  const WaitPolicy& policy = this->policy(beside);
   polls = std::min(polls, fruitless_++);
   if (policy.phase(polls) != WaitPhase::kSleep || (remote_.empty() && !on_several_))
     return wait_once(policy, polls, blocked_);
@@ -228,8 +228,8 @@ void Team::idle(std::uint32_t polls) {
   wait_once(waits);
 }
 
-void Team::add_waits(WaitSet& waits) {
-  const WaitPhase phase = options_.wait.phase(fruitless_++);
+void Team::add_waits(WaitSet& waits, Beside beside) {
+  const WaitPhase phase = policy(beside).phase(fruitless_++);
   waits.phase = std::min(waits.phase, phase);
   if (phase == WaitPhase::kSleep) add_wakers(waits);
 }

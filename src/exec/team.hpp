@@ -55,6 +55,7 @@ struct TeamOptions {
   bool direct = true;                   ///< peers may load from and store to buffers
   StoreGuess stores = StoreGuess::for_this_machine();
   WaitPolicy wait;
+  WaitPolicy wait_beside_caller;  ///< while another thread of this rank computes
 };
 
 /// Resource; one per communicator and rank. Used by the thread that drives the communicator.
@@ -85,7 +86,10 @@ class Team {
   void add_remote(Rank rank, std::shared_ptr<Connection> connection, std::string label);
   /// Once all members are added.
   void set_placement(lower::Placement placement);
-  void set_wait_policy(const WaitPolicy& policy) { options_.wait = policy; }
+  void set_wait_policies(const WaitPolicy& alone, const WaitPolicy& beside_caller) {
+    options_.wait = alone;
+    options_.wait_beside_caller = beside_caller;
+  }
 
   [[nodiscard]] Rank rank() const { return rank_; }
   [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(members_.size()); }
@@ -135,10 +139,10 @@ class Team {
   bool flushed();
   /// Fruitless poll number `polls` of this wait: spins, yields, or sleeps up to a millisecond. A
   /// wait for something new begins with spinning again.
-  void idle(std::uint32_t polls);
+  void idle(std::uint32_t polls, Beside beside = Beside::kNobody);
   /// idle() for a thread that polls several teams: instead of waiting, adds what this one waits
   /// for.
-  void add_waits(WaitSet& waits);
+  void add_waits(WaitSet& waits, Beside beside = Beside::kNobody);
 
   /// Tells the mapped peers that this rank will never again touch their memory or change its own,
   /// and lets go of the connections; only unobserved() and the destructor may follow. `tell` false:
@@ -161,6 +165,9 @@ class Team {
 
  private:
   Team(Rank rank, std::int32_t size, StagingPool& staging, const TeamOptions& options);
+  [[nodiscard]] const WaitPolicy& policy(Beside beside) const {
+    return beside == Beside::kNobody ? options_.wait : options_.wait_beside_caller;
+  }
   void add_wakers(WaitSet& waits) const;
 
   Rank rank_;

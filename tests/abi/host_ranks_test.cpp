@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -482,6 +483,49 @@ TEST(Fork, ChildrenOfAUserAreToldToExec) {
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+}
+
+/// Restricts this thread, and those that it starts, to one of its CPUs.
+void share_one_cpu() {
+  cpu_set_t usable, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof usable, &usable), 0);
+  int cpu = 0;
+  while (!CPU_ISSET(cpu, &usable)) ++cpu;
+  CPU_ZERO(&one);
+  CPU_SET(cpu, &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+}
+
+/// The watcher asks whether the streams are done, which moves nothing on.
+TEST(Streams, FinishWhileTheirCallerOnlyComputesOnTheSameCpu) {
+  std::atomic<bool> done = false;
+  std::thread caller([&done] {
+    share_one_cpu();
+    const Ranks ranks(2);
+    constexpr std::size_t kLarge = 1 << 18;  // several slices: the ranks have to take turns
+    Buffers buffers = inputs(ranks.size(), kLarge);
+    tuttiStream_t streams[2] = {};
+    for (int r = 0; r < ranks.size(); ++r) {
+      ASSERT_EQ(tuttiStreamCreate(&streams[r]), ncclSuccess);
+      ASSERT_EQ(ncclAllReduce(buffers[r].data(), buffers[r].data(), kLarge, ncclInt, ncclSum,
+                              ranks.comms[r], reinterpret_cast<cudaStream_t>(streams[r])),
+                ncclSuccess);
+    }
+    std::thread watcher([&] {
+      for (tuttiStream_t stream : streams) {
+        while (tuttiStreamQuery(stream) == ncclInProgress) std::this_thread::yield();
+      }
+      done = true;
+    });
+    while (!done) {  // computes, and gives the CPU to nobody
+    }
+    watcher.join();
+    for (int r = 0; r < ranks.size(); ++r) {
+      for (std::size_t i = 0; i < kLarge; ++i) ASSERT_EQ(buffers[r][i], sum(ranks.size(), i));
+    }
+    for (tuttiStream_t stream : streams) EXPECT_EQ(tuttiStreamDestroy(stream), ncclSuccess);
+  });
+  caller.join();
 }
 
 }  // namespace
