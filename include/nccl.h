@@ -244,7 +244,10 @@ const char* ncclGetLastError(ncclComm_t comm);
 void ncclResetDebugInit(void);
 
 /* Zeroed, page-aligned memory that ranks on this host map directly: the fastest buffers. 0 bytes
- * yield NULL. */
+ * yield NULL. After a call on such memory has failed while a peer that was stopped could still
+ * write it, its pages become private: they keep their contents, calls use them as ordinary memory,
+ * and freed they are not given out again. Receive buffers of different communicators are best kept
+ * pages apart, for that reason. */
 ncclResult_t ncclMemAlloc(void** ptr, size_t size);
 ncclResult_t ncclMemFree(void* ptr);
 

@@ -117,6 +117,18 @@ bool overlaps(const Ranges& ranges, std::uint64_t offset, std::uint64_t bytes) {
   });
 }
 
+// Private pages of the same contents. 0, or the errno of the failure.
+int make_private(std::byte* place, std::uint64_t bytes) {
+  void* const copy =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (copy == MAP_FAILED) return errno;
+  std::memcpy(copy, place, bytes);
+  if (::mremap(copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place) != MAP_FAILED) return 0;
+  const int failure = errno;
+  ::munmap(copy, bytes);
+  return failure;
+}
+
 void give_hole_back(Ranges& holes, std::uint64_t offset, std::uint64_t bytes) {
   auto next = holes.lower_bound(offset);
   if (next != holes.end() && offset + bytes == next->first) {
@@ -214,27 +226,31 @@ Status SharedHeap::free(const void* data) {
 }
 
 Status SharedHeap::detach(std::span<std::byte> memory) {
-  if (!is_shared(memory.data(), memory.size()) || memory.empty()) return ok_status();
   const std::uint64_t page = page_bytes();
   const auto offset = static_cast<std::uint64_t>(memory.data() - mapping_.data());
-  const std::uint64_t begin = offset / page * page;
-  const std::uint64_t bytes = (offset + memory.size() + page - 1) / page * page - begin;
-  std::byte* const place = mapping_.data() + begin;
-
+  if (memory.empty() || offset >= mapping_.size() || memory.size() > mapping_.size() - offset)
+    return ok_status();
+  const std::uint64_t end = (offset + memory.size() + page - 1) / page * page;
   std::scoped_lock lock(mutex_);
-  void* const copy =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (copy == MAP_FAILED)
-    return system_error(Code::kUnavailable, errno,
-                        fmt::format("memory for {} bytes that peers may still write", bytes));
-  std::memcpy(copy, place, bytes);
-  if (::mremap(copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place) == MAP_FAILED) {
-    const int failure = errno;
-    ::munmap(copy, bytes);
-    return system_error(Code::kUnavailable, failure, "moving memory off the shared heap");
+  for (std::uint64_t at = offset / page * page; at < end;) {
+    const auto next = detached_.upper_bound(at);
+    if (next != detached_.begin()) {
+      const auto& [begin, bytes] = *std::prev(next);
+      if (begin + bytes > at) {  // private already
+        at = begin + bytes;
+        continue;
+      }
+    }
+    const std::uint64_t limit = next == detached_.end() ? end : std::min(end, next->first);
+    // Little at a time: what another thread writes there meanwhile may get lost.
+    const std::uint64_t bytes = std::min<std::uint64_t>(limit - at, 64 * page);
+    if (const int failure = make_private(mapping_.data() + at, bytes))
+      return system_error(Code::kUnavailable, failure,
+                          fmt::format("moving {} bytes off the shared heap", end - at));
+    detached_[at] = bytes;
+    any_detached_.store(true, std::memory_order_release);
+    at += bytes;
   }
-  detached_[begin] = std::max(detached_[begin], bytes);
-  any_detached_.store(true, std::memory_order_release);
   return ok_status();
 }
 

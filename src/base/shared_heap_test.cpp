@@ -62,6 +62,7 @@ TEST(SharedHeap, DetachedMemoryKeepsItsContentsAndPeersWriteElsewhere) {
   EXPECT_FALSE(heap->is_shared(data->data(), kMiB));
   EXPECT_TRUE(heap->is_shared(before->data(), kMiB));
   ASSERT_TRUE(heap->detach(*data));  // again, and more of it
+  std::ranges::fill((*peer)->bytes().subspan(offset, kMiB), std::byte{9});
   EXPECT_TRUE(std::ranges::all_of(*data, [](std::byte b) { return b == std::byte{7}; }));
   EXPECT_TRUE(heap->detach({}));
 

@@ -80,6 +80,7 @@ Result<BoundPlan> PlanCache::make(const Call& call, bool in_place) {
   const auto bind = [&](LoweredPointer program) {
     return exec::Plan::bind(std::move(program), team_, call.count, call.type, codec);
   };
+  bound.declines_direct = programs.declines_direct;
   if (programs.direct) {
     TUTTI_ASSIGN(bound.direct, bind(std::move(programs.direct)));
   }
@@ -131,7 +132,10 @@ Result<PlanCache::Programs> PlanCache::in_place_variants(const Programs& program
   Programs variants;
   TUTTI_ASSIGN(variants.direct, variant(programs.direct));
   TUTTI_ASSIGN(variants.otherwise, variant(programs.otherwise));
-  if (!variants.otherwise || (programs.direct && !variants.direct)) return Programs();
+  if (programs.direct && !variants.direct) {  // the others ask whether all can run it
+    variants.direct = programs.direct;
+    variants.declines_direct = true;
+  }
   return variants;
 }
 
@@ -158,8 +162,13 @@ Result<PlanCache::LoweredPointer> PlanCache::lower_anew(const ir::Algorithm& alg
   TUTTI_ASSIGN(const ir::Schedule schedule, algorithm.generate(request));
   if (!lower::can_lower(schedule, team_.placement(), options)) return LoweredPointer();
   TUTTI_ASSIGN(const ir::Proof proof, ir::verify(schedule));
-  TUTTI_ASSIGN(lower::Lowered program, lower::lower(schedule, proof, team_.placement(), options));
-  return std::make_shared<const lower::Lowered>(std::move(program));
+  auto program = lower::lower(schedule, proof, team_.placement(), options);
+  if (program) return std::make_shared<const lower::Lowered>(*std::move(program));
+  if (options.protocol == lower::Protocol::kStaged) return std::move(program).error();
+  log_warn(fmt::format("[rank {}/{}]", team_.rank(), team_.size()),
+           "{} is staged: a defect of its {} program was found: {}", algorithm.name,
+           name_of(options.protocol), program.error().what);
+  return LoweredPointer();
 }
 
 }  // namespace tutti

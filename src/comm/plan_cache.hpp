@@ -20,7 +20,8 @@ namespace tutti {
 struct BoundPlan {
   std::unique_ptr<exec::Plan> direct;  ///< see exec::Plans; may be null
   std::unique_ptr<exec::Plan> plan;
-  [[nodiscard]] exec::Plans plans() const { return {direct.get(), plan.get()}; }
+  bool declines_direct = false;
+  [[nodiscard]] exec::Plans plans() const { return {direct.get(), plan.get(), declines_direct}; }
   /// The ranks in place and the ranks out of place would not understand each other under this
   /// algorithm, so this rank, in place, runs the out-of-place program on a copy of its input.
   bool copies_input = false;
@@ -54,6 +55,7 @@ class PlanCache {
   struct Programs {
     LoweredPointer direct;  ///< where all buffers are mapped; may be null
     LoweredPointer otherwise;
+    bool declines_direct = false;  ///< this rank, in place, cannot run `direct`
   };
 
   Result<BoundPlan> make(const Call& call, bool in_place);

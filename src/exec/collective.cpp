@@ -35,25 +35,33 @@ void fetch_to_write(const void* line) {
 #endif
 }
 
-/// How long a rank that failed waits for an op of a peer on its buffers before it leaves them to
-/// that peer. Most take less, and one whose process was stopped never ends.
+/// Buffers of peers are touched so many bytes at a time, so that a rank that gives up or aborts has
+/// them back soon.
+constexpr std::size_t kTouchBytes = std::size_t{1} << 20;
+/// How long a rank that failed waits for that: who takes longer was stopped in the middle.
 constexpr auto kLongestTouch = std::chrono::milliseconds(100);
 
 /// While it lives, peers that give up wait (see Progress::touching).
 class Touch {
  public:
-  Touch(std::atomic<std::uint64_t>& word, std::uint64_t call) : word_(word), call_(call) {
-    if (call_ != 0) word_.store(call_);
+  Touch(Progress& progress, LocalPlaces& places, std::uint64_t call)
+      : progress_(progress), places_(places), touches_(call != 0) {
+    if (touches_) set(call, std::memory_order_seq_cst);
   }
   ~Touch() {
-    if (call_ != 0) word_.store(0, std::memory_order_release);
+    if (touches_) set(0, std::memory_order_release);
   }
   Touch(const Touch&) = delete;
   Touch& operator=(const Touch&) = delete;
 
  private:
-  std::atomic<std::uint64_t>& word_;
-  const std::uint64_t call_;
+  void set(std::uint64_t call, std::memory_order order) {
+    places_.touching.store(call, order);
+    progress_.touching.store(call, order);
+  }
+  Progress& progress_;
+  LocalPlaces& places_;
+  const bool touches_;
 };
 
 /// What was loaded before it was loaded before anything after it.
@@ -238,7 +246,8 @@ void CollectiveRun::announce_buffers(Entry& entry) {
   places.input_offset_and_1 = offset_and_1(args_->input, input_bytes);
   places.output_offset_and_1 = offset_and_1(args_->output, output_bytes);
   const bool in_heap = places.input_offset_and_1 != 0 && places.output_offset_and_1 != 0;
-  mapped_by_all_ = team_.options().direct && (in_heap || team_.in_one_process());
+  mapped_by_all_ =
+      team_.options().direct && !plans_.declines && (in_heap || team_.in_one_process());
   places.mapped_by_all = mapped_by_all_ ? 1 : 0;
   std::memcpy(entry.payload, &places, sizeof places);
   LocalPlaces::Place& local = self.places->places[team_.sequence % kEntries];
@@ -511,6 +520,12 @@ Result<bool> CollectiveRun::buffers_are_free() {
     TUTTI_ASSIGN(const bool left, reached(user, team_.base[user]));
     if (!left) return false;
   }
+  const std::size_t bytes = plan_->output_bytes(team_.rank());
+  const bool written = mapped_by_all_ && !team_.in_one_process() && plan_->is_written();
+  if (written && bytes > 0 && !team_.heap().is_shared(args_->output, bytes))
+    return make_error(Code::kPeerFailed,
+                      "the receive buffer shares a page with one of a communicator that failed "
+                      "meanwhile, and so did not get all results: keep them pages apart");
   return true;
 }
 
@@ -522,13 +537,15 @@ void CollectiveRun::take_buffers_back() {
   for (const Rank user : plan_->buffer_users()) {
     const Member& member = team_.member(user);
     if (member.block == nullptr) continue;
-    const auto& touching = member.block->progress.touching;
+    const auto& touching =
+        member.places ? member.places->touching : member.block->progress.touching;
     for (bool late = false; touching.load() == team_.sequence && !late;) {
       sched_yield();
       if (member.places) continue;  // a thread of this process goes on, or nobody does
       late = deadline.passed() || member.life.ended();
     }
-    if (touching.load() != team_.sequence || member.places || member.life.ended()) continue;
+    const bool stopped = touching.load() == team_.sequence && !member.life.ended();
+    if (!stopped || member.places || !plan_->is_written_by(user)) continue;
     const Status detached = team_.heap().detach({args_->output, plan_->output_bytes(team_.rank())});
     if (!detached)
       log_warn(team_.member(team_.rank()).label, "{} may still write into the receive buffer: {}",
@@ -579,8 +596,6 @@ Status CollectiveRun::combine(const lower::Op& op, std::uint64_t slice) {
     TUTTI_ASSIGN(const PeerBuffers* const owner, buffers_of(op.sources[0].owner));
     if (owner->input == nullptr) return read_input(op, slice);
   }
-  const Touch touch(team_.own_block().progress.touching, direct ? team_.sequence : 0);
-  if (direct) TUTTI_TRY(check_owners(op));
   std::array<const std::byte*, lower::kMaxSources> sources;
   std::array<Destination, lower::kMaxDestinations> destinations;
   Reduction reduction = args_->reduction;
@@ -603,11 +618,24 @@ Status CollectiveRun::combine(const lower::Op& op, std::uint64_t slice) {
       TUTTI_ASSIGN(std::byte* const data, locate(op.destinations[d], i, range, slice));
       destinations[d] = {data, streams ? Stores::kNonTemporal : Stores::kCached};
     }
-    const std::span<const Destination> to(destinations.data(), op.destinations.size());
-    if (op.sources.size() == 1 && scaled == 0)
-      copy_bytes(sources[0], to, bytes);
-    else
-      reduce(reduction, {sources.data(), op.sources.size()}, scaled, to, range.size());
+    const std::span<const std::byte*> from(sources.data(), op.sources.size());
+    const std::span<Destination> to(destinations.data(), op.destinations.size());
+    const std::size_t step = direct ? std::min(bytes, kTouchBytes) : bytes;
+    for (std::size_t done = 0; done < bytes; done += step) {
+      const std::size_t part = std::min(step, bytes - done);
+      const Touch touch(team_.own_block().progress, *team_.member(team_.rank()).places,
+                        direct ? team_.sequence : 0);
+      if (direct) {
+        TUTTI_TRY(check_owners(op));
+        if (team_.abort_word().raised()) return team_.abort_word().error();
+      }
+      if (from.size() == 1 && scaled == 0)
+        copy_bytes(from[0], to, part);
+      else
+        reduce(reduction, from, scaled, to, part / plan_->element_bytes());
+      for (const std::byte*& source : from) source += part;
+      for (Destination& destination : to) destination.data += part;
+    }
   }
   return direct ? check_owners(op) : ok_status();
 }

@@ -18,7 +18,8 @@ inline constexpr std::size_t kLine = 128;
 
 /// A rank enters a call by filling the entry `sequence % kEntries` and storing `sequence` in it
 /// last. An entry is refilled only after every peer that reads it has entered a later call than the
-/// one it announced: a rank that waits for nobody (the root of a broadcast) runs so far ahead.
+/// one it announced: a rank that waits for nobody (the root of a small broadcast) runs so far
+/// ahead.
 inline constexpr std::uint64_t kEntries = 64;
 
 /// Payload that fits the entry's own first line. What fits kNoteBytes lies in the entry's note;

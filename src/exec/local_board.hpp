@@ -25,6 +25,7 @@ struct LocalPlaces {
     bool mapped_by_all = false;
   };
   Place places[kEntries];
+  std::atomic<std::uint64_t> touching{0};  ///< as Progress::touching
 };
 
 /// One per process. Thread-safe.

@@ -131,16 +131,27 @@ void Plan::find_users(const Team& team) {
           if (lower::is_peers_buffer(operand.memory) && operand.owner == owner) return true;
     return false;
   };
+  const auto writes = [&](Rank user, Rank owner) {
+    for (const lower::Op& op : lowered_->programs[user].ops)
+      for (const lower::Operand& operand : op.destinations)
+        if (operand.memory == lower::Memory::kPeerOutput && operand.owner == owner) return true;
+    return false;
+  };
   const bool direct = lowered_->protocol == lower::Protocol::kDirect;
   std::uint64_t entry_readers = 0;
   for (Rank peer = 0; peer < team.size(); ++peer) {
     const bool uses_this = uses(peer, team.rank());
     if (uses_this) buffer_users_.push_back(peer);
+    if (writes(peer, team.rank())) buffer_writers_.push_back(peer);
     // With kDirect an owner looks at its users' entries too, before it leaves.
     const bool looks = uses_this || (direct && uses(team.rank(), peer));
     if (looks && peer < 64) entry_readers |= std::uint64_t{1} << peer;
   }
   if (team.size() <= 64) entry_readers_ = entry_readers;
+}
+
+bool Plan::is_written_by(Rank peer) const {
+  return std::ranges::find(buffer_writers_, peer) != buffer_writers_.end();
 }
 
 LargestBuffers largest_buffers(const ir::Request& request, std::size_t count, DataType type) {

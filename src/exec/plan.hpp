@@ -68,6 +68,9 @@ class Plan {
   [[nodiscard]] std::uint64_t entry_readers() const { return entry_readers_; }
   /// The ranks that touch this rank's buffers, where peers do.
   [[nodiscard]] std::span<const Rank> buffer_users() const { return buffer_users_; }
+  /// Whether that rank, or any, writes this rank's output.
+  [[nodiscard]] bool is_written_by(Rank peer) const;
+  [[nodiscard]] bool is_written() const { return !buffer_writers_.empty(); }
 
   /// Elements of the slice of chunk `chunk`, from the start of its buffer.
   [[nodiscard]] ir::ElementRange slice_of(std::uint32_t chunk, std::uint64_t slice) const {
@@ -98,7 +101,7 @@ class Plan {
   std::size_t stride_ = 0;
   std::vector<std::vector<BoundWait>> waits_;
   std::uint64_t entry_readers_ = ~std::uint64_t{0};
-  std::vector<Rank> buffer_users_;
+  std::vector<Rank> buffer_users_, buffer_writers_;
   std::vector<TransferRing> rings_;
   std::vector<std::uint32_t> transfer_ops_;
 };
@@ -108,6 +111,7 @@ class Plan {
 struct Plans {
   Plan* direct = nullptr;
   Plan* plan = nullptr;
+  bool declines = false;  ///< this rank cannot run `direct` and says so
 };
 
 /// The largest buffers of any rank, in bytes: they decide the protocol.

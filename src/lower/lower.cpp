@@ -311,7 +311,7 @@ struct OutsideView {
   std::vector<Publication> publications;
   std::map<std::tuple<OpKind, Rank, Lane>, std::vector<Transfer>> transfers;
   std::vector<Slot> slots;
-  std::vector<Operand> remote;
+  std::vector<std::vector<Operand>> remote;  ///< per op that touches any
   std::uint32_t last_stage = 0;
   friend bool operator==(const OutsideView&, const OutsideView&) = default;
 };
@@ -330,9 +330,11 @@ OutsideView outside_view(const Program& program) {
         if (source.memory == Memory::kSlot) publication.reads.push_back(source);
       view.publications.push_back(std::move(publication));
     }
+    std::vector<Operand> remote;
     for (const auto* operands : {&op.sources, &op.destinations})
       for (const Operand& operand : *operands)
-        if (is_peers_buffer(operand.memory)) view.remote.push_back(operand);
+        if (is_peers_buffer(operand.memory)) remote.push_back(operand);
+    if (!remote.empty()) view.remote.push_back(std::move(remote));
     if (op.peer != kNoRank)
       view.transfers[{op.kind, op.peer, op.lane}].push_back(
           {op.kind, op.stage, op.encoded, op.like});

@@ -56,6 +56,15 @@ TEST_P(Direct, WhereOneRankHasOrdinaryMemoryAllResultsAreRight) {
   });
 }
 
+TEST_P(Direct, WhereSomeRanksAreInPlaceAllResultsAreRight) {
+  const Runtimes runtimes = make_test_runtimes(placement_, ranks_);
+  auto cases = cases_of(ranks_, kCounts, {DataType::kFloat32});
+  for (Case& test : cases) test.in_place_ranks = 0b0101;
+  run_ranks(runtimes, [&](Communicator& communicator) {
+    run_cases(communicator, cases, runtimes[communicator.rank()]->heap.get());
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Between, Direct,
                          ::testing::Combine(::testing::Values(Placement::kThreads,
                                                               Placement::kProcesses),
@@ -76,11 +85,13 @@ TEST(DirectCollectives, OneRankAloneMayTurnThemOff) {
 
 /// Above eight ranks one pass does not store to all of them.
 TEST(DirectCollectives, OfElevenRanksAreRight) {
-  const Runtimes runtimes = make_test_runtimes(Placement::kThreads, 11);
-  const auto cases = cases_of(11, {9001}, {DataType::kFloat32});
-  run_ranks(runtimes, [&](Communicator& communicator) {
-    run_cases(communicator, cases, runtimes[communicator.rank()]->heap.get());
-  });
+  for (const Placement placement : {Placement::kThreads, Placement::kProcesses}) {
+    const Runtimes runtimes = make_test_runtimes(placement, 11);
+    const auto cases = cases_of(11, {9001}, {DataType::kFloat32});
+    run_ranks(runtimes, [&](Communicator& communicator) {
+      run_cases(communicator, cases, runtimes[communicator.rank()]->heap.get());
+    });
+  }
 }
 
 /// A rank whose call failed may do with its buffers what it likes, whatever its peers are at.

@@ -80,7 +80,9 @@ Lowered lowered_on_one_host(std::string_view name, const ir::Request& request,
   placement.host.assign(request.ranks, 0);
   const auto schedule = schedule_of(name, request);
   const auto proof = ir::verify(*schedule);
-  return *lower(*schedule, *proof, placement, options);
+  const auto lowered = lower(*schedule, *proof, placement, options);
+  EXPECT_TRUE(lowered) << lowered.error().what;
+  return *lowered;
 }
 Lowered lowered_directly(std::string_view name, const ir::Request& request) {
   LowerOptions options;
@@ -148,6 +150,16 @@ TEST(Lowering, ADirectTwoShotAllReduceLoadsAndStoresEachElementOnce) {
       EXPECT_EQ(op.destinations.size(), 4u);
     }
   }
+}
+
+// More than one op's destinations, and all of its sources.
+TEST(Lowering, ManyRanksOfOneHostGoDirectly) {
+  for (const std::int32_t ranks : {9, 17, 33, 64})
+    for (const bool in_place : {false, true}) {
+      lowered_directly("two_shot", {Collective::kAllReduce, ranks, 0, in_place});
+      lowered_directly("one_shot", {Collective::kReduceScatter, ranks, 0, in_place});
+      lowered_directly("direct", {Collective::kAllGather, ranks, 0, in_place});
+    }
 }
 
 TEST(Lowering, DirectMovesNeedNoMappedBuffersAndReductionsDo) {
