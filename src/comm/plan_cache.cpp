@@ -9,19 +9,21 @@
 namespace tutti {
 namespace {
 
-/// The largest output for which reading peers' buffers through the kernel beats staging (perf/, 2
-/// to 8 ranks on 2 CPUs). Beyond it the kernel's copy fills the cache with output that does not fit
-/// it; several readers of the same pages get in each other's way; the root of a broadcast, which
-/// could do half of the work, does nothing; and the root of a gather would copy alone, which it
-/// does no faster than it receives.
-std::size_t direct_limit(const ir::Request& request) {
+/// Whether reading peers' buffers through the kernel beats staging (perf/, 2 to 8 ranks on 2 CPUs).
+/// For large outputs the kernel's copy fills the cache with what does not fit it; several readers
+/// of the same pages get in each other's way, and so do many of different ones; short reads are
+/// all overhead; the root of a broadcast, which could do half of the work, does nothing; and the
+/// root of a gather would copy alone, which it does no faster than it receives.
+bool kernel_reads_pay(const ir::Request& request, std::size_t output_bytes) {
   constexpr std::size_t kKiB = 1024;
-  const bool own_share =
-      request.collective == Collective::kAllToAll || request.collective == Collective::kScatter;
-  const int readers = own_share ? 1 : request.ranks - 1;
-  if (request.collective == Collective::kGather || readers > 3) return 0;
-  if (readers > 1) return 128 * kKiB;
-  return request.collective == Collective::kBroadcast ? 512 * kKiB : 16 * 1024 * kKiB;
+  const auto ranks = static_cast<std::size_t>(request.ranks);
+  if (request.collective == Collective::kGather || ranks > 4) return false;
+  if (request.collective == Collective::kAllToAll)
+    return output_bytes >= ranks * 32 * kKiB && output_bytes <= 16 * 1024 * kKiB;
+  const std::size_t readers = request.collective == Collective::kScatter ? 1 : ranks - 1;
+  if (readers > 1) return output_bytes <= 128 * kKiB;
+  const bool idle_root = request.collective == Collective::kBroadcast;
+  return output_bytes <= (idle_root ? 512 * kKiB : 16 * 1024 * kKiB);
 }
 
 }  // namespace
@@ -107,7 +109,7 @@ Result<PlanCache::Programs> PlanCache::programs_for(const ir::Algorithm& algorit
   }
   TUTTI_ASSIGN(programs.direct, lowered(algorithm, request, scales_input, Protocol::kDirect));
   const bool kernel_reads = programs.direct && !lower::needs_mapped_buffers(*programs.direct) &&
-                            team_.reads_inputs() && largest.output <= direct_limit(request);
+                            team_.reads_inputs() && kernel_reads_pay(request, largest.output);
   if (kernel_reads) {
     programs.otherwise = std::exchange(programs.direct, nullptr);
     return programs;
