@@ -26,6 +26,10 @@ constexpr std::uint32_t kLooksApart = 64;
 // A connection that closes gives its last words this long to leave.
 constexpr auto kLastWords = std::chrono::milliseconds(100);
 
+Error sent(const Status& wrong) {
+  return make_error(Code::kPeerFailed, "it sent {}", wrong.error().what);
+}
+
 }  // namespace
 
 class MessageEngine::Core {
@@ -110,7 +114,7 @@ void MessageEngine::Core::send(const StreamId& stream, const MessageTag& tag,
 void MessageEngine::Core::recv(const StreamId& stream, const MessageTag& tag,
                                std::span<std::byte> data, Transfer& transfer) {
   std::scoped_lock lock(mutex_);
-  receiver_.post(stream, tag, data, transfer);
+  if (Status posted = receiver_.post(stream, tag, data, transfer); !posted) die(sent(posted));
   // What it has to say leaves with the next send or progress(); but who has failed may call
   // neither.
   if (transfer.state.load(std::memory_order_relaxed) != Transfer::State::kPending) pump_output();
@@ -242,7 +246,7 @@ MessageEngine::Core::Step MessageEngine::Core::read_once(std::size_t index) {
     return Step::kNothing;
   }
   if (Status parsed = parse_inbox(index); !parsed)
-    die(make_error(Code::kPeerFailed, "it sent {}", parsed.error().what));
+    die(sent(parsed));
   else if (has_departed())
     die({});
   return read->got == read->asked && !links_[index].departed ? Step::kAll : Step::kSome;
@@ -351,10 +355,7 @@ Status MessageEngine::Core::take_frame(std::size_t index) {
 
 Status MessageEngine::Core::end_payload(std::size_t index) {
   const Frame& frame = links_[index].frame;
-  if (frame.type != FrameType::kBreak) {
-    receiver_.landed(index, frame.payload);
-    return ok_status();
-  }
+  if (frame.type != FrameType::kBreak) return receiver_.landed(index, frame.payload);
   TUTTI_ASSIGN(const Frame offender, decode(offender_));
   return take_break(frame, offender);
 }

@@ -59,15 +59,15 @@ void MessageReceiver::forget_idle_streams() {
   forget_at_ = std::max<std::size_t>(forget_at_, 2 * streams_.size());
 }
 
-void MessageReceiver::post(const StreamId& id, const MessageTag& tag, std::span<std::byte> data,
-                           Transfer& transfer) {
+Status MessageReceiver::post(const StreamId& id, const MessageTag& tag, std::span<std::byte> data,
+                             Transfer& transfer) {
   start_pending(transfer, tag, data.data(), data.size());
   Stream& from = stream(id);
   from.queue.push_back(transfer);
   if (from.next_message != 0) posted(transfer).message = from.next_message++;
   if (from.unmatched == nullptr) from.unmatched = &transfer;
   if (from.uninvited == nullptr) from.uninvited = &transfer;
-  match(from);
+  return match(from);
 }
 
 bool MessageReceiver::cancel(const StreamId& id, Transfer& transfer) {
@@ -93,8 +93,9 @@ Status MessageReceiver::on_eager(const Frame& frame) {
   TUTTI_ASSIGN(Stream* const stream, stream_of_peer(frame.stream));
   landings_[0] = {.stream = stream, .eager = true};
   if (stream->broken) return ok_status();
-  if (!stream->announced.empty() || receive_for(*stream, frame.message) == nullptr)
-    return keep(*stream, frame);
+  if (!stream->announced.empty()) return keep(*stream, frame);
+  TUTTI_ASSIGN(const Transfer* const wanted, receive_for(*stream, frame.message));
+  if (wanted == nullptr) return keep(*stream, frame);
   const Accepted accepted = accept(*stream, frame);
   if (accepted.transfer == nullptr) return ok_status();
   landings_[0].transfer = accepted.transfer;
@@ -126,8 +127,7 @@ Status MessageReceiver::on_request(const Frame& frame) {
   TUTTI_ASSIGN(Stream* const stream, stream_of_peer(frame.stream));
   if (stream->broken || was_matched(*stream, frame.message)) return ok_status();
   TUTTI_TRY(keep(*stream, frame));
-  match(*stream);
-  return ok_status();
+  return match(*stream);
 }
 
 // Chunks of a message come in any order. They lie on a grid, so those that are told apart do not
@@ -177,23 +177,23 @@ bool MessageReceiver::is_landing(const Stream& stream) const {
                              [&](const Landing& landing) { return landing.stream == &stream; });
 }
 
-void MessageReceiver::landed(std::size_t link, std::size_t bytes) {
+Status MessageReceiver::landed(std::size_t link, std::size_t bytes) {
   const Landing landing = std::exchange(landings_[link], {});
   Stream& stream = *landing.stream;
   if (landing.announced != nullptr) {
     landing.announced->complete = true;
-    match(stream);
-    return;
+    return match(stream);
   }
   if (landing.eager) owe_credit(stream, bytes);
-  if (landing.transfer == nullptr) return;
+  if (landing.transfer == nullptr) return ok_status();
   Posted& post = posted(*landing.transfer);
   post.moved += bytes;
-  if (post.moved < post.bytes) return;
+  if (post.moved < post.bytes) return ok_status();
   if (post.bytes > kEagerLimit) --expected_;
   post.phase = Phase::kFinished;
   complete_in_order(stream.queue);
   completed_ = true;
+  return ok_status();
 }
 
 Status MessageReceiver::on_break(const Frame& frame) {
@@ -210,10 +210,11 @@ Status MessageReceiver::on_break(const Frame& frame) {
 
 // The receive that is posted for `message` and not matched, or null. Those before it may be waiting
 // for data that was cleared early, which an announcement overtakes.
-Transfer* MessageReceiver::receive_for(Stream& stream, std::uint64_t message) {
+Result<Transfer*> MessageReceiver::receive_for(Stream& stream, std::uint64_t message) {
   if (stream.unmatched == nullptr) return nullptr;
   const std::uint64_t first = posted(*stream.unmatched).message;
-  if (stream.next_message == 0 || message - first >= kMessageEpoch) renumber(stream, message);
+  if (stream.next_message == 0 || message - first >= kMessageEpoch)
+    TUTTI_TRY(renumber(stream, message));
   Transfer* transfer = stream.unmatched;
   while (transfer != nullptr && posted(*transfer).message != message) transfer = transfer->next;
   return transfer;
@@ -255,14 +256,20 @@ MessageReceiver::Accepted MessageReceiver::accept(Stream& stream, const Frame& s
 }
 
 // The first unmatched receive is for `message`: the numbers were not known, or the sender has
-// forgotten the stream meanwhile, and with it all clears that came early.
-void MessageReceiver::renumber(Stream& stream, std::uint64_t message) {
+// forgotten the stream meanwhile, and with it all clears that came early. It does not forget while
+// a message is under way.
+Status MessageReceiver::renumber(Stream& stream, std::uint64_t message) {
+  for (Transfer* transfer = stream.unmatched; transfer != nullptr; transfer = transfer->next)
+    if (!is_unmatched(*transfer))
+      return make_error(Code::kPeerFailed, "message {} of a stream whose message {} is under way",
+                        message, posted(*transfer).message);
   stream.uninvited = stream.unmatched;
   for (Transfer* transfer = stream.unmatched; transfer != nullptr; transfer = transfer->next) {
     posted(*transfer).message = message++;
     if (std::exchange(posted(*transfer).phase, Phase::kQueued) == Phase::kInvited) --expected_;
   }
   stream.next_message = message;
+  return ok_status();
 }
 
 // Data of a later message may come first, by another link.
@@ -283,25 +290,27 @@ Transfer* MessageReceiver::next_to_invite(Stream& stream) {
   return ahead < kStreamWindow ? stream.uninvited : nullptr;
 }
 
-void MessageReceiver::match(Stream& stream) {
+Status MessageReceiver::match(Stream& stream) {
   while (!stream.announced.empty() && stream.announced.front()->complete) {
     const Frame& sent = stream.announced.front()->frame;
     // A sender that is gone, or gave up, still delivers what is here in full.
     const bool here = sent.type == FrameType::kEager;
     if ((stream.broken || closed_) && !here) break;
-    if (receive_for(stream, sent.message) == nullptr) break;
+    TUTTI_ASSIGN(const Transfer* const wanted, receive_for(stream, sent.message));
+    if (wanted == nullptr) break;
     const Accepted accepted = accept(stream, sent);
-    if (accepted.transfer == nullptr) return;
+    if (accepted.transfer == nullptr) return ok_status();
     --stream.announced_count;
     consume(stream, stream.announced.pop_front(), accepted);
   }
   complete_in_order(stream.queue);
   if (next_to_invite(stream) != nullptr) press(stream);
-  if (stream.unmatched == nullptr) return;
+  if (stream.unmatched == nullptr) return ok_status();
   if (stream.broken)
     fail_posted(stream, stream.broken->error);
   else if (closed_)
     fail_posted(stream, *closed_);
+  return ok_status();
 }
 
 void MessageReceiver::consume(Stream& stream, Announced& message, const Accepted& accepted) {
@@ -424,7 +433,12 @@ bool MessageReceiver::produce_for(Stream& stream) {
 
 void MessageReceiver::clear_next(Stream& stream) {
   Transfer* transfer = stream.queue.front();
-  while (posted(*transfer).phase != Phase::kMatched) transfer = transfer->next;
+  while (transfer != nullptr && posted(*transfer).phase != Phase::kMatched)
+    transfer = transfer->next;
+  if (transfer == nullptr) {
+    stream.to_clear = 0;
+    return;
+  }
   Posted& post = posted(*transfer);
   out_.add(frame_for(FrameType::kClear, stream.id, post));
   --stream.to_clear;

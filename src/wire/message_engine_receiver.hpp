@@ -16,8 +16,9 @@ class MessageReceiver {
   /// `out`: of the first of `links` links.
   MessageReceiver(Outbox& out, std::size_t links) : out_(out), landings_(links) {}
 
-  void post(const StreamId& id, const MessageTag& tag, std::span<std::byte> data,
-            Transfer& transfer);
+  /// An error, here and below: the peer broke the protocol, and the connection has to end.
+  Status post(const StreamId& id, const MessageTag& tag, std::span<std::byte> data,
+              Transfer& transfer);
   /// False when the transfer is not pending here.
   bool cancel(const StreamId& id, Transfer& transfer);
 
@@ -32,7 +33,7 @@ class MessageReceiver {
   Status on_data(std::size_t link, const Frame& frame);
   /// Null: throw it away.
   [[nodiscard]] std::byte* landing(std::size_t link) const { return landings_[link].data; }
-  void landed(std::size_t link, std::size_t bytes);
+  Status landed(std::size_t link, std::size_t bytes);
   /// Whether DATA may come, by any link.
   [[nodiscard]] bool expects_data() const { return expected_ > 0; }
 
@@ -87,15 +88,15 @@ class MessageReceiver {
   Stream& stream(const StreamId& id);
   void forget_idle_streams();
   Status keep(Stream& stream, const Frame& frame);
-  void match(Stream& stream);
-  Transfer* receive_for(Stream& stream, std::uint64_t message);
+  Status match(Stream& stream);
+  Result<Transfer*> receive_for(Stream& stream, std::uint64_t message);
   static bool was_matched(const Stream& stream, std::uint64_t message);
   Accepted accept(Stream& stream, const Frame& sent);
   void consume(Stream& stream, Announced& message, const Accepted& accepted);
   [[nodiscard]] bool is_landing(const Stream& stream) const;
   void drop_announced(Stream& stream);
   void owe_credit(Stream& stream, std::size_t bytes);
-  void renumber(Stream& stream, std::uint64_t message);
+  Status renumber(Stream& stream, std::uint64_t message);
   void skip_matched(Stream& stream);
   Transfer* next_to_invite(Stream& stream);
   Status accept_invited(Stream& stream, const Frame& frame);

@@ -1,6 +1,7 @@
 #include "src/wire/message_engine.hpp"
 
 #include <algorithm>
+#include <array>
 #include <random>
 #include <vector>
 
@@ -127,6 +128,40 @@ TEST_F(HostilePeer, CannotSendAnotherMessageThanTheOneClearedEarly) {
   EXPECT_THAT(listen(), HasSubstr("not the one that was cleared"));
 }
 
+TEST_F(HostilePeer, CannotBeginAStreamAnewWhileAMessageWaitsToBeCleared) {
+  std::array<Blob, 3> buffers{Blob(100000), Blob(100000), Blob(100)};
+  std::array<Transfer, 3> in;
+  for (std::size_t i = 0; i < in.size(); ++i) engine_.recv(kIn, {}, buffers[i], in[i]);
+  say(FrameType::kRequest, 100000, 0);  // message 2 is cleared early
+  EXPECT_EQ(listen(), "");
+  say({.type = FrameType::kRequest, .stream = kIn, .message = 3, .bytes = 100});
+  say({.type = FrameType::kRequest,
+       .stream = kIn,
+       .message = 2 + 4 * kMessageEpoch,
+       .bytes = 100000});
+  EXPECT_THAT(listen(), HasSubstr("message 17179869186 of a stream whose message 3 is under way"));
+  for (const Transfer& each : in) {
+    EXPECT_EQ(each.state, Transfer::State::kFailed);
+    EXPECT_EQ(each.error.code, Code::kPeerFailed);
+    EXPECT_EQ(each.error.peer, 1);
+  }
+}
+
+TEST_F(HostilePeer, CannotBeginAStreamAnewByAnEagerMessageEither) {
+  std::array<Blob, 3> buffers{Blob(100000), Blob(100000), Blob(100)};
+  std::array<Transfer, 3> in;
+  for (std::size_t i = 0; i < in.size(); ++i) engine_.recv(kIn, {}, buffers[i], in[i]);
+  say(FrameType::kRequest, 100000, 0);
+  EXPECT_EQ(listen(), "");
+  say({.type = FrameType::kEager, .stream = kIn, .message = 3, .bytes = 100, .payload = 100});
+  say({.type = FrameType::kEager,
+       .stream = kIn,
+       .message = 2 + 4 * kMessageEpoch,
+       .bytes = 100,
+       .payload = 100});
+  EXPECT_THAT(listen(), HasSubstr("whose message 3 is under way"));
+}
+
 TEST_F(HostilePeer, CannotGiveBackCreditsThatWereNotUsed) {
   say(Frame{.type = FrameType::kCredit, .stream = kOut, .bytes = 1, .offset = 1});
   EXPECT_THAT(listen(), HasSubstr("came back for a stream"));
@@ -209,6 +244,35 @@ TEST_F(StripedPeer, MaySendTheChunksOfAMessageInAnyOrder) {
   EXPECT_EQ(in.state, Transfer::State::kDone);
   EXPECT_EQ(std::ranges::count(std::span(buffer).first(kChunkBytes), std::byte{1}), kChunkBytes);
   EXPECT_EQ(std::ranges::count(std::span(buffer).last(kChunkBytes), std::byte{2}), kChunkBytes);
+}
+
+TEST_F(StripedPeer, CannotBeginAStreamAnewWhileDataLands) {
+  std::array<Blob, 3> buffers{Blob(100000), Blob(100000), Blob(100000)};
+  auto in = std::make_unique<std::array<Transfer, 3>>();
+  for (std::size_t i = 0; i < in->size(); ++i) engine_->recv(kIn, {}, buffers[i], (*in)[i]);
+  say(0, {.type = FrameType::kRequest, .stream = kIn, .message = 1, .bytes = 100000});
+  EXPECT_EQ(listen(), "");
+  Frame data{
+      .type = FrameType::kData, .stream = kIn, .message = 3, .bytes = 100000, .payload = 100000};
+  say(1, data);
+  Blob& input = scripts_[1]->input;
+  const Blob rest(input.end() - 50000, input.end());
+  input.resize(input.size() - rest.size());
+  EXPECT_EQ(listen(), "");
+  say(0, {.type = FrameType::kRequest,
+          .stream = kIn,
+          .message = 2 + 4 * kMessageEpoch,
+          .bytes = 100000});
+  EXPECT_THAT(listen(), HasSubstr("whose message 3 is under way"));
+  scripts_[1]->append(rest);
+  data.message = 1;
+  say(0, data);
+  EXPECT_THAT(listen(), HasSubstr("rank 1 failed"));
+  for (const Transfer& each : *in) EXPECT_EQ(each.state, Transfer::State::kFailed);
+  in.reset();  // nothing may refer to them any more
+  Transfer late;
+  engine_->recv(kIn, {}, buffers[0], late);
+  EXPECT_EQ(late.state, Transfer::State::kFailed);
 }
 
 TEST_F(StripedPeer, MaySendNothingButDataOnTheOtherLinks) {
