@@ -1,11 +1,14 @@
 // Feeds a live engine with what a hostile peer may send, while this side posts and cancels.
 //
 // The input is a program of small records: some post a send or a receive, some cancel, most become
-// a frame whose fields come from a few values that collide often, and some are raw bytes.
+// a frame whose fields come from a few values that collide often, and some are raw bytes. The peer
+// has two links, of which the second carries data alone.
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "src/base/bytes.hpp"
 #include "src/wire/message_engine.hpp"
@@ -32,14 +35,21 @@ Frame frame_from(ByteReader& in) {
   const auto pick = in.get<std::uint8_t>();
   frame.stream = stream_of(pick);
   frame.tag = tag_of(pick);
-  frame.message = in.get<std::uint8_t>();
+  const auto message = in.get<std::uint8_t>();  // of one of two lives of the stream
+  frame.message = (message >> 7) * 2 * kMessageEpoch + (message & 127);
   frame.bytes = kSizes[in.get<std::uint8_t>() % kSizes.size()];
   frame.offset = kSizes[in.get<std::uint8_t>() % kSizes.size()];
   if (frame.type == FrameType::kEager) frame.payload = static_cast<std::uint32_t>(frame.bytes);
   if (frame.type == FrameType::kEager) frame.offset = 0;
   if (frame.type == FrameType::kBreak && frame.reason == BreakReason::kMismatch)
     frame.payload = kHeaderBytes;
-  if (frame.type == FrameType::kData) frame.payload = in.get<std::uint16_t>();
+  if (frame.type == FrameType::kData) {
+    frame.offset = frame.offset / kChunkBytes * kChunkBytes;
+    const std::uint64_t left = frame.bytes > frame.offset ? frame.bytes - frame.offset : 0;
+    const bool fits = in.get<std::uint8_t>() % 16 != 0;
+    frame.payload = fits ? static_cast<std::uint32_t>(std::min<std::uint64_t>(kChunkBytes, left))
+                         : in.get<std::uint16_t>();
+  }
   return frame;
 }
 
@@ -49,13 +59,15 @@ Frame frame_from(ByteReader& in) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tutti;
   ByteReader in(std::as_bytes(std::span(data, size)));
-  auto script = std::make_shared<ScriptedLink::Script>();
+  const std::array scripts{std::make_shared<ScriptedLink::Script>(),
+                           std::make_shared<ScriptedLink::Script>()};
   static std::array<std::array<std::byte, 200000>, kTransfers> buffers;
   std::array<Transfer, kTransfers> transfers;
   std::array<StreamId, kTransfers> streams;
   {
-    MessageEngine engine(std::make_unique<ScriptedLink>(script),
-                         EngineOptions{.peer = 1, .link_name = "fuzz"});
+    std::vector<std::unique_ptr<ByteLink>> links;
+    for (const auto& script : scripts) links.push_back(std::make_unique<ScriptedLink>(script));
+    MessageEngine engine(std::move(links), EngineOptions{.peer = 1, .link_name = "fuzz"});
     while (in.left() > 0) {
       const auto record = in.get<std::uint8_t>();
       const std::size_t slot = record % kTransfers;
@@ -72,9 +84,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       } else if (record < 80) {
         engine.cancel(streams[slot], transfer);
       } else if (record < 90) {
-        script->append(in.bytes(std::min<std::size_t>(record, in.left())));
+        scripts[0]->append(in.bytes(std::min<std::size_t>(record, in.left())));
       } else {
-        script->append(frame_from(in));
+        const Frame frame = frame_from(in);
+        scripts[frame.type == FrameType::kData && record >= 160 ? 1 : 0]->append(frame);
       }
       engine.progress();
     }
