@@ -107,6 +107,7 @@ void Handshake::read_hello() {
   peer_.rank = reader.get<Rank>();
   peer_.token = reader.get<std::uint64_t>();
   peer_.group = reader.get<std::uint64_t>();
+  peer_.attempt = reader.get<std::uint64_t>();
   if (role != to_underlying(other(options_.role)) || peer_.part >= peer_.parts ||
       peer_.rank < kNoRank) {
     return fail(make_error(Code::kPeerFailed,
@@ -184,7 +185,8 @@ void Handshake::say_hello() {
       .put(options_.self.parts)
       .put(options_.self.rank)
       .put(options_.self.token)
-      .put(options_.self.group);
+      .put(options_.self.group)
+      .put(options_.self.attempt);
   Key nonce;
   random_bytes(nonce);
   ByteWriter(hello).bytes(nonce);

@@ -10,8 +10,9 @@
 //            <----------------------------------  HELLO, PROOF("responder", both hellos)
 //     PROOF("initiator", both hellos)  -------->
 //
-//   HELLO, 64 bytes, little-endian: magic u32, version u16, size u16 (these three never move),
-//     role u8, purpose u8, part u8, parts u8, rank i32, token u64, group u64, nonce 32 bytes
+//   HELLO, 72 bytes, little-endian: magic u32, version u16, size u16 (these three never move),
+//     role u8, purpose u8, part u8, parts u8, rank i32, token u64, group u64,
+//     attempt u64, nonce 32 bytes
 //   PROOF, 32 bytes: BLAKE2b keyed with derive_key(key, purpose) of role, initiator's HELLO and
 //     responder's HELLO
 //
@@ -34,7 +35,7 @@
 
 namespace tutti {
 
-inline constexpr std::uint16_t kWireVersion = 2;
+inline constexpr std::uint16_t kWireVersion = 3;
 
 enum class Purpose : std::uint8_t { kControl = 1, kData = 2 };
 enum class HandshakeRole : std::uint8_t { kInitiator = 1, kResponder = 2 };
@@ -44,9 +45,10 @@ enum class HandshakeRole : std::uint8_t { kInitiator = 1, kResponder = 2 };
 struct Identity {
   std::uint64_t token = 0;  ///< of the process
   Rank rank = kNoRank;
-  std::uint64_t group = 0;  ///< job or group; equal on both sides
-  std::uint8_t part = 0;    ///< of an initiator whose connection takes several streams: which
-  std::uint8_t parts = 1;   ///< and of how many; at least 1
+  std::uint64_t group = 0;    ///< job or group; equal on both sides
+  std::uint8_t part = 0;      ///< of an initiator whose connection takes several streams: which
+  std::uint8_t parts = 1;     ///< and of how many; at least 1
+  std::uint64_t attempt = 0;  ///< the same for all parts of one connection, and for no others
   friend bool operator==(const Identity&, const Identity&) = default;
 };
 
@@ -102,7 +104,7 @@ class Handshake {
 
  private:
   static constexpr std::size_t kPrefixBytes = 8;
-  static constexpr std::size_t kHelloBytes = 64;
+  static constexpr std::size_t kHelloBytes = 72;
   using Hello = std::array<std::byte, kHelloBytes>;
 
   [[nodiscard]] std::size_t target() const;

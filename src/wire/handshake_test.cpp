@@ -95,7 +95,7 @@ TEST(Handshake, AResponderRefusesAForgedProof) {
 
 TEST(Handshake, EveryFlippedBitIsNoticed) {
   const Key key = random_key();
-  for (std::size_t at = 0; at < 64; ++at) {
+  for (std::size_t at = 0; at < 72; ++at) {
     Handshake a(initiator(key));
     Handshake b(responder(key));
     Blob hello = take(a);

@@ -120,7 +120,7 @@ void PeerListener::tidy() {
   std::erase_if(connections_, [](const auto& entry) { return entry.second.expired(); });
   std::erase_if(met_, [this](const auto& entry) {
     if (connecting_.contains(entry.first)) return false;
-    return std::ranges::any_of(entry.second, has_ended);
+    return std::ranges::any_of(entry.second.sockets, has_ended);
   });
 }
 
@@ -135,15 +135,15 @@ Error PeerListener::late(const PeerProcess& peer) const {
 
 Result<PeerSockets> PeerListener::dial(const PeerProcess& peer, const Key& key, Deadline deadline) {
   PeerSockets sockets;
-  while (sockets.size() < sockets_) {
-    TUTTI_ASSIGN(PeerSocket socket,
-                 dial_part(static_cast<std::uint8_t>(sockets.size()), peer, key, deadline));
+  Part next{.attempt = random_u64(), .index = 0};
+  for (; sockets.size() < sockets_; ++next.index) {
+    TUTTI_ASSIGN(PeerSocket socket, dial_part(next, peer, key, deadline));
     sockets.push_back(std::move(socket));
   }
   return sockets;
 }
 
-Result<PeerSocket> PeerListener::dial_part(std::uint8_t part, const PeerProcess& peer,
+Result<PeerSocket> PeerListener::dial_part(const Part& part, const PeerProcess& peer,
                                            const Key& key, Deadline deadline) {
   for (int attempt = 0;; ++attempt) {
     auto fd = hooks_.dial(peer.address, deadline.within(kOneDial));
@@ -157,15 +157,16 @@ Result<PeerSocket> PeerListener::dial_part(std::uint8_t part, const PeerProcess&
   }
 }
 
-Result<PeerSocket> PeerListener::introduce(Fd fd, std::uint8_t part, const PeerProcess& peer,
+Result<PeerSocket> PeerListener::introduce(Fd fd, const Part& part, const PeerProcess& peer,
                                            const Key& key, Deadline deadline) {
   Handshake handshake({.role = HandshakeRole::kInitiator,
                        .purpose = Purpose::kData,
                        .self = {.token = self_,
                                 .rank = kNoRank,
                                 .group = group_of(key),
-                                .part = part,
-                                .parts = static_cast<std::uint8_t>(sockets_)},
+                                .part = part.index,
+                                .parts = static_cast<std::uint8_t>(sockets_),
+                                .attempt = part.attempt},
                        .key = key,
                        .peer_name = fmt::format("rank {}", peer.rank),
                        .expected_token = peer.token});
@@ -188,8 +189,8 @@ Result<PeerSockets> PeerListener::await(const PeerProcess& peer, Deadline deadli
     {
       std::scoped_lock lock(mutex_);
       const auto found = met_.find(peer.token);
-      if (found != met_.end() && std::ranges::all_of(found->second, is_here))
-        return std::move(met_.extract(found).mapped());
+      if (found != met_.end() && std::ranges::all_of(found->second.sockets, is_here))
+        return std::move(met_.extract(found).mapped().sockets);
       if (deadline.passed() && cannot_accept_) return *cannot_accept_;
     }
     if (deadline.passed()) return late(peer);
@@ -239,12 +240,14 @@ bool PeerListener::attend(Visitor& visitor) {
   return false;
 }
 
-// A part that comes again takes the place of the one that the peer gave up.
+// A part that comes again takes the place of the one that the peer gave up, and another attempt
+// that of all parts: the peer has no connection in which both are.
 void PeerListener::admit(const Identity& peer, PeerSocket socket) {
   if (peer.parts > kMaxSockets) return;
-  PeerSockets& sockets = met_[peer.token];
-  if (sockets.size() != peer.parts) sockets = PeerSockets(peer.parts);
-  sockets[peer.part] = std::move(socket);
+  Arrival& arrival = met_[peer.token];
+  if (arrival.attempt != peer.attempt || arrival.sockets.size() != peer.parts)
+    arrival = {peer.attempt, PeerSockets(peer.parts)};
+  arrival.sockets[peer.part] = std::move(socket);
 }
 
 // A visitor whose group is not known yet waits: our own call may come any moment.

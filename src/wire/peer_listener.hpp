@@ -69,6 +69,16 @@ class PeerListener {
     std::unique_ptr<Handshake> handshake;
     TimePoint until;
   };
+  /// Which of the sockets of a connection one is.
+  struct Part {
+    std::uint64_t attempt;  // of the dialler to make the connection; random
+    std::uint8_t index;
+  };
+  /// The sockets that a dialler has made so far; those that have not come have no fd.
+  struct Arrival {
+    std::uint64_t attempt = 0;
+    PeerSockets sockets;
+  };
   class Admission;
   /// Of this process in a group, while it connects to members of it.
   struct Membership {
@@ -79,9 +89,9 @@ class PeerListener {
 
   Result<PeerSockets> meet(const PeerProcess& peer, const Key& key, Deadline deadline);
   Result<PeerSockets> dial(const PeerProcess& peer, const Key& key, Deadline deadline);
-  Result<PeerSocket> dial_part(std::uint8_t part, const PeerProcess& peer, const Key& key,
+  Result<PeerSocket> dial_part(const Part& part, const PeerProcess& peer, const Key& key,
                                Deadline deadline);
-  Result<PeerSocket> introduce(Fd fd, std::uint8_t part, const PeerProcess& peer, const Key& key,
+  Result<PeerSocket> introduce(Fd fd, const Part& part, const PeerProcess& peer, const Key& key,
                                Deadline deadline);
   Result<PeerSockets> await(const PeerProcess& peer, Deadline deadline);
   void admit(const Identity& peer, PeerSocket socket);
@@ -101,9 +111,9 @@ class PeerListener {
 
   std::mutex mutex_;
   std::vector<Membership> memberships_;
-  std::list<Visitor> visitors_;               // oldest first
-  std::optional<Error> cannot_accept_;        // why the last accept failed
-  std::map<std::uint64_t, PeerSockets> met_;  // by token; those that have not come have no fd
+  std::list<Visitor> visitors_;                                     // oldest first
+  std::optional<Error> cannot_accept_;                              // why the last accept failed
+  std::map<std::uint64_t, Arrival> met_;                            // by token
   std::map<std::uint64_t, std::weak_ptr<Connection>> connections_;  // by token
   std::set<std::uint64_t> connecting_;
   std::condition_variable connected_;
