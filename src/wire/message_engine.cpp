@@ -378,6 +378,7 @@ bool MessageEngine::Core::look_around() {
       well = checked.error();
     else
       again |= *checked;
+    if (link.departed && link.write_error) well = Error(*link.write_error);
   }
   waker_.prepare(links_);
   if (well) return again && pump();

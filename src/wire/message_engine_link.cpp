@@ -9,23 +9,27 @@ LinkWaker::LinkWaker(const std::deque<EngineLink>& links) {
   if (links.size() == 1 || fd_ < 0) return;
   epoll_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
   fd_ = epoll_.get();
-  for (const EngineLink& link : links) {
-    epoll_event event{};
-    event.events = EPOLLIN;
-    ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, link.bytes->poll_fd(), &event);
-  }
-  waits_for_room_.resize(links.size());
+  for (const EngineLink& link : links) watch(EPOLL_CTL_ADD, link.bytes->poll_fd(), EPOLLIN);
+  events_.assign(links.size(), EPOLLIN);
 }
 
+// A link that the peer has left would be readable for ever.
 void LinkWaker::prepare(const std::deque<EngineLink>& links) {
-  for (std::size_t i = 0; i < waits_for_room_.size(); ++i) {
-    const bool waits = !links[i].out.empty();
-    if (waits == waits_for_room_[i]) continue;
-    epoll_event event{};
-    event.events = waits ? EPOLLIN | EPOLLOUT : EPOLLIN;
-    ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, links[i].bytes->poll_fd(), &event);
-    waits_for_room_[i] = waits;
+  for (std::size_t i = 0; i < events_.size(); ++i) {
+    std::uint32_t events = EPOLLIN;
+    if (!links[i].out.empty()) events |= EPOLLOUT;
+    if (links[i].departed) events = 0;
+    if (events == events_[i]) continue;
+    watch(events == 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD, links[i].bytes->poll_fd(), events);
+    events_[i] = events;
   }
+}
+
+// Better no descriptor than one that misses what happens.
+void LinkWaker::watch(int operation, int fd, std::uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  if (::epoll_ctl(epoll_.get(), operation, fd, &event) != 0) fd_ = -1;
 }
 
 }  // namespace tutti

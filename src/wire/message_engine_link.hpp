@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -54,14 +55,16 @@ class LinkWaker {
  public:
   explicit LinkWaker(const std::deque<EngineLink>& links);
   /// -1 where there is none; a sleeper then wakes by its clock alone.
-  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] int fd() const { return fd_.load(std::memory_order_relaxed); }
   /// Called when nothing moved, before somebody may sleep.
   void prepare(const std::deque<EngineLink>& links);
 
  private:
+  void watch(int operation, int fd, std::uint32_t events);
+
   Fd epoll_;  // of several links
-  int fd_ = -1;
-  std::vector<bool> waits_for_room_;  // per link, as epoll_ knows it
+  std::atomic<int> fd_{-1};
+  std::vector<std::uint32_t> events_;  // per link, as epoll_ knows it; 0: it does not
 };
 
 }  // namespace tutti

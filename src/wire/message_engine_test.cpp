@@ -298,6 +298,36 @@ TEST_F(StripedPeer, HasLeftOnceItSaidSoOnEveryLink) {
   EXPECT_THAT(listen(), HasSubstr("rank 1 has left"));
 }
 
+TEST_F(StripedPeer, ThatLeavesOneLinkAndClosesItHasFailed) {
+  say(0, {.type = FrameType::kGoodbye});
+  EXPECT_EQ(listen(), "");
+  scripts_[0]->deaf = true;
+  Blob data(100000);
+  Transfer out;
+  engine_->send(kOut, {}, data, out);
+  EXPECT_THAT(listen(), HasSubstr("rank 1 failed"));
+  EXPECT_EQ(out.state, Transfer::State::kFailed);
+  EXPECT_EQ(out.error.peer, 1);
+}
+
+TEST_F(StripedPeer, IsHeardToTheEndWhenALinkThatItLeftIsClosed) {
+  Blob buffer(2 * kChunkBytes);
+  Transfer in;
+  engine_->recv(kIn, {}, buffer, in);
+  say(0, {.type = FrameType::kRequest, .stream = kIn, .message = 7, .bytes = buffer.size()});
+  EXPECT_EQ(listen(), "");
+  say(0, chunk(0));
+  say(0, {.type = FrameType::kGoodbye});
+  EXPECT_EQ(listen(), "");
+  scripts_[0]->deaf = true;
+  say(1, chunk(kChunkBytes));
+  say(1, {.type = FrameType::kGoodbye});
+  Transfer out;
+  engine_->send(kOut, {}, buffer, out);
+  EXPECT_THAT(listen(), HasSubstr("rank 1 has left"));
+  EXPECT_EQ(in.state, Transfer::State::kDone);
+}
+
 TEST(Frames, SurviveTheRoundTrip) {
   const Frame frame{.type = FrameType::kData,
                     .reason = BreakReason::kNone,

@@ -22,6 +22,7 @@ class ScriptedLink final : public ByteLink {
     std::size_t read = 0;
     bool shut = false;
     bool ended = false;           ///< the stream ends after the input
+    bool deaf = false;            ///< writing fails
     std::size_t room = SIZE_MAX;  ///< for what is written
 
     void append(std::span<const std::byte> bytes) {
@@ -37,6 +38,7 @@ class ScriptedLink final : public ByteLink {
   explicit ScriptedLink(std::shared_ptr<Script> script) : script_(std::move(script)) {}
 
   Result<std::size_t> write(std::span<const iovec> pieces) override {
+    if (script_->deaf) return make_error(Code::kPeerFailed, "nobody reads it");
     std::size_t bytes = 0;
     for (const iovec& piece : pieces) bytes += piece.iov_len;
     bytes = std::min(bytes, script_->room);
