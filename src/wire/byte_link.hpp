@@ -15,7 +15,8 @@ namespace tutti {
 /// Resource. One thread at a time, except poll_fd().
 class ByteLink {
  public:
-  /// Ends the stream for the peer, after the bytes written so far.
+  /// Ends the stream for the peer, after the bytes written so far; where finish() has not returned
+  /// true, the last of them may be lost.
   virtual ~ByteLink() = default;
 
   /// Takes a prefix of the pieces' bytes; 0 when there is no room now.
@@ -36,6 +37,11 @@ class ByteLink {
   /// Readable when there may be something to read, writable when there is room; or -1. The
   /// descriptor lives as long as the link.
   [[nodiscard]] virtual int poll_fd() const = 0;
+
+  /// Ends the stream for the peer, after the bytes written so far, and throws away what comes in.
+  /// Whether they have all arrived, or never will; until then, ask again. Nothing else is called
+  /// after it.
+  virtual bool finish() { return true; }
 
   /// Ends both directions now; the peer notices. Further calls fail or move nothing.
   virtual void shutdown() = 0;

@@ -25,6 +25,8 @@ constexpr int kTurns = 16;
 constexpr std::uint32_t kLooksApart = 64;
 // A connection that closes gives its last words this long to leave.
 constexpr auto kLastWords = std::chrono::milliseconds(100);
+// And what has left gets this long to arrive, on all links together.
+constexpr auto kLinger = std::chrono::seconds(1);
 
 Error sent(const Status& wrong) {
   return make_error(Code::kPeerFailed, "it sent {}", wrong.error().what);
@@ -83,6 +85,8 @@ class MessageEngine::Core {
   Status take_break(const Frame& frame, const std::optional<Frame>& offender);
   bool look_around();
   void die(const Error& why);
+  void say_last_words();
+  bool finish_links();
 
   std::mutex mutex_;
   EngineOptions options_;
@@ -414,7 +418,19 @@ Status MessageEngine::Core::health() {
 }
 
 MessageEngine::Core::~Core() {
-  if (dead_) return;
+  if (!dead_) say_last_words();
+  const Deadline deadline = Deadline::after(kLinger);
+  while (!finish_links() && !deadline.passed()) ::poll(nullptr, 0, 1);
+}
+
+// No link is closed before all have arrived: the peer takes a link that breaks for a failure.
+bool MessageEngine::Core::finish_links() {
+  bool finished = true;
+  for (Link& link : links_) finished &= link.bytes->finish();
+  return finished;
+}
+
+void MessageEngine::Core::say_last_words() {
   const Error closed =
       peer_error(Code::kAborted, options_.peer, "this rank closed its {} connection to rank {}",
                  options_.link_name, options_.peer);

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/base/clock.hpp"
 #include "src/wire/scripted_link.hpp"
 
 namespace tutti {
@@ -326,6 +327,21 @@ TEST_F(StripedPeer, IsHeardToTheEndWhenALinkThatItLeftIsClosed) {
   engine_->send(kOut, {}, buffer, out);
   EXPECT_THAT(listen(), HasSubstr("rank 1 has left"));
   EXPECT_EQ(in.state, Transfer::State::kDone);
+}
+
+TEST_F(StripedPeer, GetsTheLastOfEveryLinkBeforeOneIsClosed) {
+  scripts_[0]->unfinished = 2;
+  scripts_[1]->unfinished = 4;
+  engine_.reset();
+  EXPECT_EQ(scripts_[0]->unfinished, 0);
+  EXPECT_EQ(scripts_[1]->unfinished, 0);
+}
+
+TEST_F(StripedPeer, DelaysAnEngineThatClosesByOneSecondHoweverManyLinksItHas) {
+  for (const auto& script : scripts_) script->unfinished = 1 << 30;
+  const TimePoint begin = Clock::now();
+  engine_.reset();
+  EXPECT_LT(Clock::now() - begin, std::chrono::milliseconds(1700));
 }
 
 TEST(Frames, SurviveTheRoundTrip) {

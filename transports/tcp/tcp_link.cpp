@@ -6,7 +6,6 @@
 #include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -20,8 +19,9 @@ constexpr std::uint32_t kChecksPerLook = 256;
 // Bytes that a socket which shares its load holds back: enough to keep it busy until its sender
 // comes round again, and little next to what the network takes.
 constexpr int kMostUnsent = 256 << 10;
-// What a closing socket still has to deliver gets this long.
-constexpr auto kLinger = std::chrono::seconds(1);
+// A closing socket throws away so much input at a time, so often before it looks at its output.
+constexpr std::size_t kScrap = 4096;
+constexpr int kMostScraps = 256;
 
 void set_option(int fd, int level, int option, int value) {
   ::setsockopt(fd, level, option, &value, sizeof value);
@@ -56,24 +56,6 @@ TcpLink::TcpLink(Fd fd, Nanos liveness, Load load)
   set_option(fd_.get(), IPPROTO_TCP, TCP_KEEPIDLE, std::max(1, seconds / 3));
   set_option(fd_.get(), IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, seconds / 6));
   set_option(fd_.get(), IPPROTO_TCP, TCP_KEEPCNT, 4);
-}
-
-// Closing a socket with unread input resets it, which would lose output still under way: so output
-// ends first, and input is thrown away until all of the output is acknowledged.
-TcpLink::~TcpLink() {
-  ::shutdown(fd_.get(), SHUT_WR);
-  const Deadline deadline = Deadline::after(kLinger);
-  std::array<std::byte, 4096> scrap;
-  for (;;) {
-    const ssize_t got = ::recv(fd_.get(), scrap.data(), scrap.size(), MSG_DONTWAIT);
-    if (got > 0) continue;
-    int unacknowledged = 0;
-    const bool known = ::ioctl(fd_.get(), SIOCOUTQ, &unacknowledged) == 0;
-    const bool ended = got == 0 || (errno != EAGAIN && errno != EINTR);
-    if (ended || !known || unacknowledged <= 1 || deadline.passed()) return;  // 1: the FIN
-    pollfd input{fd_.get(), POLLIN, 0};
-    ::poll(&input, 1, 1);
-  }
 }
 
 // The kernel copies and checks a msghdr and its pieces: one piece goes without, which saves a tenth
@@ -122,6 +104,20 @@ bool TcpLink::host_is_silent(TimePoint now) {
   }
   return now - waiting_since_ >= liveness_ &&
          std::chrono::milliseconds(info.tcpi_last_ack_recv) > liveness_;
+}
+
+// Closing a socket with unread input resets it, which would lose output still under way: so output
+// ends first, and input is thrown away until all of the output is acknowledged.
+bool TcpLink::finish() {
+  ::shutdown(fd_.get(), SHUT_WR);
+  std::array<std::byte, kScrap> scrap;
+  ssize_t got = 1;
+  for (int i = 0; i < kMostScraps && got > 0; ++i)
+    got = ::recv(fd_.get(), scrap.data(), scrap.size(), MSG_DONTWAIT);
+  if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return true;
+  int unacknowledged = 0;
+  const bool known = ::ioctl(fd_.get(), SIOCOUTQ, &unacknowledged) == 0;
+  return !known || unacknowledged <= 1;  // the FIN
 }
 
 void TcpLink::shutdown() { ::shutdown(fd_.get(), SHUT_RDWR); }

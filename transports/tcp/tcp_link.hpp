@@ -15,7 +15,6 @@ class TcpLink final : public ByteLink {
 
   /// `fd` is connected and non-blocking.
   TcpLink(Fd fd, Nanos liveness, Load load = Load::kAll);
-  ~TcpLink() override;
 
   Result<std::size_t> write(std::span<const iovec> pieces) override;
   Result<std::size_t> read(std::span<const iovec> pieces) override;
@@ -24,6 +23,7 @@ class TcpLink final : public ByteLink {
   /// ones not so much that copying it on costs more than another read.
   [[nodiscard]] std::size_t read_ahead() const override { return (8 << 10) + 256; }
   [[nodiscard]] int poll_fd() const override { return fd_.get(); }
+  bool finish() override;
   void shutdown() override;
 
  private:
