@@ -94,8 +94,8 @@ class Child {
   pid_t pid_ = -1;
 };
 
-bool finish(Connection& connection, const Transfer& transfer, Nanos patience = kPatience) {
-  const Deadline deadline = Deadline::after(patience);
+bool finish(Connection& connection, const Transfer& transfer) {
+  const Deadline deadline = Deadline::after(kPatience);
   while (transfer.state.load(std::memory_order_acquire) == State::kPending)
     if (!connection.progress()) {
       if (deadline.passed()) return false;
@@ -177,7 +177,7 @@ TEST_P(Processes, AnIdlePeerThatDiesFailsAPendingReceive) {
   connection_->recv(kBack, tag_of(100), got, in);
   EXPECT_TRUE(connection_->health());
   child_->kill_and_wait();
-  ASSERT_TRUE(finish(*connection_, in, std::chrono::seconds(1)));
+  ASSERT_TRUE(finish(*connection_, in));
   expect_dead_peer(in);
 }
 
@@ -198,7 +198,7 @@ TEST_P(Processes, APeerThatDiesMidMessageFailsTheSend) {
   while (!patience.passed()) connection_->progress();
   ASSERT_EQ(out.state, State::kPending);
   child_->kill_and_wait();
-  ASSERT_TRUE(finish(*connection_, out, std::chrono::seconds(1)));
+  ASSERT_TRUE(finish(*connection_, out));
   expect_dead_peer(out);
 }
 
