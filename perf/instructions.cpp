@@ -13,48 +13,17 @@
 #include <vector>
 
 #include "nccl.h"
+#include "perf/ranks.hpp"
 
 namespace {
+
+using perf::check;
+using perf::Ranks;
 
 [[noreturn]] void die(const std::string& why) {
   std::fprintf(stderr, "instructions: %s\n", why.c_str());
   std::exit(2);
 }
-
-void check(ncclResult_t result) {
-  if (result == ncclSuccess) return;
-  die(std::string(ncclGetErrorString(result)) + ": " + ncclGetLastError(nullptr));
-}
-
-/// Communicators of one job, all of this thread, with room for `bytes` each way.
-class Ranks {
- public:
-  Ranks(std::size_t ranks, std::size_t bytes) : comms_(ranks), buffers_(2 * ranks) {
-    for (auto& buffer : buffers_) buffer.resize(bytes / sizeof(double));
-    check(ncclCommInitAll(comms_.data(), static_cast<int>(ranks), nullptr));
-  }
-  ~Ranks() {
-    check(ncclGroupStart());
-    for (ncclComm_t comm : comms_) check(ncclCommDestroy(comm));
-    check(ncclGroupEnd());
-  }
-  Ranks(const Ranks&) = delete;
-  Ranks& operator=(const Ranks&) = delete;
-
-  void call(std::size_t rank, ncclDataType_t type, std::size_t count) {
-    check(ncclAllReduce(buffers_[2 * rank].data(), buffers_[2 * rank + 1].data(), count, type,
-                        ncclSum, comms_[rank], nullptr));
-  }
-  void call_all(ncclDataType_t type, std::size_t count) {
-    check(ncclGroupStart());
-    for (std::size_t rank = 0; rank < comms_.size(); ++rank) call(rank, type, count);
-    check(ncclGroupEnd());
-  }
-
- private:
-  std::vector<ncclComm_t> comms_;
-  std::vector<std::vector<double>> buffers_;  // a send and a receive buffer a rank
-};
 
 struct Case {
   std::string_view name;
