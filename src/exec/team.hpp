@@ -40,7 +40,8 @@ struct StoreGuess {
   /// Into outputs of at least so many bytes: they save the read for ownership, and the output would
   /// not stay in the cache anyway.
   std::size_t output_from = std::size_t{4} << 20;
-  /// The same with Protocol::kDirect, which stores nothing else.
+  /// The same with Protocol::kDirect, where copies through the kernel, ordinary stores, fill most
+  /// of it.
   std::size_t direct_output_from = std::size_t{16} << 20;
   /// The same for stores into the outputs of peers, with Protocol::kDirect.
   std::size_t peer_output_from = std::size_t{2} << 20;
