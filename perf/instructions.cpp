@@ -35,6 +35,9 @@ struct Case {
 constexpr Case kCases[] = {
     // Like the last call of its communicator, outside a group.
     {"lone_8B_1_rank", 1, 8, [](Ranks& ranks, std::size_t) { ranks.call(0, ncclFloat32, 2); }},
+    // As PyTorch calls.
+    {"group_of_one_8B_1_rank", 1, 8,
+     [](Ranks& ranks, std::size_t) { ranks.call_all(ncclFloat32, 2); }},
     {"group_8B_2_ranks", 2, 8, [](Ranks& ranks, std::size_t) { ranks.call_all(ncclFloat32, 2); }},
     {"group_4K_2_ranks", 2, 4096,
      [](Ranks& ranks, std::size_t) { ranks.call_all(ncclFloat32, 1024); }},

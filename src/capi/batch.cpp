@@ -42,6 +42,21 @@ Status Batch::check() const {
   return ok_status();
 }
 
+bool Batch::is_lone_call() const {
+  return shares_.size() == 1 && shares_.front().calls.size() == 1 && streams_.empty() &&
+         shares_.front().comm.blocking;
+}
+
+Status Batch::run_lone_call(const char* function) {
+  function_ = function;
+  const Share& share = shares_.front();
+  const Turn turn(share.comm.handle->turns);
+  TUTTI_TRY(share.comm.check(Pin(share.comm.handle)));
+  const Status outcome = share.comm.handle->comm->communicator->run(share.calls.front());
+  if (!outcome) settle(share.comm, outcome);
+  return outcome;
+}
+
 /// Pins all communicators and reserves their turns.
 Status Batch::reserve(std::deque<Pin>& pins) {
   for (Share& share : shares_) {

@@ -20,6 +20,9 @@ class Batch {
   /// `stream` nullptr: the calling thread. `handle` is pinned.
   void add(ncclComm* handle, const std::shared_ptr<Stream>& stream, const Call& call);
   [[nodiscard]] bool empty() const { return shares_.empty(); }
+  /// Whether it is one call without a stream on a communicator that blocks, as if outside of a
+  /// group.
+  [[nodiscard]] bool is_lone_call() const;
   /// check_group() of each communicator's calls: a batch that fails it ends no communicator.
   [[nodiscard]] Status check() const;
 
@@ -28,6 +31,8 @@ class Batch {
   /// other streams wait for it. ncclInProgress when the caller has to ask for the end.
   /// `function` names the caller for error texts. The batch must pass check().
   static Result<ncclResult_t> dispatch(Batch batch, const char* function);
+  /// The same for a lone call: it takes its turn at once, and nothing is kept for later.
+  Status run_lone_call(const char* function);
 
  private:
   /// What one communicator contributes.

@@ -43,6 +43,19 @@ Status check_all(const CallSite& site, const RawCall& raw, const Comm& comm, Cal
   return ok_status();
 }
 
+/// Inside a turn of `comm`.
+Status run_now(const CallSite& site, const RawCall& raw, Comm& comm) {
+  CheckedCall& last = comm.last_checked;
+  const bool as_before = last.lasts && raw == last.raw && comm.takes_calls() && !comm.checks;
+  if (!as_before) {
+    last = {};
+    TUTTI_TRY(check_all(site, raw, comm, last.call));
+    last.raw = raw;
+    last.lasts = raw.op < ncclNumOps;
+  }
+  return comm.communicator->run(last.call);
+}
+
 ncclResult_t submit_from(const CallSite& site, const RawCall& raw, ncclComm* handle,
                          cudaStream_t stream) {
   // What runs here and now keeps its communicator by its turn, which is cheaper than a pin.
@@ -53,9 +66,7 @@ ncclResult_t submit_from(const CallSite& site, const RawCall& raw, ncclComm* han
       return refuse(site.function, nullptr, aborted_meanwhile());
     if (handle->comm->config.blocking) [[likely]]
       return answer(site.function, handle->comm.get(), [&]() -> Result<ncclResult_t> {
-        Call call;
-        TUTTI_TRY(check_all(site, raw, *handle->comm, call));
-        TUTTI_TRY(handle->comm->communicator->run(call));
+        TUTTI_TRY(run_now(site, raw, *handle->comm));
         return ncclSuccess;
       });
   }

@@ -14,6 +14,7 @@
 #include "nccl.h"
 #include "src/base/clock.hpp"
 #include "src/capi/config.hpp"
+#include "src/capi/raw_call.hpp"
 #include "src/capi/turnstile.hpp"
 #include "src/capi/worker.hpp"
 #include "src/comm/communicator.hpp"
@@ -91,7 +92,8 @@ struct Comm {
   /// Background calls under way (config.blocking = 0). The communicator belongs to them.
   std::atomic<int> background{0};
   std::unique_ptr<Communicator> communicator;
-  bool checks = false;  ///< TUTTI_CHECK; set when rank is
+  bool checks = false;       ///< TUTTI_CHECK; set when rank is
+  CheckedCall last_checked;  ///< of those that run at once, in their turns
   /// Any thread may raise it: ends an init under way, and a split or shrink of this communicator.
   Cancellation aborted;
 
@@ -99,6 +101,11 @@ struct Comm {
   Registrations registrations;
   std::vector<std::unique_ptr<ncclWindow_vidmem>> windows;
 
+  /// Whether calls are welcome, at a glance: check_usable() says why not.
+  [[nodiscard]] bool takes_calls() const {
+    return phase.load(std::memory_order_acquire) == Phase::kReady &&
+           background.load(std::memory_order_acquire) == 0;
+  }
   /// Any thread. "[name rank/size]" for log lines; "" before init.
   [[nodiscard]] std::string who() const;
   /// Any thread. The text stays until the next error.

@@ -108,7 +108,9 @@ Result<ncclResult_t> Group::run_all() {
     TUTTI_ASSIGN(const ncclResult_t step, run_jobs(std::move(beginnings_)));
     merge(step);
   }
-  if (!batch_.empty()) {
+  if (batch_.is_lone_call()) {
+    TUTTI_TRY(batch_.run_lone_call("ncclGroupEnd"));
+  } else if (!batch_.empty()) {
     TUTTI_ASSIGN(const ncclResult_t step, Batch::dispatch(std::move(batch_), "ncclGroupEnd"));
     merge(step);
   }

@@ -1,6 +1,7 @@
 // Groups, streams, background calls and handles, on fake communicators.
 #include "src/capi/group.hpp"
 
+#include <cstring>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -34,6 +35,36 @@ TEST(Calls, RunAtOnceOutsideAGroup) {
   EXPECT_EQ(all_reduce(on), ncclSuccess);
   ASSERT_EQ(on.fake->calls().size(), 1U);
   EXPECT_EQ(on.fake->calls()[0].collective, Collective::kAllReduce);
+}
+
+TEST(Calls, AreLookedAtAgainWhenWhatTheyMeanMayHaveChanged) {
+  const FakeHandle on;
+  ncclRedOp_t scaled = ncclSum;
+  float factor = 2;
+  ASSERT_EQ(tuttiNcclRedOpCreatePreMulSum(&scaled, &factor, ncclFloat, ncclScalarDevice, on.handle),
+            ncclSuccess);
+  const auto scaled_sum = [&] {
+    return tuttiNcclAllReduce(a, b, 1, ncclFloat, scaled, on.handle, nullptr);
+  };
+  EXPECT_EQ(scaled_sum(), ncclSuccess);
+  factor = 3;
+  EXPECT_EQ(scaled_sum(), ncclSuccess);
+  const std::vector<Call> calls = on.fake->calls();
+  ASSERT_EQ(calls.size(), 2U);
+  float seen[2] = {};
+  for (int i = 0; i < 2; ++i) std::memcpy(&seen[i], calls[i].scalar, sizeof seen[i]);
+  EXPECT_EQ(seen[0], 2);
+  EXPECT_EQ(seen[1], 3);
+  EXPECT_EQ(tuttiNcclRedOpDestroy(scaled, on.handle), ncclSuccess);
+  EXPECT_EQ(scaled_sum(), ncclInvalidArgument);
+
+  EXPECT_EQ(all_reduce(on), ncclSuccess);
+  EXPECT_EQ(all_reduce(on), ncclSuccess);
+  EXPECT_EQ(tuttiNcclAllReduce(a, nullptr, 1, ncclFloat, ncclSum, on.handle, nullptr),
+            ncclInvalidArgument);
+  EXPECT_EQ(all_reduce(on), ncclSuccess);
+  EXPECT_EQ(tuttiNcclCommRevoke(on.handle, NCCL_REVOKE_DEFAULT), ncclSuccess);
+  EXPECT_EQ(all_reduce(on), ncclInvalidUsage);
 }
 
 TEST(Calls, LeaveTheTextOfTheirErrorOnTheCommunicatorAndOnTheThread) {
@@ -142,6 +173,20 @@ TEST(Groups, RunWhenTheOutermostEnds) {
   EXPECT_EQ(tuttiNcclGroupEnd(), ncclSuccess);
   EXPECT_EQ(one.fake->calls().size(), 2U);
   EXPECT_EQ(two.fake->calls().size(), 1U);
+}
+
+TEST(Groups, OfOneCallTellItsErrorsAsTheyEnd) {
+  const FakeHandle on;
+  EXPECT_EQ(tuttiNcclGroupStart(), ncclSuccess);
+  EXPECT_EQ(all_reduce(on), ncclSuccess);
+  EXPECT_TRUE(on.fake->calls().empty());
+  EXPECT_EQ(tuttiNcclGroupEnd(), ncclSuccess);
+  EXPECT_EQ(on.fake->calls().size(), 1U);
+  EXPECT_EQ(tuttiNcclGroupStart(), ncclSuccess);
+  EXPECT_EQ(all_reduce(on), ncclSuccess);
+  on.fake->refuse_next(make_error(Code::kPeerFailed, "rank 1 hung up"));
+  EXPECT_EQ(tuttiNcclGroupEnd(), ncclRemoteError);
+  EXPECT_THAT(tuttiNcclGetLastError(on.handle), HasSubstr("ncclGroupEnd: rank 1 hung up"));
 }
 
 TEST(Groups, ReturnTheFirstErrorInsideAgainAndRunNothing) {

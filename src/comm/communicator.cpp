@@ -111,10 +111,11 @@ class RankCommunicator final : public Communicator {
       Communicator* const self = this;
       return run_group({&self, 1});
     }
-    TUTTI_TRY(usable());
-    if (repeatable_.plan != nullptr && call == last_call_) {  // valid, planned, and bound already
-      start_collective(repeatable_);
+    const bool may_run = !team_->abort_word().raised() && !finalized_;
+    if (may_run && repeatable_.plan != nullptr && call == last_call_) [[likely]] {
+      start_collective(repeatable_);  // valid, planned, and bound already
     } else {
+      TUTTI_TRY(usable());
       TUTTI_TRY(validate(call));
       if (Status begun = begin_collective(call); !begun) return fail(std::move(begun).error());
     }
@@ -291,6 +292,7 @@ class RankCommunicator final : public Communicator {
     args.reduction.op = active_call_.op;  // not the caller's, which only reductions look at
     std::memcpy(args.reduction.scalar, call.scalar, sizeof call.scalar);
     args.call = &active_call_;
+    args.call_hash = exec::hash_of(active_call_);
     args.caption = caption_;
     if (bound->copies_input) {
       TUTTI_ASSIGN(args.input, copy_of_input(call));

@@ -79,14 +79,6 @@ std::uint64_t mix(std::uint64_t value) {
   return value ^ (value >> 33);
 }
 
-std::uint64_t hash_of(const CallSignature& call) {
-  const std::uint64_t kinds =
-      static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.type) << 8 |
-      static_cast<std::uint64_t>(call.op) << 16 |
-      static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root)) << 32;
-  return mix(kinds + 0x9e3779b97f4a7c15ULL) ^ mix(call.count);
-}
-
 /// A peer's copy, taken once; enumerators are clamped so that describe() can print garbage safely.
 CallSignature read_call(const CallSignature& shared) {
   CallSignature call = shared;
@@ -98,11 +90,18 @@ CallSignature read_call(const CallSignature& shared) {
 
 }  // namespace
 
+std::uint64_t hash_of(const CallSignature& call) {
+  const std::uint64_t kinds =
+      static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.type) << 8 |
+      static_cast<std::uint64_t>(call.op) << 16 |
+      static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root)) << 32;
+  return mix(kinds + 0x9e3779b97f4a7c15ULL) ^ mix(call.count);
+}
+
 void CollectiveRun::start(const Plans& plans, const CollectiveArgs& args) {
   plans_ = plans;
   plan_ = plans.direct != nullptr ? plans.direct : plans.plan;
   args_ = &args;
-  call_hash_ = hash_of(*args.call);
   iteration_ = 0;
   op_ = 0;
   own_slots_ = nullptr;
@@ -130,6 +129,22 @@ Result<Poll> CollectiveRun::poll() {
         if (over) phase_ = Phase::kRun;
         break;
       }
+      case Phase::kPass: {
+        TUTTI_ASSIGN(over, run_passes());
+        if (!over) break;
+        if (plan_->lowered().protocol == Protocol::kPublished) {
+          phase_ = Phase::kIdle;
+          return Poll::kDone;
+        }
+        leave();
+        phase_ = Phase::kFarewell;
+        break;
+      }
+      case Phase::kFarewell: {
+        TUTTI_ASSIGN(over, buffers_are_free());
+        if (over) phase_ = Phase::kIdle;
+        break;
+      }
       case Phase::kRun: {
         TUTTI_ASSIGN(over, run_ops());
         if (over) phase_ = Phase::kDrain;
@@ -137,17 +152,9 @@ Result<Poll> CollectiveRun::poll() {
       }
       case Phase::kDrain: {
         TUTTI_ASSIGN(over, drained());
-        if (over) {
-          leave();
-          stop_stopwatch();
-          const bool direct = plan_->lowered().protocol == Protocol::kDirect;
-          phase_ = direct ? Phase::kFarewell : Phase::kIdle;
-        }
-        break;
-      }
-      case Phase::kFarewell: {
-        TUTTI_ASSIGN(over, buffers_are_free());
-        if (over) phase_ = Phase::kIdle;
+        if (!over) break;
+        leave();
+        phase_ = Phase::kIdle;
         break;
       }
       case Phase::kIdle:
@@ -165,7 +172,7 @@ CollectiveRun::Phase CollectiveRun::first_phase() {
   all_there_.reset();
   stores_ = {};
   if (StoreChoice* const choice = plan_->store_choice()) stores_ = choice->begin();
-  return plan_->lowered().protocol == Protocol::kStaged ? Phase::kReuse : Phase::kRun;
+  return lower::one_round(plan_->lowered().protocol) ? Phase::kPass : Phase::kReuse;
 }
 
 Status CollectiveRun::check_peers() {
@@ -195,9 +202,10 @@ Result<bool> CollectiveRun::enter() {
       plans_.direct != nullptr ? ~std::uint64_t{0} : plan_->entry_readers();
   RankBlock& block = team_.own_block();
   Entry& entry = block.entries[sequence % kEntries];
-  if (std::exchange(team_.entry_hash[sequence % kEntries], call_hash_) != call_hash_) {
+  const std::uint64_t hash = args_->call_hash;
+  if (std::exchange(team_.entry_hash[sequence % kEntries], hash) != hash) {
     entry.call = *args_->call;
-    entry.call_hash = call_hash_;
+    entry.call_hash = hash;
   }
   if (!args_->caption.empty()) [[unlikely]]
     write_caption(block.captions[sequence % kEntries], args_->caption);
@@ -268,9 +276,10 @@ Result<bool> CollectiveRun::agree_on_plan() {
     if (peer == team_.rank()) continue;
     TUTTI_ASSIGN(const bool entered, has_entered(peer));
     if (!entered) return false;
-    TUTTI_ASSIGN(const PeerBuffers* const buffers, buffers_of(peer));
-    if (!buffers->mapped_by_all) return stage();
-    if (buffers->input == nullptr || buffers->output == nullptr)
+    TUTTI_TRY(find_buffers_of(peer));
+    const PeerBuffers& buffers = peers_[peer];
+    if (!buffers.mapped_by_all) return stage();
+    if (buffers.input == nullptr || buffers.output == nullptr)
       return peer_error(Code::kPeerFailed, peer, "{} announces buffers outside of its heap",
                         team_.member(peer).label);
   }
@@ -278,9 +287,9 @@ Result<bool> CollectiveRun::agree_on_plan() {
 }
 
 /// Of a peer that has entered this call, as it announced them: taken once and validated.
-Result<const CollectiveRun::PeerBuffers*> CollectiveRun::buffers_of(Rank peer) {
+Status CollectiveRun::find_buffers_of(Rank peer) {
   PeerBuffers& buffers = peers_[peer];
-  if (buffers.sequence == team_.sequence) return &buffers;
+  if (buffers.sequence == team_.sequence) return ok_status();
   const Member& member = team_.member(peer);
   const std::uint64_t entry = team_.sequence % kEntries;
   BufferPlaces places;
@@ -308,7 +317,7 @@ Result<const CollectiveRun::PeerBuffers*> CollectiveRun::buffers_of(Rank peer) {
     buffers.output = in_heap(places.output_offset_and_1, plan_->output_bytes(peer));
   }
   buffers.sequence = team_.sequence;
-  return &buffers;
+  return ok_status();
 }
 
 /// Whether `peer` is a mapped one among `ranks` that is not known to have entered call `sequence`.
@@ -350,7 +359,7 @@ Result<bool> CollectiveRun::has_entered(Rank peer) {
         "{} is in call {} and did not wait for {} in call {}: all ranks must make the "
         "same calls in the same order",
         team_.member(peer).label, seen, team_.member(team_.rank()).label, team_.sequence);
-  if (entry.call_hash != call_hash_) return mismatch(peer, read_call(entry.call));
+  if (entry.call_hash != args_->call_hash) return mismatch(peer, read_call(entry.call));
   team_.entered[peer] = team_.sequence;
   // A peer that runs ahead has filled the next entry too; it comes while this one is worked on.
   const std::uint64_t next = (team_.sequence + 1) % kEntries;
@@ -403,7 +412,7 @@ Result<bool> CollectiveRun::run_ops() {
     if (iteration_ >= op.stage && slice < plan_->slices()) {
       TUTTI_ASSIGN(const bool may_run, ready(op_, slice));
       if (!may_run) return false;
-      start_stopwatch(op);
+      if (op.stage > 0) start_stopwatch();
       TUTTI_TRY(execute(op_, slice));
       if (op.published) {
         Progress& progress = team_.own_block().progress;
@@ -422,7 +431,6 @@ Result<bool> CollectiveRun::run_ops() {
 
 Result<bool> CollectiveRun::ready(std::uint32_t op_id, std::uint64_t slice) {
   const lower::Op& op = plan_->program().ops[op_id];
-  if (lower::one_round(plan_->lowered().protocol)) return peers_are_there(op);
   for (const BoundWait& wait : plan_->waits(op_id)) {
     const std::int64_t wanted = static_cast<std::int64_t>(slice) + wait.delta;
     if (wanted < 0) continue;
@@ -442,16 +450,6 @@ Result<bool> CollectiveRun::ready(std::uint32_t op_id, std::uint64_t slice) {
   }
   if (op.peer != kNoRank && slice >= TransferRing::kDepth)
     return transfers_done(op_id, slice - TransferRing::kDepth);
-  return true;
-}
-
-Result<bool> CollectiveRun::peers_are_there(const lower::Op& op) {
-  for (const auto* operands : {&op.sources, &op.destinations})
-    for (const lower::Operand& operand : *operands) {
-      if (!lower::is_peers_buffer(operand.memory)) continue;
-      TUTTI_ASSIGN(const bool entered, has_entered(operand.owner));
-      if (!entered) return false;
-    }
   return true;
 }
 
@@ -499,7 +497,6 @@ Result<bool> CollectiveRun::drained() {
 }
 
 void CollectiveRun::leave() {
-  if (plan_->lowered().protocol == Protocol::kPublished) return;
   std::vector<std::uint64_t>& free = team_.region_free[team_.staged_calls % 2];
   for (Rank rank = 0; rank < team_.size(); ++rank) {
     team_.base[rank] += plan_->lowered().programs[rank].positions(plan_->slices());
@@ -510,6 +507,7 @@ void CollectiveRun::leave() {
   Progress& progress = team_.own_block().progress;
   progress.progress.store(team_.base[team_.rank()], std::memory_order_release);
   wake_sleepers(progress.progress, progress.sleepers);
+  if (all_there_) plan_->store_choice()->end(Clock::now() - *all_there_);
 }
 
 /// With kDirect the caller gets its buffers back only when nobody touches them any more.
@@ -591,103 +589,49 @@ Status CollectiveRun::execute(std::uint32_t op_id, std::uint64_t slice) {
 }
 
 Status CollectiveRun::combine(const lower::Op& op, std::uint64_t slice) {
-  const bool direct = plan_->lowered().protocol == Protocol::kDirect;
-  if (direct && op.sources[0].memory == Memory::kPublished) {
-    TUTTI_ASSIGN(const PeerBuffers* const owner, buffers_of(op.sources[0].owner));
-    if (owner->input == nullptr) return read_input(op, slice);
-  }
   std::array<const std::byte*, lower::kMaxSources> sources;
   std::array<Destination, lower::kMaxDestinations> destinations;
-  Reduction reduction = args_->reduction;
-  reduction.divisor =
-      op.completes && reduction.op == ReduceOp::kAvg ? plan_->lowered().request.ranks : 0;
+  const bool scales = args_->reduction.op == ReduceOp::kPreMulSum;
   std::uint64_t scaled = 0;
-  if (reduction.op == ReduceOp::kPreMulSum)
-    for (std::size_t s = 0; s < op.sources.size(); ++s)
-      if (op.sources[s].memory == Memory::kInput) scaled |= std::uint64_t{1} << s;
+  for (std::size_t s = 0; scales && s < op.sources.size(); ++s)
+    if (op.sources[s].memory == Memory::kInput) scaled |= std::uint64_t{1} << s;
 
   for (std::uint32_t i = 0; i < op.like.size(); ++i) {
-    const ir::ElementRange range = plan_->slice_of(op.like[i], slice);
-    if (range.size() == 0) continue;
-    const std::size_t bytes = range.size() * plan_->element_bytes();
+    const std::size_t bytes = plan_->slice_of(op.like[i], slice).size() * plan_->element_bytes();
+    if (bytes == 0) continue;
     for (std::size_t s = 0; s < op.sources.size(); ++s) {
-      TUTTI_ASSIGN(sources[s], locate(op.sources[s], i, range, slice));
+      TUTTI_ASSIGN(sources[s], locate(op.sources[s], i, slice));
     }
     for (std::size_t d = 0; d < op.destinations.size(); ++d) {
-      const bool streams = bytes >= kStreamFrom && streams_to(op.destinations[d].memory);
-      TUTTI_ASSIGN(std::byte* const data, locate(op.destinations[d], i, range, slice));
-      destinations[d] = {data, streams ? Stores::kNonTemporal : Stores::kCached};
+      TUTTI_ASSIGN(std::byte* const data, locate(op.destinations[d], i, slice));
+      destinations[d] = {data, stores_to(op.destinations[d].memory, bytes)};
     }
-    const std::span<const std::byte*> from(sources.data(), op.sources.size());
-    const std::span<Destination> to(destinations.data(), op.destinations.size());
-    const std::size_t step = direct ? std::min(bytes, kTouchBytes) : bytes;
-    for (std::size_t done = 0; done < bytes; done += step) {
-      const std::size_t part = std::min(step, bytes - done);
-      const Touch touch(team_.own_block().progress, *team_.member(team_.rank()).places,
-                        direct ? team_.sequence : 0);
-      if (direct) {
-        TUTTI_TRY(check_owners(op));
-        if (team_.abort_word().raised()) return team_.abort_word().error();
-      }
-      if (from.size() == 1 && scaled == 0)
-        copy_bytes(from[0], to, part);
-      else
-        reduce(reduction, from, scaled, to, part / plan_->element_bytes());
-      for (const std::byte*& source : from) source += part;
-      for (Destination& destination : to) destination.data += part;
-    }
+    combine({sources.data(), op.sources.size()}, scaled,
+            {destinations.data(), op.destinations.size()}, bytes, op.completes);
   }
-  return direct ? check_owners(op) : ok_status();
+  return ok_status();
 }
 
-bool CollectiveRun::streams_to(Memory memory) const {
-  if (memory == Memory::kOutput) return stores_.output;
-  return memory != Memory::kScratch && stores_.peers;
+void CollectiveRun::combine(std::span<const std::byte* const> sources, std::uint64_t scaled,
+                            std::span<const Destination> destinations, std::size_t bytes,
+                            bool completes) const {
+  if (sources.size() == 1 && scaled == 0) return copy_bytes(sources[0], destinations, bytes);
+  Reduction reduction = args_->reduction;
+  if (completes && reduction.op == ReduceOp::kAvg)
+    reduction.divisor = plan_->lowered().request.ranks;
+  reduce(reduction, sources, scaled, destinations, bytes / plan_->element_bytes());
+}
+
+Stores CollectiveRun::stores_to(Memory memory, std::size_t bytes) const {
+  const bool streams = memory == Memory::kOutput ? stores_.output : stores_.peers;
+  const bool pays = streams && bytes >= kStreamFrom && memory != Memory::kScratch;
+  return pays ? Stores::kNonTemporal : Stores::kCached;
 }
 
 /// How long a call takes says something about its stores only from when all peers are there: with
 /// kDirect at once, in a pipeline once it has something to read from its peers.
-void CollectiveRun::start_stopwatch(const lower::Op& op) {
-  if (all_there_ || plan_->store_choice() == nullptr) return;
-  if (op.stage > 0 || plan_->lowered().protocol == Protocol::kDirect) all_there_ = Clock::now();
-}
-
-void CollectiveRun::stop_stopwatch() {
-  if (all_there_) plan_->store_choice()->end(Clock::now() - *all_there_);
-}
-
-/// An owner that fails may do with its buffers what it likes before all have come to them, but not
-/// before it says so.
-Status CollectiveRun::check_owners(const lower::Op& op) const {
-  order_loads();
-  for (const auto* operands : {&op.sources, &op.destinations})
-    for (const lower::Operand& operand : *operands) {
-      if (!lower::is_peers_buffer(operand.memory)) continue;
-      const Member& owner = team_.member(operand.owner);
-      if (owner.block->progress.gave_up.load() != 0)
-        return peer_error(Code::kAborted, operand.owner,  // for a reason that is on its way
-                          "{} gave up while its buffers were in use: see its own error",
-                          owner.label);
-    }
-  return ok_status();
-}
-
-/// Copies from where a peer's input lies in its process, through the kernel.
-Status CollectiveRun::read_input(const lower::Op& op, std::uint64_t slice) {
-  const lower::Operand& source = op.sources[0];
-  const Member& owner = team_.member(source.owner);
-  TUTTI_ASSIGN(const PeerBuffers* const buffers, buffers_of(source.owner));
-  for (std::uint32_t i = 0; i < op.like.size(); ++i) {
-    const std::size_t bytes = plan_->slice_of(op.like[i], slice).size() * plan_->element_bytes();
-    if (bytes == 0) continue;
-    const std::size_t at = plan_->slice_of(source.pieces[i], slice).begin * plan_->element_bytes();
-    TUTTI_ASSIGN(std::byte* const to, locate(op.destinations[0], i, {}, slice));
-    if (Status read = read_process_memory(owner.process, buffers->input_address + at, {to, bytes});
-        !read)
-      return peer_error(Code::kPeerFailed, source.owner, "the send buffer of {}: {}", owner.label,
-                        read.error().what);
-  }
-  return check_owners(op);
+void CollectiveRun::start_stopwatch() {
+  if (!all_there_ && plan_->store_choice() != nullptr) all_there_ = Clock::now();
 }
 
 Status CollectiveRun::convert(const lower::Op& op, std::uint64_t slice) {
@@ -697,9 +641,9 @@ Status CollectiveRun::convert(const lower::Op& op, std::uint64_t slice) {
     if (range.size() == 0) continue;
     const std::size_t plain = range.size() * plan_->element_bytes();
     const std::size_t encoded = codec.encoded_bytes(range.size());
-    TUTTI_ASSIGN(const std::byte* const from, locate(op.sources[0], i, range, slice));
+    TUTTI_ASSIGN(const std::byte* const from, locate(op.sources[0], i, slice));
     for (const lower::Operand& destination : op.destinations) {
-      TUTTI_ASSIGN(std::byte* const to, locate(destination, i, range, slice));
+      TUTTI_ASSIGN(std::byte* const to, locate(destination, i, slice));
       if (op.kind == OpKind::kEncode)
         codec.encode({from, plain}, {to, encoded}, range.size());
       else
@@ -728,7 +672,7 @@ Status CollectiveRun::post(std::uint32_t op_id, std::uint64_t slice) {
     const std::size_t bytes = op.encoded ? plan_->codec()->encoded_bytes(range.size())
                                          : range.size() * plan_->element_bytes();
     const lower::Operand& operand = sends ? op.sources[0] : op.destinations[0];
-    TUTTI_ASSIGN(std::byte* const data, locate(operand, i, range, slice));
+    TUTTI_ASSIGN(std::byte* const data, locate(operand, i, slice));
     if (sends)
       connection.send(stream, tag, {data, bytes}, transfer);
     else
@@ -737,20 +681,17 @@ Status CollectiveRun::post(std::uint32_t op_id, std::uint64_t slice) {
   return ok_status();
 }
 
-// --- addresses ---
-
 Result<std::byte*> CollectiveRun::locate(const lower::Operand& operand, std::uint32_t piece,
-                                         const ir::ElementRange& range, std::uint64_t slice) {
-  const std::size_t element = plan_->element_bytes();
+                                         std::uint64_t slice) {
+  const auto chunk = [&](const std::byte* buffer) {
+    const std::size_t begin = plan_->slice_of(operand.pieces[piece], slice).begin;
+    return const_cast<std::byte*>(buffer) + begin * plan_->element_bytes();
+  };
   switch (operand.memory) {
-    case Memory::kInput: {
-      const std::size_t begin = plan_->slice_of(operand.pieces[piece], slice).begin;
-      return const_cast<std::byte*>(args_->input) + begin * element;
-    }
-    case Memory::kOutput: {
-      const std::size_t begin = plan_->slice_of(operand.pieces[piece], slice).begin;
-      return args_->output + begin * element;
-    }
+    case Memory::kInput:
+      return chunk(args_->input);
+    case Memory::kOutput:
+      return chunk(args_->output);
     case Memory::kScratch: {
       const lower::Program& program = plan_->program();
       const std::uint64_t index =
@@ -759,19 +700,11 @@ Result<std::byte*> CollectiveRun::locate(const lower::Operand& operand, std::uin
     }
     case Memory::kSlot:
       return slot_memory(operand, piece, slice);
-    case Memory::kPublished: {
-      const std::size_t begin = plan_->slice_of(operand.pieces[piece], slice).begin;
-      if (plan_->lowered().protocol != Protocol::kDirect)
-        return published_memory(operand.owner) + begin * element;
-      TUTTI_ASSIGN(const PeerBuffers* const owner, buffers_of(operand.owner));
-      return const_cast<std::byte*>(owner->input) + begin * element;
-    }
-    case Memory::kPeerOutput: {
-      TUTTI_ASSIGN(const PeerBuffers* const owner, buffers_of(operand.owner));
-      return owner->output + plan_->slice_of(operand.pieces[piece], slice).begin * element;
-    }
+    case Memory::kPublished:
+    case Memory::kPeerOutput:
+      break;  // of one-round programs, which run in passes
   }
-  TUTTI_CHECK(false, "memory={} range={}", static_cast<int>(operand.memory), range.size());
+  TUTTI_CHECK(false, "memory={} in a staged program", name_of(operand.memory));
 }
 
 Result<std::byte*> CollectiveRun::slot_memory(const lower::Operand& operand, std::uint32_t piece,
@@ -785,6 +718,113 @@ Result<std::byte*> CollectiveRun::slot_memory(const lower::Operand& operand, std
   const std::uint64_t index = (slice % lowered.slot_depth) * owner.slot_pieces +
                               owner.slots[operand.index].first_piece + operand.pieces[piece];
   return region + index * plan_->stride();
+}
+
+// --- running in one round ---
+
+Result<bool> CollectiveRun::run_passes() {
+  const std::span<const Pass> passes = plan_->passes();
+  for (; op_ < passes.size(); ++op_) {
+    TUTTI_ASSIGN(const bool there, owners_are_there(plan_->places(passes[op_])));
+    if (!there) return false;
+    start_stopwatch();
+    TUTTI_TRY(run_pass(passes[op_]));
+  }
+  return true;
+}
+
+/// Whether the peers whose buffers these are have entered; then locate() finds them.
+Result<bool> CollectiveRun::owners_are_there(std::span<const Place> places) {
+  for (const Place& place : places) {
+    if (!lower::is_peers_buffer(place.memory)) continue;
+    if (team_.entered[place.owner] < team_.sequence) {
+      TUTTI_ASSIGN(const bool entered, has_entered(place.owner));
+      if (!entered) return false;
+    }
+    if (plan_->lowered().protocol == Protocol::kDirect) TUTTI_TRY(find_buffers_of(place.owner));
+  }
+  return true;
+}
+
+Status CollectiveRun::run_pass(const Pass& pass) {
+  const std::span<const Place> from = plan_->sources(pass), to = plan_->destinations(pass);
+  std::array<const std::byte*, lower::kMaxSources> sources;
+  std::array<Destination, lower::kMaxDestinations> destinations;
+  for (std::size_t s = 0; s < from.size(); ++s) sources[s] = locate(from[s]);
+  for (std::size_t d = 0; d < to.size(); ++d)
+    destinations[d] = {locate(to[d]), stores_to(to[d].memory, pass.bytes)};
+  const std::span<const std::byte*> all_sources(sources.data(), from.size());
+  const std::span<Destination> all_destinations(destinations.data(), to.size());
+  if (plan_->lowered().protocol == Protocol::kDirect)
+    return touch_peers(pass, all_sources, all_destinations);
+  // Published input is scaled already.
+  const std::uint64_t scaled = args_->reduction.op == ReduceOp::kPreMulSum ? pass.own_sources : 0;
+  combine(all_sources, scaled, all_destinations, pass.bytes, pass.completes);
+  return ok_status();
+}
+
+/// The pass among buffers of peers, of which none may be touched for long. Both spans are used up.
+Status CollectiveRun::touch_peers(const Pass& pass, std::span<const std::byte*> sources,
+                                  std::span<Destination> destinations) {
+  const Place& first = plan_->sources(pass)[0];
+  if (first.memory == Memory::kPublished && peers_[first.owner].input == nullptr)
+    return read_input(first, destinations[0].data, pass);
+  for (std::size_t done = 0; done < pass.bytes; done += kTouchBytes) {
+    const std::size_t part = std::min(kTouchBytes, pass.bytes - done);
+    const Touch touch(team_.own_block().progress, *team_.member(team_.rank()).places,
+                      team_.sequence);
+    TUTTI_TRY(check_owners(pass));
+    if (team_.abort_word().raised()) return team_.abort_word().error();
+    combine(sources, 0, destinations, part, pass.completes);
+    for (const std::byte*& source : sources) source += part;
+    for (Destination& destination : destinations) destination.data += part;
+  }
+  return check_owners(pass);
+}
+
+/// Copies from where a peer's input lies in its process, through the kernel.
+Status CollectiveRun::read_input(const Place& source, std::byte* to, const Pass& pass) {
+  const Member& owner = team_.member(source.owner);
+  const std::uint64_t from = peers_[source.owner].input_address + source.offset;
+  if (Status read = read_process_memory(owner.process, from, {to, pass.bytes}); !read)
+    return peer_error(Code::kPeerFailed, source.owner, "the send buffer of {}: {}", owner.label,
+                      read.error().what);
+  return check_owners(pass);
+}
+
+/// An owner that fails may do with its buffers what it likes before all have come to them, but not
+/// before it says so.
+Status CollectiveRun::check_owners(const Pass& pass) const {
+  order_loads();
+  for (const Place& place : plan_->places(pass)) {
+    if (!lower::is_peers_buffer(place.memory)) continue;
+    const Member& owner = team_.member(place.owner);
+    if (owner.block->progress.gave_up.load() != 0)
+      return peer_error(Code::kAborted, place.owner,  // for a reason that is on its way
+                        "{} gave up while its buffers were in use: see its own error", owner.label);
+  }
+  return ok_status();
+}
+
+std::byte* CollectiveRun::locate(const Place& place) const {
+  const auto at = [&](const std::byte* buffer) {
+    return const_cast<std::byte*>(buffer) + place.offset;
+  };
+  switch (place.memory) {
+    case Memory::kInput:
+      return at(args_->input);
+    case Memory::kOutput:
+      return at(args_->output);
+    case Memory::kPublished:
+      return at(plan_->lowered().protocol == Protocol::kPublished ? published_memory(place.owner)
+                                                                  : peers_[place.owner].input);
+    case Memory::kPeerOutput:
+      return at(peers_[place.owner].output);
+    case Memory::kScratch:
+    case Memory::kSlot:
+      break;  // of staged programs
+  }
+  return nullptr;
 }
 
 std::byte* CollectiveRun::published_memory(Rank owner) const {

@@ -21,10 +21,14 @@ struct CollectiveArgs {
   Reduction reduction;  ///< type, operator, this rank's scalar; the divisor is set by the run
   /// The same on every rank, or the call is an error. Outlives the run.
   const CallSignature* call = nullptr;
+  std::uint64_t call_hash = 0;  ///< hash_of(*call)
   /// Shown beside `call` in that error, here and on mapped peers; must outlive the run. "":
   /// nothing, and then in every call of the team.
   std::string_view caption;
 };
+
+/// What ranks compare first: differs between different calls but for chance.
+std::uint64_t hash_of(const CallSignature& call);
 
 enum class Poll : std::uint8_t { kPending, kDone };
 
@@ -43,7 +47,7 @@ class CollectiveRun {
   void cancel();
 
  private:
-  enum class Phase : std::uint8_t { kEnter, kAgree, kReuse, kRun, kDrain, kFarewell, kIdle };
+  enum class Phase : std::uint8_t { kEnter, kAgree, kReuse, kRun, kDrain, kPass, kFarewell, kIdle };
 
   Result<bool> enter();
   bool is_unread(std::uint64_t call, std::uint64_t stride);
@@ -60,7 +64,14 @@ class CollectiveRun {
   Result<bool> may_reuse_staging();
   Result<bool> run_ops();
   Result<bool> ready(std::uint32_t op_id, std::uint64_t slice);
-  Result<bool> peers_are_there(const lower::Op& op);
+  Result<bool> run_passes();
+  Result<bool> owners_are_there(std::span<const Place> places);
+  Status run_pass(const Pass& pass);
+  Status touch_peers(const Pass& pass, std::span<const std::byte*> sources,
+                     std::span<Destination> destinations);
+  Status read_input(const Place& source, std::byte* to, const Pass& pass);
+  Status check_owners(const Pass& pass) const;
+  [[nodiscard]] std::byte* locate(const Place& place) const;
   Result<bool> reached(Rank peer, std::uint64_t position);
   Result<bool> transfers_done(std::uint32_t op_id, std::uint64_t slice);
   Result<bool> drained();
@@ -69,16 +80,15 @@ class CollectiveRun {
 
   Status execute(std::uint32_t op_id, std::uint64_t slice);
   Status combine(const lower::Op& op, std::uint64_t slice);
-  [[nodiscard]] bool streams_to(lower::Memory memory) const;
-  void start_stopwatch(const lower::Op& op);
-  void stop_stopwatch();
-  Status check_owners(const lower::Op& op) const;
-  Status read_input(const lower::Op& op, std::uint64_t slice);
+  void combine(std::span<const std::byte* const> sources, std::uint64_t scaled,
+               std::span<const Destination> destinations, std::size_t bytes, bool completes) const;
+  [[nodiscard]] Stores stores_to(lower::Memory memory, std::size_t bytes) const;
+  void start_stopwatch();
   Status convert(const lower::Op& op, std::uint64_t slice);
   Status post(std::uint32_t op_id, std::uint64_t slice);
 
   Result<std::byte*> locate(const lower::Operand& operand, std::uint32_t piece,
-                            const ir::ElementRange& range, std::uint64_t slice);
+                            std::uint64_t slice);
   Result<std::byte*> slot_memory(const lower::Operand& operand, std::uint32_t piece,
                                  std::uint64_t slice);
   std::byte* published_memory(Rank owner) const;
@@ -91,17 +101,16 @@ class CollectiveRun {
     std::byte* output = nullptr;
     bool mapped_by_all = false;
   };
-  Result<const PeerBuffers*> buffers_of(Rank peer);
+  Status find_buffers_of(Rank peer);
 
   Team& team_;
   Plans plans_;
   Plan* plan_ = nullptr;        ///< of plans_, what runs
   bool mapped_by_all_ = false;  ///< this rank's buffers
   const CollectiveArgs* args_ = nullptr;
-  std::uint64_t call_hash_ = 0;
   Phase phase_ = Phase::kIdle;
   std::uint64_t iteration_ = 0;
-  std::uint32_t op_ = 0;
+  std::uint32_t op_ = 0;  ///< or pass
   std::byte* scratch_ = nullptr;
   StreamingStores stores_;
   std::optional<TimePoint> all_there_;  ///< since when no peer has to come any more, or nearly so

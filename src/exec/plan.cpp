@@ -66,6 +66,7 @@ Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> l
   std::unique_ptr<Plan> plan(new Plan(std::move(lowered), team, count, type, codec));
   plan->choose_slices(team);
   plan->bind_waits();
+  plan->bind_passes();
   plan->find_users(team);
   plan->rings_.resize(plan->program_->ops.size());
   for (std::size_t id = 0; id < plan->program_->ops.size(); ++id) {
@@ -120,6 +121,47 @@ void Plan::bind_waits() {
                             std::uint64_t{peer.ops[wait.op].stage} * peer.published_ops +
                                 peer.ops[wait.op].ordinal + 1});
     }
+}
+
+void Plan::bind_passes() {
+  if (!lower::one_round(lowered_->protocol)) return;
+  for (const lower::Op& op : program_->ops) bind_passes_of(op);
+}
+
+void Plan::bind_passes_of(const lower::Op& op) {
+  Pass shape;
+  shape.sources = static_cast<std::uint16_t>(op.sources.size());
+  shape.destinations = static_cast<std::uint16_t>(op.destinations.size());
+  shape.completes = op.completes;
+  for (std::size_t s = 0; s < op.sources.size(); ++s)
+    if (op.sources[s].memory == lower::Memory::kInput) shape.own_sources |= std::uint64_t{1} << s;
+
+  const std::size_t passes_before = passes_.size();
+  for (std::uint32_t piece = 0; piece < op.like.size(); ++piece) {
+    const std::size_t bytes = chunks_[op.like[piece]].size() * element_bytes_;
+    if (bytes == 0) continue;
+    std::vector<Place> places;
+    for (const auto* operands : {&op.sources, &op.destinations})
+      for (const lower::Operand& operand : *operands)
+        places.push_back(
+            {operand.memory, operand.owner, chunks_[operand.pieces[piece]].begin * element_bytes_});
+    const auto follows_last_pass = [&] {
+      const Pass& last = passes_.back();
+      for (std::size_t i = 0; i < places.size(); ++i)
+        if (places_[last.first + i].offset + last.bytes != places[i].offset) return false;
+      return true;
+    };
+    // In place the pieces of one pass could overlap each other's.
+    const bool may_join = passes_.size() > passes_before && !lowered_->request.in_place;
+    if (may_join && follows_last_pass()) {
+      passes_.back().bytes += bytes;
+      continue;
+    }
+    passes_.push_back(shape);
+    passes_.back().first = static_cast<std::uint32_t>(places_.size());
+    passes_.back().bytes = bytes;
+    places_.insert(places_.end(), places.begin(), places.end());
+  }
 }
 
 void Plan::find_users(const Team& team) {

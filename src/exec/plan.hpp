@@ -24,6 +24,22 @@ struct BoundWait {
   std::uint64_t offset = 0;
 };
 
+/// A run of bytes at a fixed distance from the start of a buffer.
+struct Place {
+  lower::Memory memory = lower::Memory::kInput;
+  Rank owner = kNoRank;  ///< of a peer's buffer
+  std::size_t offset = 0;
+};
+
+/// A piece of an op of a one-round program, or several that follow each other in all their buffers.
+struct Pass {
+  std::uint32_t first = 0;  ///< of its places: sources, then destinations
+  std::uint16_t sources = 0, destinations = 0;
+  bool completes = false;         ///< see lower::Op
+  std::uint64_t own_sources = 0;  ///< bit s: source s is this rank's input
+  std::size_t bytes = 0;          ///< not 0
+};
+
 /// Transfers of one kSend or kRecv op: a ring over slices, `pieces` for each.
 struct TransferRing {
   static constexpr std::uint64_t kDepth = lower::kTransfersInFlight;
@@ -48,6 +64,18 @@ class Plan {
   [[nodiscard]] const lower::Program& program() const { return *program_; }
   [[nodiscard]] std::span<const BoundWait> waits(std::uint32_t op) const { return waits_[op]; }
   [[nodiscard]] TransferRing& ring(std::uint32_t op) { return rings_[op]; }
+  /// The whole program where lower::one_round(): it has no slices, waits or transfers.
+  [[nodiscard]] std::span<const Pass> passes() const { return passes_; }
+  /// Sources, then destinations.
+  [[nodiscard]] std::span<const Place> places(const Pass& pass) const {
+    return {places_.data() + pass.first, std::size_t{pass.sources} + pass.destinations};
+  }
+  [[nodiscard]] std::span<const Place> sources(const Pass& pass) const {
+    return places(pass).first(pass.sources);
+  }
+  [[nodiscard]] std::span<const Place> destinations(const Pass& pass) const {
+    return places(pass).subspan(pass.sources);
+  }
   /// The ops that send or receive messages.
   [[nodiscard]] std::span<const std::uint32_t> transfer_ops() const { return transfer_ops_; }
 
@@ -85,6 +113,8 @@ class Plan {
   void guess_stores(const Team& team);
   void choose_slices(const Team& team);
   void bind_waits();
+  void bind_passes();
+  void bind_passes_of(const lower::Op& op);
   void find_users(const Team& team);
 
   std::shared_ptr<const lower::Lowered> lowered_;
@@ -100,6 +130,8 @@ class Plan {
   std::optional<StoreChoice> store_choice_;
   std::size_t stride_ = 0;
   std::vector<std::vector<BoundWait>> waits_;
+  std::vector<Pass> passes_;
+  std::vector<Place> places_;
   std::uint64_t entry_readers_ = ~std::uint64_t{0};
   std::vector<Rank> buffer_users_, buffer_writers_;
   std::vector<TransferRing> rings_;
