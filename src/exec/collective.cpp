@@ -1,6 +1,5 @@
 #include "src/exec/collective.hpp"
 
-#include <array>
 #include <cstring>
 #include <utility>
 
@@ -589,8 +588,6 @@ Status CollectiveRun::execute(std::uint32_t op_id, std::uint64_t slice) {
 }
 
 Status CollectiveRun::combine(const lower::Op& op, std::uint64_t slice) {
-  std::array<const std::byte*, lower::kMaxSources> sources;
-  std::array<Destination, lower::kMaxDestinations> destinations;
   const bool scales = args_->reduction.op == ReduceOp::kPreMulSum;
   std::uint64_t scaled = 0;
   for (std::size_t s = 0; scales && s < op.sources.size(); ++s)
@@ -600,14 +597,14 @@ Status CollectiveRun::combine(const lower::Op& op, std::uint64_t slice) {
     const std::size_t bytes = plan_->slice_of(op.like[i], slice).size() * plan_->element_bytes();
     if (bytes == 0) continue;
     for (std::size_t s = 0; s < op.sources.size(); ++s) {
-      TUTTI_ASSIGN(sources[s], locate(op.sources[s], i, slice));
+      TUTTI_ASSIGN(sources_[s], locate(op.sources[s], i, slice));
     }
     for (std::size_t d = 0; d < op.destinations.size(); ++d) {
       TUTTI_ASSIGN(std::byte* const data, locate(op.destinations[d], i, slice));
-      destinations[d] = {data, stores_to(op.destinations[d].memory, bytes)};
+      destinations_[d] = {data, stores_to(op.destinations[d].memory, bytes)};
     }
-    combine({sources.data(), op.sources.size()}, scaled,
-            {destinations.data(), op.destinations.size()}, bytes, op.completes);
+    combine({sources_.data(), op.sources.size()}, scaled,
+            {destinations_.data(), op.destinations.size()}, bytes, op.completes);
   }
   return ok_status();
 }
@@ -748,18 +745,16 @@ Result<bool> CollectiveRun::owners_are_there(std::span<const Place> places) {
 
 Status CollectiveRun::run_pass(const Pass& pass) {
   const std::span<const Place> from = plan_->sources(pass), to = plan_->destinations(pass);
-  std::array<const std::byte*, lower::kMaxSources> sources;
-  std::array<Destination, lower::kMaxDestinations> destinations;
-  for (std::size_t s = 0; s < from.size(); ++s) sources[s] = locate(from[s]);
+  for (std::size_t s = 0; s < from.size(); ++s) sources_[s] = locate(from[s]);
   for (std::size_t d = 0; d < to.size(); ++d)
-    destinations[d] = {locate(to[d]), stores_to(to[d].memory, pass.bytes)};
-  const std::span<const std::byte*> all_sources(sources.data(), from.size());
-  const std::span<Destination> all_destinations(destinations.data(), to.size());
+    destinations_[d] = {locate(to[d]), stores_to(to[d].memory, pass.bytes)};
+  const std::span<const std::byte*> sources(sources_.data(), from.size());
+  const std::span<Destination> destinations(destinations_.data(), to.size());
   if (plan_->lowered().protocol == Protocol::kDirect)
-    return touch_peers(pass, all_sources, all_destinations);
+    return touch_peers(pass, sources, destinations);
   // Published input is scaled already.
   const std::uint64_t scaled = args_->reduction.op == ReduceOp::kPreMulSum ? pass.own_sources : 0;
-  combine(all_sources, scaled, all_destinations, pass.bytes, pass.completes);
+  combine(sources, scaled, destinations, pass.bytes, pass.completes);
   return ok_status();
 }
 

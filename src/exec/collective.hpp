@@ -2,6 +2,7 @@
 // call that needs staging memory and has to look for some.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -116,6 +117,9 @@ class CollectiveRun {
   std::optional<TimePoint> all_there_;  ///< since when no peer has to come any more, or nearly so
   std::byte* own_slots_ = nullptr;      ///< this rank's region in this call
   std::vector<PeerBuffers> peers_;
+  // Of the combination under way; here because they are long to initialise for each.
+  std::array<const std::byte*, lower::kMaxSources> sources_{};
+  std::array<Destination, lower::kMaxDestinations> destinations_{};
 };
 
 }  // namespace tutti::exec
