@@ -16,6 +16,7 @@ std::span<const ir::Algorithm> all();
 ir::Algorithm one_shot();
 ir::Algorithm two_shot();
 ir::Algorithm direct();
+ir::Algorithm spread();
 ir::Algorithm ring();
 ir::Algorithm double_binary_tree();
 ir::Algorithm recursive_doubling();

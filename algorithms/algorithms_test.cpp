@@ -94,6 +94,7 @@ const std::map<Key, std::function<Oracle(std::uint64_t)>>& oracles() {
       {{"direct", kAllToAll}, [](N n) { return Oracle{1, n - 1, n}; }},
       {{"direct", kGather}, [](N n) { return Oracle{1, 1, n}; }},
       {{"direct", kScatter}, [](N n) { return Oracle{1, n - 1, n}; }},
+      {{"spread", kBroadcast}, [](N n) { return Oracle{n == 2 ? 1U : 2U, 2 * (n - 1), n}; }},
       {{"ring", kAllReduce}, [](N n) { return Oracle{2 * (n - 1), 2 * (n - 1), n}; }},
       {{"ring", kAllGather}, [](N n) { return Oracle{n - 1, n - 1, n}; }},
       {{"ring", kReduceScatter}, [](N n) { return Oracle{n - 1, n - 1, n}; }},
