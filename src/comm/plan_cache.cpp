@@ -63,7 +63,7 @@ Result<BoundPlan> PlanCache::make(const Call& call, bool in_place) {
   const exec::LargestBuffers largest = exec::largest_buffers(request, call.count, call.type);
 
   BoundPlan bound;
-  TUTTI_ASSIGN(Programs programs, programs_for(*choice.algorithm, request, scales_input, largest));
+  TUTTI_ASSIGN(Programs programs, programs_for(choice, request, scales_input, largest));
   if (in_place) {
     request.in_place = true;
     bound.copies_input = true;
@@ -71,7 +71,7 @@ Result<BoundPlan> PlanCache::make(const Call& call, bool in_place) {
     const bool nothing_would_scale = scales_input && team_.size() == 1;
     if (choice.algorithm->supports(request) && !nothing_would_scale) {
       TUTTI_ASSIGN(Programs in_place_programs,
-                   in_place_variants(programs, *choice.algorithm, request, scales_input));
+                   in_place_variants(programs, choice, request, scales_input));
       if (in_place_programs.otherwise) {
         programs = std::move(in_place_programs);
         bound.copies_input = false;
@@ -97,43 +97,55 @@ Result<BoundPlan> PlanCache::make(const Call& call, bool in_place) {
 
 /// Small inputs are published; larger ones are reached where they lie if all are mapped, or if the
 /// kernel can read them and that pays; what remains is staged.
-Result<PlanCache::Programs> PlanCache::programs_for(const ir::Algorithm& algorithm,
+Result<PlanCache::Programs> PlanCache::programs_for(const Choice& choice,
                                                     const ir::Request& request, bool scales_input,
                                                     const exec::LargestBuffers& largest) {
   using lower::Protocol;
+  const auto program = [&](const ir::Algorithm* algorithm, Protocol protocol,
+                           bool stores_to_peers = true) {
+    return lowered(
+        *algorithm, request,
+        {.protocol = protocol, .scales_input = scales_input, .stores_to_peers = stores_to_peers});
+  };
   Programs programs;
   if (largest.input <= exec::kPacketBytes) {
-    TUTTI_ASSIGN(programs.otherwise,
-                 lowered(algorithm, request, scales_input, Protocol::kPublished));
+    TUTTI_ASSIGN(programs.otherwise, program(choice.algorithm, Protocol::kPublished));
     if (programs.otherwise) return programs;
   }
-  TUTTI_ASSIGN(programs.direct, lowered(algorithm, request, scales_input, Protocol::kDirect));
-  const bool kernel_reads = programs.direct && !lower::needs_mapped_buffers(*programs.direct) &&
-                            team_.reads_inputs() && kernel_reads_pay(request, largest.output);
-  if (kernel_reads) {
-    programs.otherwise = std::exchange(programs.direct, nullptr);
-    return programs;
+  TUTTI_ASSIGN(programs.direct, program(choice.mapped, Protocol::kDirect));
+  if (team_.reads_inputs() && kernel_reads_pay(request, largest.output)) {
+    TUTTI_ASSIGN(LoweredPointer loads, program(choice.algorithm, Protocol::kDirect, false));
+    if (loads && !lower::needs_mapped_buffers(*loads)) {
+      const bool one_serves_all = programs.direct && *loads == *programs.direct;
+      if (one_serves_all) programs.direct = nullptr;
+      programs.otherwise = std::move(loads);
+      return programs;
+    }
   }
-  TUTTI_ASSIGN(programs.otherwise, lowered(algorithm, request, scales_input, Protocol::kStaged));
+  TUTTI_ASSIGN(programs.otherwise, program(choice.algorithm, Protocol::kStaged));
   return programs;
 }
 
 /// What a rank in place can run beside ranks that run `programs`; nothing where they would not
 /// understand each other.
 Result<PlanCache::Programs> PlanCache::in_place_variants(const Programs& programs,
-                                                         const ir::Algorithm& algorithm,
+                                                         const Choice& choice,
                                                          const ir::Request& request,
                                                          bool scales_input) {
-  const auto variant = [&](const LoweredPointer& program) -> Result<LoweredPointer> {
+  const auto variant = [&](const LoweredPointer& program, const ir::Algorithm* algorithm,
+                           bool stores_to_peers) -> Result<LoweredPointer> {
     if (!program) return LoweredPointer();
-    TUTTI_ASSIGN(LoweredPointer in_place,
-                 lowered(algorithm, request, scales_input, program->protocol));
+    TUTTI_ASSIGN(LoweredPointer in_place, lowered(*algorithm, request,
+                                                  {.protocol = program->protocol,
+                                                   .scales_input = scales_input,
+                                                   .stores_to_peers = stores_to_peers}));
     const bool fits = in_place && lower::interoperable(*program, *in_place);
     return fits ? in_place : LoweredPointer();
   };
+  const bool loads_alone = programs.otherwise->protocol == lower::Protocol::kDirect;
   Programs variants;
-  TUTTI_ASSIGN(variants.direct, variant(programs.direct));
-  TUTTI_ASSIGN(variants.otherwise, variant(programs.otherwise));
+  TUTTI_ASSIGN(variants.direct, variant(programs.direct, choice.mapped, true));
+  TUTTI_ASSIGN(variants.otherwise, variant(programs.otherwise, choice.algorithm, !loads_alone));
   if (programs.direct && !variants.direct) {  // the others ask whether all can run it
     variants.direct = programs.direct;
     variants.declines_direct = true;
@@ -143,15 +155,12 @@ Result<PlanCache::Programs> PlanCache::in_place_variants(const Programs& program
 
 /// Null: does not fit the protocol.
 Result<PlanCache::LoweredPointer> PlanCache::lowered(const ir::Algorithm& algorithm,
-                                                     const ir::Request& request, bool scales_input,
-                                                     lower::Protocol protocol) {
-  const ProgramLibrary::Key key{algorithm.name,        request.collective, request.root,
-                                request.in_place,      scales_input,       protocol,
-                                team_.placement().host};
+                                                     const ir::Request& request,
+                                                     const lower::LowerOptions& options) {
+  const ProgramLibrary::Key key{algorithm.name,          request.collective,    request.root,
+                                request.in_place,        options.scales_input,  options.protocol,
+                                options.stores_to_peers, team_.placement().host};
   if (const auto known = lowered_.find(key); known != lowered_.end()) return known->second;
-  lower::LowerOptions options;
-  options.scales_input = scales_input;
-  options.protocol = protocol;
   TUTTI_ASSIGN(LoweredPointer program,
                library_.get(key, [&] { return lower_anew(algorithm, request, options); }));
   lowered_[key] = program;

@@ -59,12 +59,12 @@ class PlanCache {
   };
 
   Result<BoundPlan> make(const Call& call, bool in_place);
-  Result<Programs> programs_for(const ir::Algorithm& algorithm, const ir::Request& request,
-                                bool scales_input, const exec::LargestBuffers& largest);
-  Result<Programs> in_place_variants(const Programs& programs, const ir::Algorithm& algorithm,
+  Result<Programs> programs_for(const Choice& choice, const ir::Request& request, bool scales_input,
+                                const exec::LargestBuffers& largest);
+  Result<Programs> in_place_variants(const Programs& programs, const Choice& choice,
                                      const ir::Request& request, bool scales_input);
   Result<LoweredPointer> lowered(const ir::Algorithm& algorithm, const ir::Request& request,
-                                 bool scales_input, lower::Protocol protocol);
+                                 const lower::LowerOptions& options);
   Result<LoweredPointer> lower_anew(const ir::Algorithm& algorithm, const ir::Request& request,
                                     const lower::LowerOptions& options) const;
 

@@ -14,8 +14,9 @@ TEST(ProgramLibrary, SharesAProgramWhileAnybodyKeepsIt) {
     ++made;
     return std::make_shared<const lower::Lowered>();
   };
-  const ProgramLibrary::Key key{"ring", Collective::kAllReduce,   0,     false,
-                                false,  lower::Protocol::kStaged, {0, 0}};
+  ProgramLibrary::Key key;
+  key.algorithm = "ring";
+  key.host = {0, 0};
   auto other_place = key;
   other_place.host = {0, 1};
   auto one = library.get(key, make), same = library.get(key, make);

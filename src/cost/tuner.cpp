@@ -72,6 +72,18 @@ std::vector<std::string_view> on_one_host(Collective collective, std::size_t byt
   return {};
 }
 
+/// What comes before those where ranks load and store each other's buffers: there the root of a
+/// broadcast does its share, and two ranks add a half each.
+std::vector<std::string_view> in_mapped_buffers(Collective collective, std::size_t bytes,
+                                                std::int32_t ranks) {
+  // All wait for all then, and no longer for the root alone: ranks that share CPUs take turns more
+  // often, which up to 256 KiB cost 3 to 8 ranks on 2 CPUs as much as it gained or more.
+  const bool worth_meeting = ranks == 2 || bytes > 256 * 1024;
+  if (collective == Collective::kBroadcast && worth_meeting) return {"spread"};
+  if (collective == Collective::kReduce && bytes > 64 * 1024) return {"two_shot"};
+  return {};
+}
+
 /// The same between hosts: logarithmic rounds while latency rules, fewest bytes per link above.
 std::vector<std::string_view> between_hosts(Collective collective, std::size_t bytes,
                                             std::int32_t ranks) {
@@ -155,6 +167,18 @@ const ir::Algorithm* Tuner::forced_for(const ir::Request& request) const {
   return nullptr;
 }
 
+/// Null: none of them.
+const ir::Algorithm* Tuner::first_of(const std::vector<std::string_view>& names,
+                                     const ir::Request& request) const {
+  for (const std::string_view name : names) {
+    const ir::Algorithm* const candidate = find(name);
+    if (candidate != nullptr && candidate->supports(request) &&
+        !is_excluded(candidate, request.collective))
+      return candidate;
+  }
+  return nullptr;
+}
+
 bool Tuner::is_excluded(const ir::Algorithm* algorithm, Collective collective) const {
   return std::ranges::any_of(excluded_, [&](const Asked& asked) {
     return asked.algorithm == algorithm && asked.applies_to(collective);
@@ -184,20 +208,17 @@ Result<Choice> Tuner::choose(const Situation& situation, const lower::Placement&
     const auto names = one_host || deterministic_
                            ? on_one_host(request.collective, situation.block_bytes, request.ranks)
                            : between_hosts(request.collective, bytes, request.ranks);
-    for (const std::string_view name : names) {
-      const ir::Algorithm* candidate = find(name);
-      if (candidate == nullptr || !candidate->supports(request) ||
-          is_excluded(candidate, request.collective))
-        continue;
-      choice.algorithm = candidate;
-      break;
-    }
+    choice.algorithm = first_of(names, request);
+    if (one_host)
+      choice.mapped = first_of(
+          in_mapped_buffers(request.collective, situation.block_bytes, request.ranks), request);
     choice.reason = fmt::format("{} bytes over {} ranks {}", bytes, request.ranks,
                                 one_host ? "of one host" : "of several hosts");
   }
   if (choice.algorithm == nullptr)
     return make_error(Code::kUnsupported, "no algorithm here does {} over {} ranks",
                       name_of(request.collective), request.ranks);
+  if (choice.mapped == nullptr) choice.mapped = choice.algorithm;
   return choice;
 }
 

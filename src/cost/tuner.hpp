@@ -17,7 +17,8 @@ namespace tutti {
 
 struct Choice {
   const ir::Algorithm* algorithm = nullptr;
-  std::string reason;  ///< one sentence for logs and `tutti explain`
+  const ir::Algorithm* mapped = nullptr;  ///< instead, where every rank maps all buffers
+  std::string reason;                     ///< one sentence for logs and `tutti explain`
 };
 
 /// Facts about a call that the tuner looks at.
@@ -54,6 +55,8 @@ class Tuner {
   Result<const ir::Algorithm*> known_algorithm(std::string_view name) const;
   [[nodiscard]] const ir::Algorithm* find(std::string_view name) const;
   [[nodiscard]] const ir::Algorithm* forced_for(const ir::Request& request) const;
+  [[nodiscard]] const ir::Algorithm* first_of(const std::vector<std::string_view>& names,
+                                              const ir::Request& request) const;
   [[nodiscard]] bool is_excluded(const ir::Algorithm* algorithm, Collective collective) const;
 
   const std::vector<ir::Algorithm>* algorithms_;

@@ -3,12 +3,17 @@
 
 #include <gtest/gtest.h>
 
+#include "src/base/result.hpp"
+
 namespace tutti {
 namespace {
 
 bool any(const ir::Request&) { return true; }
 bool all_reduce_only(const ir::Request& request) {
   return request.collective == Collective::kAllReduce;
+}
+bool broadcast_only(const ir::Request& request) {
+  return request.collective == Collective::kBroadcast;
 }
 ir::Algorithm named(std::string_view name, bool (*supports)(const ir::Request&)) {
   ir::Algorithm algorithm;
@@ -18,22 +23,37 @@ ir::Algorithm named(std::string_view name, bool (*supports)(const ir::Request&))
 }
 
 const std::vector<ir::Algorithm>& algorithms() {
-  static const std::vector<ir::Algorithm> list = {
-      named("one_shot", any), named("two_shot", all_reduce_only), named("ring", any),
-      named("double_binary_tree", all_reduce_only), named("recursive_doubling", any)};
+  static const std::vector<ir::Algorithm> list = {named("one_shot", any),
+                                                  named("two_shot", all_reduce_only),
+                                                  named("ring", any),
+                                                  named("double_binary_tree", all_reduce_only),
+                                                  named("recursive_doubling", any),
+                                                  named("spread", broadcast_only),
+                                                  named("direct", broadcast_only)};
   return list;
+}
+
+Result<Choice> choice_of(const std::string& forced, Collective collective, std::size_t bytes,
+                         std::vector<std::int32_t> hosts) {
+  TUTTI_ASSIGN(const Tuner tuner, Tuner::create(algorithms(), {forced, false}));
+  Situation situation;
+  situation.request = {collective, static_cast<std::int32_t>(hosts.size()), 0, false};
+  situation.block_bytes = bytes;
+  return tuner.choose(situation, {std::move(hosts)});
 }
 
 /// What runs under the setting `forced`; the text of the error when it is refused.
 std::string chosen(const std::string& forced, Collective collective, std::size_t bytes = 1 << 20,
                    std::vector<std::int32_t> hosts = {0, 0, 0, 0}) {
-  const auto tuner = Tuner::create(algorithms(), {forced, false});
-  if (!tuner) return tuner.error().what;
-  Situation situation;
-  situation.request = {collective, static_cast<std::int32_t>(hosts.size()), 0, false};
-  situation.block_bytes = bytes;
-  const auto choice = tuner->choose(situation, {std::move(hosts)});
+  const auto choice = choice_of(forced, collective, bytes, std::move(hosts));
   return choice ? std::string(choice->algorithm->name) : choice.error().what;
+}
+
+/// What runs where every rank maps all buffers.
+std::string chosen_for_mapped(const std::string& forced, Collective collective, std::size_t bytes,
+                              std::vector<std::int32_t> hosts = {0, 0, 0, 0}) {
+  const auto choice = choice_of(forced, collective, bytes, std::move(hosts));
+  return choice ? std::string(choice->mapped->name) : choice.error().what;
 }
 
 TEST(Tuner, ChoosesBySizeOnOneHost) {
@@ -49,6 +69,16 @@ TEST(Tuner, ChoosesOtherwiseBetweenHosts) {
 TEST(Tuner, LetsTwoHostsExchangeMediumMessagesAtOnce) {
   EXPECT_EQ(chosen("", Collective::kAllReduce, 256 << 10, {0, 1}), "recursive_doubling");
   EXPECT_EQ(chosen("", Collective::kAllReduce, 1 << 20, {0, 1}), "ring");
+}
+
+TEST(Tuner, LetsTheRootOfALargeBroadcastWorkWhereAllBuffersAreMapped) {
+  EXPECT_EQ(chosen("", Collective::kBroadcast), "direct");
+  EXPECT_EQ(chosen_for_mapped("", Collective::kBroadcast, 1 << 20), "spread");
+  EXPECT_EQ(chosen_for_mapped("", Collective::kBroadcast, 64 << 10), "direct");
+  EXPECT_EQ(chosen_for_mapped("", Collective::kBroadcast, 64 << 10, {0, 0}), "spread");
+  EXPECT_EQ(chosen_for_mapped("direct", Collective::kBroadcast, 1 << 20), "direct");
+  EXPECT_EQ(chosen_for_mapped("^spread", Collective::kBroadcast, 1 << 20), "direct");
+  EXPECT_EQ(chosen_for_mapped("", Collective::kAllReduce, 1 << 20), "two_shot");
 }
 
 TEST(Tuner, ObeysAForcedName) { EXPECT_EQ(chosen("ring", Collective::kAllReduce), "ring"); }
@@ -94,7 +124,7 @@ TEST(Tuner, NamesTheUnknownCollective) {
 }
 
 TEST(Tuner, SaysWhenNoAlgorithmIsLeft) {
-  EXPECT_NE(chosen("", Collective::kBroadcast).find("no algorithm"), std::string::npos);
+  EXPECT_NE(chosen("", Collective::kAllToAll).find("no algorithm"), std::string::npos);
 }
 
 }  // namespace

@@ -255,7 +255,7 @@ class RankDrafter {
   void send(const Step& step) {
     const MessageId message = next_message(rank_, step.peer, step.lane);
     if (one_round(options_.protocol)) {
-      if (!messages_.at(message).from_input) push(step, message);
+      if (messages_.at(message).stored) push(step, message);
       return;  // else the receiver reads it where it is
     }
     if (placement_.mapped(rank_, step.peer))
@@ -300,17 +300,24 @@ class RankDrafter {
     draft_.publications[message] = publication;
   }
 
+  /// Whether `op` can also write to one more place that peers see. One place is kept for the rank's
+  /// own output, which a rank in place does not write: peers are to see the same of both.
+  static bool has_room(const Op& op) {
+    const std::size_t own = is_own(op.destinations.front().memory) ? 1 : 0;
+    return op.destinations.size() - own < kMaxDestinations - 1;
+  }
+
   /// The op that wrote exactly `src`, with one more destination; else a new op that copies it.
   std::uint32_t op_that_can_also_write(const ChunkSet& src, Operand target) {
-    if (const auto writer = writer_of_exactly(src);
-        writer && draft_.ops[*writer].op.kind != OpKind::kRecv &&
-        draft_.ops[*writer].op.destinations.size() < kMaxDestinations) {
+    if (const auto writer = writer_of_exactly(src); writer &&
+                                                    draft_.ops[*writer].op.kind != OpKind::kRecv &&
+                                                    has_room(draft_.ops[*writer].op)) {
       mark_read(src);
       draft_.ops[*writer].op.destinations.push_back(std::move(target));
       return *writer;
     }
     const std::vector<std::vector<PieceRef>> sources{resolve(src)};
-    if (const auto copier = op_that_copies(sources[0])) {
+    if (const auto copier = op_that_copies(sources[0], has_room)) {
       draft_.ops[*copier].op.destinations.push_back(std::move(target));
       return *copier;
     }
@@ -328,22 +335,27 @@ class RankDrafter {
     return last;  // ops run in order: once the last is passed, all are
   }
 
-  /// An op that copies exactly this raw input somewhere and can write it to one more place, so that
-  /// the input is read once.
-  std::optional<std::uint32_t> op_that_copies(const std::vector<PieceRef>& input) const {
+  /// An op that copies exactly `value` somewhere and `has_room` to write it to one more place, so
+  /// that it is read once. Raw input; where nobody waits for single ops, own output as well.
+  std::optional<std::uint32_t> op_that_copies(const std::vector<PieceRef>& value,
+                                              bool (*has_room)(const Op&)) {
+    const Memory memory = value.front().memory;
+    const bool output = memory == Memory::kOutput && options_.protocol == Protocol::kDirect;
+    if (memory != Memory::kInput && !output) return std::nullopt;
     for (std::uint32_t id = 0; id < draft_.ops.size(); ++id) {
       const DraftOp& op = draft_.ops[id];
-      const bool copies = !op.dead && op.op.kind == OpKind::kCombine && op.op.sources.size() == 1 &&
-                          op.op.sources[0].memory == Memory::kInput &&
-                          op.op.destinations.size() < kMaxDestinations &&
-                          op.op.sources[0].pieces.size() == input.size();
-      if (!copies) continue;
-      bool same = true;
-      for (std::size_t i = 0; i < input.size(); ++i)
-        same &= input[i].memory == Memory::kInput && input[i].piece == op.op.sources[0].pieces[i];
-      if (same) return id;
+      if (op.dead || op.op.kind != OpKind::kCombine || op.op.sources.size() != 1) continue;
+      if (has_room(op.op) && reads_exactly(op.op.sources[0], value) &&
+          (!output || sources_unchanged_since(id)))
+        return id;
     }
     return std::nullopt;
+  }
+  static bool reads_exactly(const Operand& source, const std::vector<PieceRef>& value) {
+    return std::ranges::equal(source.pieces, value,
+                              [&](std::uint32_t piece, const PieceRef& wanted) {
+                                return wanted.memory == source.memory && wanted.piece == piece;
+                              });
   }
 
   std::optional<std::uint32_t> writer_of_exactly(const ChunkSet& set) {
@@ -412,8 +424,7 @@ class RankDrafter {
   void recv(const Step& step) {
     const MessageId message = next_message(step.peer, rank_, step.lane);
     if (!placement_.mapped(rank_, step.peer)) return post_recv(step, message);
-    if (one_round(options_.protocol) && !messages_.at(message).from_input)
-      return written(step.dst, std::nullopt);  // by the sender
+    if (messages_.at(message).stored) return written(step.dst, std::nullopt);  // by the sender
     std::vector<PieceRef> refs;
     for (std::uint32_t i = 0; i < step.dst.count; ++i) refs.push_back(remote(message, i));
     if (step.dst.space == Space::kScratch) return alias(step.dst, refs);
@@ -452,7 +463,11 @@ class RankDrafter {
     };
     if (step.dst.space == Space::kScratch && std::all_of(refs.begin(), refs.end(), steady))
       return alias(step.dst, refs);
-    if (const auto copier = op_that_copies(refs); copier && is_fresh_output(step.dst)) {
+    const auto has_any_room = [](const Op& op) {
+      return op.destinations.size() < kMaxDestinations;
+    };
+    if (const auto copier = op_that_copies(refs, has_any_room);
+        copier && is_fresh_output(step.dst)) {
       std::vector<Operand>& destinations = draft_.ops[*copier].op.destinations;
       destinations.insert(destinations.begin(), target(step.dst));
       return written(step.dst, copier);

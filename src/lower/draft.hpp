@@ -50,6 +50,7 @@ struct Draft {
 struct Message {
   ir::ChunkSet source, destination;
   bool from_input = false;  ///< the source is input that its rank has not written
+  bool stored = false;      ///< kDirect: by the sender, to the receiver's output (movers.hpp)
 };
 using Messages = std::map<MessageId, Message>;
 

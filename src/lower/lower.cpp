@@ -11,6 +11,7 @@
 #include "src/base/result.hpp"
 #include "src/lower/check.hpp"
 #include "src/lower/draft.hpp"
+#include "src/lower/movers.hpp"
 
 namespace tutti::lower {
 namespace {
@@ -361,47 +362,16 @@ bool can_publish(const ir::Schedule& schedule, const Placement& placement) {
   return true;
 }
 
-bool can_go_direct(const ir::Schedule& schedule, const Placement& placement) {
+bool can_go_direct(const ir::Schedule& schedule, const Placement& placement,
+                   const LowerOptions& options) {
   const ir::Request& request = schedule.request;
   if (!placement.all_mapped()) return false;
   if (reduces(request.collective) && static_cast<std::size_t>(request.ranks) > kMaxSources)
     return false;
-  const Messages messages = messages_of(schedule);
-  for (const auto& [id, message] : messages)
-    if (!message.from_input && message.destination.space != ir::Space::kOutput) return false;
-
-  // Who touches each place of the users' memory.
-  struct Use {
-    std::set<Rank> ranks;
-    bool written = false;
-  };
-  std::map<std::pair<Rank, PlaceKey>, Use> uses;
-  const auto touch = [&](Rank by, Rank owner, const ir::ChunkSet& set, bool writes) {
-    if (set.space == ir::Space::kScratch) return;
-    const Memory memory = set.space == ir::Space::kInput ? Memory::kInput : Memory::kOutput;
-    for (std::uint32_t i = 0; i < set.count; ++i) {
-      Use& use =
-          uses[{owner, place_of(request, schedule.chunks_per_block, owner, memory, set.at(i))}];
-      use.ranks.insert(by);
-      use.written |= writes;
-    }
-  };
-  for (const auto& [id, message] : messages) {
-    const Rank mover = message.from_input ? id.destination : id.source;
-    touch(mover, id.source, message.source, false);
-    touch(mover, id.destination, message.destination, true);
-  }
-  for (Rank rank = 0; rank < request.ranks; ++rank)
-    for (const ir::Step& step : schedule.programs[rank].steps) {
+  for (const ir::Program& program : schedule.programs)
+    for (const ir::Step& step : program.steps)
       if (step.verb == ir::Verb::kEncode || step.verb == ir::Verb::kDecode) return false;
-      if (step.verb != ir::Verb::kCopy && step.verb != ir::Verb::kReduce) continue;
-      touch(rank, rank, step.src, false);
-      touch(rank, rank, step.dst, true);
-    }
-  return std::ranges::all_of(uses, [](const auto& entry) {
-    const Use& use = entry.second;
-    return !use.written || use.ranks.size() == 1;
-  });
+  return settle_movers(schedule, options).has_value();
 }
 
 std::string describe(const Operand& operand) {
@@ -437,7 +407,7 @@ bool can_lower(const ir::Schedule& schedule, const Placement& placement,
       return can_publish(schedule, placement);
     case Protocol::kDirect:
       return !(options.scales_input && reduces(schedule.request.collective)) &&
-             can_go_direct(schedule, placement);
+             can_go_direct(schedule, placement, options);
   }
   return false;
 }
@@ -458,7 +428,9 @@ Result<Lowered> lower(const ir::Schedule& schedule, const ir::Proof& proof,
   if (!can_lower(schedule, placement, options))
     return make_error(Code::kUnsupported, "{} over {} ranks does not fit the {} protocol",
                       schedule.algorithm, schedule.request.ranks, name_of(options.protocol));
-  const Messages messages = messages_of(schedule);
+  const bool direct = options.protocol == Protocol::kDirect;
+  const Messages messages =
+      direct ? *settle_movers(schedule, options) : messages_of(schedule);  // can_lower() has looked
   std::vector<Draft> drafts;
   for (Rank rank = 0; rank < schedule.request.ranks; ++rank)
     drafts.push_back(draft_rank(schedule, proof, placement, options, messages, rank));

@@ -22,12 +22,16 @@ struct LowerOptions {
   std::uint32_t slot_depth = 2;  ///< at least; more where data waits longer for its reader
   /// Input elements are scaled when read (PreMulSum): messages may not leave straight from input.
   bool scales_input = false;
+  /// kDirect: ranks may store to outputs of peers. False: all they do is load from peers' inputs,
+  /// which the kernel can do for them where those are not mapped.
+  bool stores_to_peers = true;
 };
 
 /// Whether `schedule` fits options.protocol:
 ///   kPublished  all ranks mapped, one round, sends from input alone;
-///   kDirect     all ranks mapped, what is sent is raw input or goes straight to an output, no
-///               place is written which another rank touches, and peers' inputs need no scaling.
+///   kDirect     all ranks mapped, what is sent is raw input or goes straight to an output (and may
+///               be stored there), no place is written which another rank touches, and peers'
+///               inputs need no scaling.
 bool can_lower(const ir::Schedule& schedule, const Placement& placement,
                const LowerOptions& options);
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <iterator>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -65,6 +66,26 @@ TEST_P(Direct, WhereSomeRanksAreInPlaceAllResultsAreRight) {
   });
 }
 
+/// Broadcasts that are long enough for the root to do a share of them, from every root.
+std::vector<Case> large_broadcasts(std::int32_t ranks) {
+  std::vector<Case> cases;
+  for (Rank root = 0; root < ranks; ++root)
+    for (const std::uint32_t in_place_ranks : {0U, 0b0101U, ~0U})
+      cases.push_back({{Collective::kBroadcast, ranks, root, true},
+                       70'011,
+                       DataType::kFloat32,
+                       ReduceOp::kSum,
+                       in_place_ranks});
+  return cases;
+}
+
+TEST_P(Direct, LargeBroadcastsFromEveryRootAreRight) {
+  const Runtimes runtimes = make_test_runtimes(placement_, ranks_);
+  run_ranks(runtimes, [&](Communicator& communicator) {
+    run_cases(communicator, large_broadcasts(ranks_), runtimes[communicator.rank()]->heap.get());
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Between, Direct,
                          ::testing::Combine(::testing::Values(Placement::kThreads,
                                                               Placement::kProcesses),
@@ -87,15 +108,29 @@ TEST(DirectCollectives, OneRankAloneMayTurnThemOff) {
 TEST(DirectCollectives, OfElevenRanksAreRight) {
   for (const Placement placement : {Placement::kThreads, Placement::kProcesses}) {
     const Runtimes runtimes = make_test_runtimes(placement, 11);
-    const auto cases = cases_of(11, {9001}, {DataType::kFloat32});
+    auto cases = cases_of(11, {9001}, {DataType::kFloat32});
+    std::ranges::copy(large_broadcasts(11), std::back_inserter(cases));
     run_ranks(runtimes, [&](Communicator& communicator) {
       run_cases(communicator, cases, runtimes[communicator.rank()]->heap.get());
     });
   }
 }
 
+/// In place on all ranks that can be, in `memory`.
+Call call_in(std::span<std::byte> memory, Collective collective, Rank rank) {
+  const bool gathers = collective == Collective::kAllGather || collective == Collective::kGather;
+  Call call;
+  call.collective = collective;
+  call.count = memory.size() / sizeof(float) / (gathers ? 2 : 1);
+  call.recv = memory.data();
+  call.send = memory.data() + (gathers ? static_cast<std::size_t>(rank) * memory.size() / 2 : 0);
+  return call;
+}
+
 /// A rank whose call failed may do with its buffers what it likes, whatever its peers are at.
-TEST(DirectCollectives, AfterAnErrorNobodyTouchesTheBuffers) {
+class AfterAnError : public ::testing::TestWithParam<Collective> {};
+
+TEST_P(AfterAnError, NobodyTouchesTheBuffers) {
   for (const Placement placement : {Placement::kThreads, Placement::kProcesses})
     for (int round = 0; round < 20; ++round) {
       const Runtimes runtimes = make_test_runtimes(placement, 2);
@@ -104,9 +139,7 @@ TEST(DirectCollectives, AfterAnErrorNobodyTouchesTheBuffers) {
         SharedHeap& heap = *runtimes[communicator.rank()]->heap;
         const auto memory = heap.allocate(kBytes);
         ASSERT_TRUE(memory) << memory.error().what;
-        Call call;
-        call.send = call.recv = memory->data();
-        call.count = kBytes / sizeof(float);
+        const Call call = call_in(*memory, GetParam(), communicator.rank());
         std::thread aborter;
         if (communicator.rank() == 0)
           aborter = std::thread([&] {
@@ -124,6 +157,11 @@ TEST(DirectCollectives, AfterAnErrorNobodyTouchesTheBuffers) {
       });
     }
 }
+
+INSTANTIATE_TEST_SUITE_P(Of, AfterAnError,
+                         ::testing::Values(Collective::kAllReduce, Collective::kAllGather,
+                                           Collective::kBroadcast, Collective::kGather),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
 
 }  // namespace
 }  // namespace tutti

@@ -7,7 +7,9 @@
 //   reduce COUNT              one checked all-reduce of COUNT ints
 //   broadcast COUNT           one broadcast from rank 0
 //   loop COUNT                all-reduces until one fails; says `looping` when the first is over
-//   fill VALUE                the receive buffers of these all-reduces
+//   moves COUNT               the same of collectives that move data: broadcast from and gather to
+//                             rank 0, and all-gather, COUNT ints being the larger buffer
+//   fill VALUE                the receive buffers of these operations
 //   holds VALUE               whether they still do
 //   receive PEER COUNT        receives ints from this rank
 //   shrink RANK,RANK...       replaces the communicator by one without these
@@ -133,6 +135,7 @@ class FaultRank {
     if (command == "reduce") return reduce(arguments);
     if (command == "broadcast") return broadcast(arguments);
     if (command == "loop") return loop(arguments);
+    if (command == "moves") return moves(arguments);
     if (command == "fill") return fill(arguments);
     if (command == "holds") return holds(arguments);
     if (command == "receive") return receive(arguments);
@@ -292,6 +295,31 @@ class FaultRank {
       Outcome last = check(out_[(round - 1) % 2]);
       return last.result == ncclSuccess ? report(result) : last;
     }
+  }
+
+  /// One of each; the first failure ends it.
+  ncclResult_t move(Ints& out) {
+    const std::size_t block = in_.size() / static_cast<std::size_t>(ranks_);
+    ncclResult_t result = ncclAllGather(in_.data(), out.data(), block, ncclInt, comm_, nullptr);
+    if (result == ncclSuccess)
+      result = ncclGather(in_.data(), out.data(), block, ncclInt, 0, comm_, nullptr);
+    if (result == ncclSuccess)
+      result = ncclBroadcast(in_.data(), out.data(), in_.size(), ncclInt, 0, comm_, nullptr);
+    return result;
+  }
+
+  // Checks the broadcast of the first round, so that the rank is nearly always inside an operation.
+  Outcome moves(std::istringstream& arguments) {
+    std::size_t count = 0;
+    arguments >> count;
+    prepare(count);
+    ncclResult_t result = move(out_[0]);
+    for (std::size_t i = 0; result == ncclSuccess && i < count; ++i)
+      if (out_[0][i] != input(0, i))
+        return {kWrongData, "element " + std::to_string(i) + " is " + std::to_string(out_[0][i])};
+    std::cout << "looping" << std::endl;
+    for (std::size_t round = 1; result == ncclSuccess; ++round) result = move(out_[round % 2]);
+    return report(result);
   }
 
   [[nodiscard]] Outcome failed() const {

@@ -96,8 +96,8 @@ void FaultsOver::remember_sockets() {
   for (const int rank : job_->all()) sockets_.merge((*job_)[rank].sockets());
 }
 
-void FaultsOver::enter_operations(const Ranks& ranks) {
-  job_->tell(ranks, "loop " + std::to_string(kLarge));
+void FaultsOver::enter_operations(const Ranks& ranks, const std::string& command) {
+  job_->tell(ranks, command + " " + std::to_string(kLarge));
   for (const int rank : ranks)
     ASSERT_TRUE((*job_)[rank].says("looping")) << "rank " << rank << " did not begin";
 }

@@ -32,8 +32,8 @@ class FaultsOver : public ::testing::TestWithParam<const char*> {
     start(std::vector<Place>(ranks, place), std::move(variables));
   }
   void start(const std::vector<Place>& places, Variables variables);
-  /// All ranks are inside large all-reduces when this returns.
-  void enter_operations(const Ranks& ranks);
+  /// All ranks are inside large operations when this returns: all-reduces, or those of `command`.
+  void enter_operations(const Ranks& ranks, const std::string& command = "loop");
   void kill(int rank);
 
   /// Each of `survivors` ends what it does with ncclRemoteError, in time, and names one of

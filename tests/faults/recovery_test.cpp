@@ -27,6 +27,22 @@ class Recovery : public FaultsOver {
     for (const int rank : dead) kill(rank);
     expect_remote_error(job_->all_but(dead), dead, fault);
   }
+  /// Rank 1 is stopped inside operations, and goes on when the others have given up.
+  void stop_inside_and_go_on(const std::string& operations) {
+    form(3, {{"TUTTI_LIVENESS", "0.5"}});
+    enter_operations(job_->all(), operations);
+    (*job_)[1].signal(SIGSTOP);
+    const Window in_time{Seconds(0), Seconds(2 * kSlack)};
+    expect_remote_error({0, 2}, {1}, Clock::now(), in_time, operations);
+    for (const Answer& answer : job_->ask({0, 2}, "fill 7")) EXPECT_TRUE(answer.ok()) << answer;
+    (*job_)[1].signal(SIGCONT);
+    EXPECT_EQ((*job_)[1].hear(operations).result, ncclRemoteError);
+    for (const Answer& answer : job_->ask({0, 2}, "holds 7")) EXPECT_TRUE(answer.ok()) << answer;
+    EXPECT_EQ((*job_)[1].ask("abort").result, ncclSuccess);
+    expect_shrunk_works({0, 2}, {1});
+    expect_no_leak({0, 2});
+    expect_nothing_left();
+  }
   Memory memory_of(int rank) {
     Memory memory;
     std::istringstream((*job_)[rank].ask("memory").text) >> memory.mappings >> memory.kilobytes;
@@ -57,20 +73,8 @@ TEST_P(Recovery, TheHubAndThenAnotherRankMayDieInTheMiddleOfOperations) {
 }
 
 // Where buffers are mapped it mostly is in the middle of writing them.
-TEST_P(Recovery, WhatAStoppedRankWritesWhenItGoesOnReachesNobody) {
-  form(3, {{"TUTTI_LIVENESS", "0.5"}});
-  enter_operations(job_->all());
-  (*job_)[1].signal(SIGSTOP);
-  expect_remote_error({0, 2}, {1}, Clock::now(), {Seconds(0), Seconds(2 * kSlack)});
-  for (const Answer& answer : job_->ask({0, 2}, "fill 7")) EXPECT_TRUE(answer.ok()) << answer;
-  (*job_)[1].signal(SIGCONT);
-  EXPECT_EQ((*job_)[1].hear("loop").result, ncclRemoteError);
-  for (const Answer& answer : job_->ask({0, 2}, "holds 7")) EXPECT_TRUE(answer.ok()) << answer;
-  EXPECT_EQ((*job_)[1].ask("abort").result, ncclSuccess);
-  expect_shrunk_works({0, 2}, {1});
-  expect_no_leak({0, 2});
-  expect_nothing_left();
-}
+TEST_P(Recovery, WhatAStoppedRankWritesWhenItGoesOnReachesNobody) { stop_inside_and_go_on("loop"); }
+TEST_P(Recovery, WhatAStoppedRankMovesWhenItGoesOnReachesNobody) { stop_inside_and_go_on("moves"); }
 
 TEST_P(Recovery, WithoutTheHubADeathDuringShrinkEndsItSoon) {
   form_and_lose(4, {0});

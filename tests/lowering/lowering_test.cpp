@@ -84,9 +84,11 @@ Lowered lowered_on_one_host(std::string_view name, const ir::Request& request,
   EXPECT_TRUE(lowered) << lowered.error().what;
   return *lowered;
 }
-Lowered lowered_directly(std::string_view name, const ir::Request& request) {
+Lowered lowered_directly(std::string_view name, const ir::Request& request,
+                         bool stores_to_peers = true) {
   LowerOptions options;
   options.protocol = Protocol::kDirect;
+  options.stores_to_peers = stores_to_peers;
   return lowered_on_one_host(name, request, options);
 }
 
@@ -159,14 +161,103 @@ TEST(Lowering, ManyRanksOfOneHostGoDirectly) {
       lowered_directly("two_shot", {Collective::kAllReduce, ranks, 0, in_place});
       lowered_directly("one_shot", {Collective::kReduceScatter, ranks, 0, in_place});
       lowered_directly("direct", {Collective::kAllGather, ranks, 0, in_place});
+      lowered_directly("spread", {Collective::kBroadcast, ranks, 0, in_place});
     }
 }
 
-TEST(Lowering, DirectMovesNeedNoMappedBuffersAndReductionsDo) {
-  EXPECT_FALSE(
-      needs_mapped_buffers(lowered_directly("direct", {Collective::kAllGather, 4, 0, false})));
+/// Chunks that each rank loads from peers and stores to peers.
+struct Moves {
+  std::size_t loads = 0, stores = 0;
+  friend bool operator==(const Moves&, const Moves&) = default;
+};
+std::vector<Moves> moves_of(const Lowered& lowered) {
+  std::vector<Moves> moves;
+  for (const Program& program : lowered.programs) {
+    Moves& mine = moves.emplace_back();
+    for (const Op& op : program.ops) {
+      for (const Operand& source : op.sources)
+        if (source.memory == Memory::kPublished) mine.loads += source.pieces.size();
+      for (const Operand& destination : op.destinations)
+        if (destination.memory == Memory::kPeerOutput) mine.stores += destination.pieces.size();
+    }
+  }
+  return moves;
+}
+std::vector<Moves> moves_of(Collective collective, bool in_place, bool stores_to_peers = true) {
+  return moves_of(lowered_directly("direct", {collective, 4, 0, in_place}, stores_to_peers));
+}
+
+TEST(Lowering, SendersStoreWhereTheReceiverWouldDoEverything) {
+  for (const bool in_place : {false, true})
+    EXPECT_EQ(moves_of(Collective::kGather, in_place),
+              (std::vector<Moves>{{0, 0}, {0, 1}, {0, 1}, {0, 1}}));
+}
+
+TEST(Lowering, SendersStoreWhatTheyLoadOnceForAllReceivers) {
+  for (const std::int32_t ranks : {2, 4, 8})
+    for (const bool in_place : {false, true}) {
+      const Lowered lowered =
+          lowered_directly("direct", {Collective::kAllGather, ranks, 0, in_place});
+      const auto others = static_cast<std::size_t>(ranks) - 1;
+      EXPECT_EQ(moves_of(lowered), std::vector<Moves>(others + 1, {0, others}));
+      for (const Program& program : lowered.programs) EXPECT_EQ(program.ops.size(), 1u);
+    }
+}
+
+TEST(Lowering, ReceiversLoadWhereSendersWouldHaveAsMuchToDoOrMore) {
+  for (const bool in_place : {false, true}) {
+    EXPECT_EQ(moves_of(Collective::kScatter, in_place),
+              (std::vector<Moves>{{0, 0}, {1, 0}, {1, 0}, {1, 0}}));
+    EXPECT_EQ(moves_of(Collective::kBroadcast, in_place),
+              (std::vector<Moves>{{0, 0}, {1, 0}, {1, 0}, {1, 0}}));
+  }
+  EXPECT_EQ(moves_of(Collective::kAllToAll, false), std::vector<Moves>(4, {3, 0}));
+  // So one program serves mapped buffers and ordinary ones.
+  const ir::Request exchange{Collective::kAllToAll, 4, 0, false};
+  EXPECT_TRUE(lowered_directly("direct", exchange) == lowered_directly("direct", exchange, false));
+}
+
+TEST(Lowering, ReceiversLoadWhereNobodyMayStoreToPeers) {
+  EXPECT_EQ(moves_of(Collective::kGather, false, false),
+            (std::vector<Moves>{{3, 0}, {0, 0}, {0, 0}, {0, 0}}));
+  EXPECT_EQ(moves_of(Collective::kAllGather, true, false), std::vector<Moves>(4, {3, 0}));
+  const auto schedule = schedule_of("spread", {Collective::kBroadcast, 4, 0, false});
+  LowerOptions loads;
+  loads.protocol = Protocol::kDirect;
+  loads.stores_to_peers = false;
+  EXPECT_FALSE(can_lower(*schedule, {{0, 0, 0, 0}}, loads));
+}
+
+TEST(Lowering, ADirectSpreadLoadsEachElementOnceAndStoresAsMuchOnEveryRank) {
+  for (const bool in_place : {false, true}) {
+    const Lowered lowered = lowered_directly("spread", {Collective::kBroadcast, 4, 1, in_place});
+    EXPECT_EQ(moves_of(lowered), (std::vector<Moves>{{1, 2}, {0, 3}, {1, 2}, {1, 2}}));
+    for (Rank rank = 0; rank < 4; ++rank) {
+      if (rank == 1) continue;
+      ASSERT_EQ(lowered.programs[rank].ops.size(), 1u) << describe(lowered, rank, 0);
+      EXPECT_EQ(lowered.programs[rank].ops[0].destinations.size(), 3u);
+    }
+  }
+}
+
+TEST(Lowering, OnlyLoadsOfPeersInputsNeedNoMappedBuffers) {
+  const ir::Request gather{Collective::kAllGather, 4, 0, false};
+  EXPECT_TRUE(needs_mapped_buffers(lowered_directly("direct", gather)));
+  EXPECT_FALSE(needs_mapped_buffers(lowered_directly("direct", gather, false)));
   EXPECT_TRUE(needs_mapped_buffers(
       lowered_directly("one_shot", {Collective::kReduceScatter, 4, 0, false})));
+}
+
+// With more peers than one op stores to, too.
+TEST(Lowering, RanksInPlaceAndOutOfPlaceUnderstandEachOtherWhenTheyMoveDirectly) {
+  for (const std::int32_t ranks : {2, 4, 8, 9, 17})
+    for (const auto& [name, collective] :
+         {std::pair{"two_shot", Collective::kAllReduce}, std::pair{"two_shot", Collective::kReduce},
+          std::pair{"spread", Collective::kBroadcast}, std::pair{"direct", Collective::kAllGather},
+          std::pair{"direct", Collective::kGather}, std::pair{"direct", Collective::kScatter}})
+      EXPECT_TRUE(interoperable(lowered_directly(name, {collective, ranks, 0, false}),
+                                lowered_directly(name, {collective, ranks, 0, true})))
+          << name << " over " << ranks << " ranks";
 }
 
 TEST(Lowering, RanksInPlaceAndOutOfPlaceUnderstandEachOtherInTheHostAlgorithms) {
