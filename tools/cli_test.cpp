@@ -15,6 +15,8 @@
 namespace tutti::tools {
 namespace {
 
+using testing::AllOf;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -79,6 +81,19 @@ TEST(Env, ListsSettingsAndUnknownNamesAndKeepsTheSecret) {
   ASSERT_NE(timeout, json["settings"].end());
   EXPECT_EQ((*timeout)["value"], "2.5");
   EXPECT_EQ((*timeout)["source"], "TUTTI_TIMEOUT");
+}
+
+TEST(Env, SaysWhatIsKnownAboutTheMachineAndWhere) {
+  const auto tuning_with = [](const std::string& variables) {
+    const Outcome outcome = run_shell(variables + " " TUTTI_PROGRAM " env --json - 2>/dev/null");
+    EXPECT_EQ(outcome.code, 0) << outcome.output;
+    return nlohmann::json::parse(outcome.output)["tuning"];
+  };
+  const auto none = tuning_with("TUTTI_TUNING_FILE=none");
+  EXPECT_EQ(none["file"], "");
+  EXPECT_EQ(none["verdicts"], 0);
+  const std::string file = tuning_with("TUTTI_TUNING_FILE= XDG_CACHE_HOME=/cache")["file"];
+  EXPECT_THAT(file, AllOf(StartsWith("/cache/tutti/"), HasSubstr("CPUs"), EndsWith(".json")));
 }
 
 TEST(Env, ABadValueIsAUsageError) {

@@ -67,6 +67,10 @@ constexpr SettingInfo kSettings[] = {
      "Memory per rank and region that data passes through between ranks of one host; it should "
      "stay in the cache."},
 
+    {"TUNING_FILE", Kind::kString, "auto", "", "", "",
+     "File that keeps what was measured, for a week; auto: one for each kind of machine in "
+     "${XDG_CACHE_HOME:-~/.cache}/tutti; none: every process measures."},
+
     // Diagnosis
     {"CHECK", Kind::kBool, "0", "", "0|1", "NCCL_CHECK_POINTERS",
      "1 tests the buffers of every call, and errors show its arguments and where it was made; each "

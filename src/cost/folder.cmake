@@ -1,0 +1,1 @@
+target_link_libraries(tutti_src_cost PRIVATE nlohmann_json::nlohmann_json)

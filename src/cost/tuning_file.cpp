@@ -1,0 +1,256 @@
+#include "src/cost/tuning_file.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "src/base/cpus.hpp"
+#include "src/base/fd.hpp"
+#include "src/base/log.hpp"
+#include "src/base/result.hpp"
+
+namespace tutti {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kFormat = 1;
+constexpr std::size_t kMostBytes = 1 << 20, kMostVerdicts = 4096, kLongestName = 64;
+constexpr std::int64_t kStaysTrue = 7 * 24 * 3600;  // seconds: machines are changed and moved
+
+std::int64_t now_s() {
+  using std::chrono::system_clock;
+  return std::chrono::duration_cast<std::chrono::seconds>(system_clock::now().time_since_epoch())
+      .count();
+}
+
+std::string processor() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);)
+    if (const auto colon = line.find(": "); line.starts_with("model name") && colon != line.npos)
+      return line.substr(colon + 2);
+  return "";
+}
+
+/// -1 for what is none, which no value here may be.
+std::int64_t integer_of(const Json& value) {
+  return value.is_number_integer() ? value.get<std::int64_t>() : -1;
+}
+
+Result<Verdict> verdict_of(const Json& entry) {
+  Verdict verdict;
+  const std::string name = entry.at("collective").get<std::string>();
+  int collective = 0;
+  while (collective < kCollectives && name_of(static_cast<Collective>(collective)) != name)
+    ++collective;
+  const auto ranks = integer_of(entry.at("ranks"));
+  const auto size = integer_of(entry.at("log2_bytes"));
+  verdict.way.algorithm = entry.at("algorithm").get<std::string>();
+  verdict.way.kernel_reads = entry.at("kernel_reads").get<bool>();
+  verdict.measured_s = integer_of(entry.at("measured"));
+  const bool valid = collective < kCollectives && ranks > 0 && ranks <= INT32_MAX && size >= 0 &&
+                     size <= kLargestSize && verdict.way.algorithm.size() <= kLongestName;
+  if (!valid) return make_error(Code::kInvalidArgument, "a value is out of its range");
+  verdict.of = {static_cast<Collective>(collective), static_cast<std::int32_t>(ranks),
+                static_cast<std::uint8_t>(size)};
+  return verdict;
+}
+
+Result<std::vector<Verdict>> verdicts_of(const Json& file, std::string_view machine) {
+  if (integer_of(file.at("format")) != kFormat)
+    return make_error(Code::kInvalidArgument, "its format is not {}", kFormat);
+  if (file.at("machine").get<std::string>() != machine) return std::vector<Verdict>();
+  const Json& entries = file.at("verdicts");
+  if (!entries.is_array() || entries.size() > kMostVerdicts)
+    return make_error(Code::kInvalidArgument, "its verdicts are no list of at most {}",
+                      kMostVerdicts);
+  std::vector<Verdict> verdicts;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    std::string why;
+    try {
+      auto verdict = verdict_of(entries[i]);
+      if (verdict) {
+        verdicts.push_back(*std::move(verdict));
+        continue;
+      }
+      why = verdict.error().what;
+    } catch (const Json::exception& error) {
+      why = error.what();
+    }
+    return make_error(Code::kInvalidArgument, "verdict {}: {}", i + 1, why);
+  }
+  return verdicts;
+}
+
+/// "" where there is no file.
+Result<std::string> contents_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in && errno == ENOENT) return std::string();
+  std::string text(kMostBytes + 1, '\0');
+  if (in) in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.bad() || (!in && !in.eof()))
+    return system_error(Code::kUnavailable, errno, fmt::format("cannot read {}", path));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  if (text.size() > kMostBytes)
+    return make_error(Code::kInvalidArgument, "{} has more than {} bytes", path, kMostBytes);
+  return text;
+}
+
+/// The new file before it takes the old one's place, which this process alone may write; one that
+/// a killed process left behind is taken over. None: another process is at it.
+Result<Fd> lock_new_file(const std::string& path) {
+  Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (!file) return system_error(Code::kUnavailable, errno, fmt::format("cannot write {}", path));
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return Fd();
+  struct stat mine = {}, there = {};
+  const bool same = ::fstat(file.get(), &mine) == 0 && ::stat(path.c_str(), &there) == 0 &&
+                    mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
+  if (!same) return Fd();  // its owner has just put it into place
+  return file;
+}
+
+Status write_all(int file, std::string_view text, const std::string& path) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(file, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0)
+      return system_error(Code::kUnavailable, errno, fmt::format("cannot write {}", path));
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+std::string machine_signature() {
+  utsname kernel{};
+  const bool known = ::uname(&kernel) == 0;
+  const CpuShare cpus = CpuShare::of_this_thread();
+  std::string model = processor();
+  if (model.empty()) model = known ? kernel.machine : "unknown";
+  return fmt::format("{}, {} CPUs, Linux {}", model, usable_cpus({&cpus, 1}),
+                     known ? kernel.release : "unknown");
+}
+
+std::string tuning_file(const std::string& setting, const Environment& environment,
+                        std::string_view machine) {
+  if (setting == "none") return "";
+  if (setting != "auto") return setting;
+  std::string folder = environment("XDG_CACHE_HOME").value_or("");
+  if (folder.empty()) {
+    folder = environment("HOME").value_or("");
+    if (folder.empty()) return "";
+    folder += "/.cache";
+  }
+  std::string name;
+  for (const char c : machine) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '.' || c == '_';
+    if (plain || (!name.empty() && name.back() != '-')) name += plain ? c : '-';
+  }
+  return fmt::format("{}/tutti/{}.json", folder, name.substr(0, 200));
+}
+
+std::string tuning_text(std::string_view machine, const std::vector<Verdict>& verdicts) {
+  const auto quoted = [](std::string_view text) {
+    return Json(text).dump(-1, ' ', true, Json::error_handler_t::replace);
+  };
+  std::string entries;
+  for (const Verdict& verdict : verdicts)
+    entries += fmt::format(
+        "{}\n  {{\"collective\": \"{}\", \"ranks\": {}, \"log2_bytes\": {}, \"algorithm\": {}, "
+        "\"kernel_reads\": {}, \"measured\": {}}}",
+        entries.empty() ? "" : ",", name_of(verdict.of.collective), verdict.of.ranks,
+        verdict.of.size, quoted(verdict.way.algorithm), verdict.way.kernel_reads,
+        verdict.measured_s);
+  return fmt::format("{{\"format\": {},\n \"machine\": {},\n \"verdicts\": [{}]}}\n", kFormat,
+                     quoted(machine), entries);
+}
+
+Result<std::vector<Verdict>> parse_tuning(std::string_view text, std::string_view machine) {
+  try {
+    return verdicts_of(Json::parse(text), machine);
+  } catch (const Json::exception& error) {  // its text names line and column
+    return make_error(Code::kInvalidArgument, "{}", error.what());
+  }
+}
+
+std::vector<Verdict> TuningStore::verdicts(std::int32_t ranks) {
+  const std::scoped_lock lock(mutex_);
+  load_once();
+  std::vector<Verdict> chosen;
+  for (const auto& [of, verdict] : verdicts_)
+    if (of.ranks == ranks) chosen.push_back(verdict);
+  return chosen;
+}
+
+std::size_t TuningStore::size() {
+  const std::scoped_lock lock(mutex_);
+  load_once();
+  return verdicts_.size();
+}
+
+void TuningStore::add(const Verdict& verdict, bool keep) {
+  const std::scoped_lock lock(mutex_);
+  if (keep) load_once();
+  if (verdicts_.size() >= kMostVerdicts && !verdicts_.contains(verdict.of)) return;
+  verdicts_[verdict.of] = verdict;
+  if (!keep || path_.empty()) return;
+  if (const Status saved = save(); !saved)
+    log_info(Subsystem::kTuning, "", "what was measured is not kept: {}", saved.error().what);
+}
+
+void TuningStore::load_once() {
+  if (std::exchange(loaded_, true) || path_.empty()) return;
+  const auto text = contents_of(path_);
+  if (!text) return log_warn("", "{}: what it should say is measured anew", text.error().what);
+  if (text->empty()) return;
+  const auto verdicts = parse_tuning(*text, machine_);
+  if (!verdicts)
+    return log_warn("", "{} is damaged, and what it should say is measured anew: {}", path_,
+                    verdicts.error().what);
+  merge(*verdicts);
+  log_info(Subsystem::kTuning, "", "{} verdicts of {} are known from {}", verdicts_.size(),
+           machine_, path_);
+}
+
+/// The newer verdict of each class.
+void TuningStore::merge(const std::vector<Verdict>& verdicts) {
+  const std::int64_t now = now_s();
+  for (const Verdict& verdict : verdicts) {
+    const bool true_still =
+        verdict.measured_s <= now + kStaysTrue && verdict.measured_s >= now - kStaysTrue;
+    if (!true_still) continue;
+    const auto [known, inserted] = verdicts_.try_emplace(verdict.of, verdict);
+    if (!inserted && known->second.measured_s < verdict.measured_s) known->second = verdict;
+  }
+}
+
+Status TuningStore::save() {
+  std::error_code ignored;  // what is missing then shows at once
+  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
+  const std::string next = path_ + ".new";
+  TUTTI_ASSIGN(const Fd file, lock_new_file(next));
+  if (!file) return ok_status();  // this verdict goes with the next one
+  if (const auto text = contents_of(path_); text && !text->empty())
+    if (const auto others = parse_tuning(*text, machine_)) merge(*others);
+  std::vector<Verdict> all;
+  for (const auto& [of, verdict] : verdicts_) all.push_back(verdict);
+  if (::ftruncate(file.get(), 0) != 0)
+    return system_error(Code::kUnavailable, errno, fmt::format("cannot write {}", next));
+  TUTTI_TRY(write_all(file.get(), tuning_text(machine_, all), next));
+  if (::rename(next.c_str(), path_.c_str()) != 0)
+    return system_error(Code::kUnavailable, errno, fmt::format("cannot replace {}", path_));
+  return ok_status();
+}
+
+}  // namespace tutti
