@@ -67,6 +67,9 @@ constexpr SettingInfo kSettings[] = {
      "Memory per rank and region that data passes through between ranks of one host; it should "
      "stay in the cache."},
 
+    {"TUNING", Kind::kChoice, "measure", "", "measure|off", "",
+     "How ranks of one host run a call of several ways that give the same result: measure tries "
+     "them in the first calls of a size and keeps to the fastest; off guesses. Rank 0's counts."},
     {"TUNING_FILE", Kind::kString, "auto", "", "", "",
      "File that keeps what was measured, for a week; auto: one for each kind of machine in "
      "${XDG_CACHE_HOME:-~/.cache}/tutti; none: every process measures."},

@@ -32,6 +32,10 @@ Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
   TUTTI_ASSIGN(auto tcp, make_tcp_transport(options));
   runtime->transports.push_back(std::move(tcp));
 
+  const std::string machine = machine_signature();
+  runtime->tuning = std::make_unique<TuningStore>(
+      tuning_file(settings.text("TUNING_FILE"), process_environment(), machine), machine);
+
   for (const ir::Algorithm& algorithm : algorithms::all()) runtime->algorithms.push_back(algorithm);
   return runtime;
 }

@@ -40,6 +40,7 @@ class Assembler {
     Assembly assembly;
     assembly.team = std::move(team_);
     assembly.agreement = agreement_;
+    assembly.verdicts = std::move(verdicts_);
     assembly.transports.assign(used_.begin(), used_.end());
     const std::vector<std::int32_t>& host = assembly.team->placement().host;
     assembly.hosts = *std::max_element(host.begin(), host.end()) + 1;
@@ -99,19 +100,26 @@ class Assembler {
     mine.algorithm = runtime_.settings.text("ALGO");
     mine.staging_bytes = static_cast<std::uint64_t>(runtime_.settings.integer("STAGING_BYTES"));
     mine.deterministic = runtime_.settings.flag("DETERMINISTIC");
+    mine.measures = runtime_.settings.text("TUNING") == "measure";
     Card card;
     card.version = kCardVersion;
     card.agreement = mine;
+    if (rank_ == 0 && size_ > 1 && mine.measures) {
+      card.verdicts = runtime_.tuning->verdicts(size_);
+      card.verdicts.resize(std::min<std::size_t>(card.verdicts.size(), kMostCardVerdicts));
+    }
     TUTTI_ASSIGN(const Blob first, broadcast(bootstrap_, encode(card), 0, deadline_));
-    TUTTI_ASSIGN(const Card decided, decode_card(first, 0));
+    TUTTI_ASSIGN(Card decided, decode_card(first, 0));
     agreement_ = decided.agreement;
+    verdicts_ = std::move(decided.verdicts);
     if (!(agreement_ == mine))
       log_warn(
           fmt::format("[rank {}/{}]", rank_, size_),
-          "the settings ALGO='{}' STAGING_BYTES={} DETERMINISTIC={} differ from rank 0's ('{}', "
-          "{}, {}), which count",
-          mine.algorithm, mine.staging_bytes, mine.deterministic, agreement_.algorithm,
-          agreement_.staging_bytes, agreement_.deterministic);
+          "the settings ALGO='{}' STAGING_BYTES={} DETERMINISTIC={} TUNING={} differ from rank 0's "
+          "('{}', {}, {}, {}), which count",
+          mine.algorithm, mine.staging_bytes, mine.deterministic, mine.measures ? "measure" : "off",
+          agreement_.algorithm, agreement_.staging_bytes, agreement_.deterministic,
+          agreement_.measures ? "measure" : "off");
     return ok_status();
   }
 
@@ -277,6 +285,7 @@ class Assembler {
   const Rank rank_;
   const std::int32_t size_;
   Agreement agreement_;
+  std::vector<Verdict> verdicts_;
   std::vector<Card> cards_;
   std::unique_ptr<exec::Team> team_;
   std::map<std::uint64_t, std::shared_ptr<Connection>> connections_;

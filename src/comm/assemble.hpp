@@ -15,6 +15,7 @@ namespace tutti {
 struct Assembly {
   std::unique_ptr<exec::Team> team;
   Agreement agreement;
+  std::vector<Verdict> verdicts;        ///< that rank 0 knows
   std::vector<std::string> transports;  ///< in use here: "threads", "shm", "tcp"
   std::int32_t hosts = 1;
 };

@@ -29,6 +29,28 @@ Result<CpuShare> get_cpus(ByteReader& reader, Rank rank) {
   return cpus;
 }
 
+void put(ByteWriter& writer, const Verdict& verdict) {
+  writer.put(to_underlying(verdict.of.collective)).put(verdict.of.ranks).put(verdict.of.size);
+  writer.sized(as_bytes(verdict.way.algorithm));
+  writer.put(static_cast<std::uint8_t>(verdict.way.kernel_reads)).put(verdict.measured_s);
+}
+
+/// Whether there is such a way nobody asks before it is looked for among those that there are.
+Result<Verdict> get_verdict(ByteReader& reader, Rank rank) {
+  Verdict verdict;
+  const auto collective = reader.get<std::uint8_t>();
+  verdict.of.ranks = reader.get<std::int32_t>();
+  verdict.of.size = reader.get<std::uint8_t>();
+  verdict.way.algorithm = reader.text(kLongestText);
+  verdict.way.kernel_reads = reader.get<std::uint8_t>() != 0;
+  verdict.measured_s = reader.get<std::int64_t>();
+  if (collective >= kCollectives || verdict.of.size > kLargestSize)
+    return peer_error(Code::kPeerFailed, rank, "rank {} announces a verdict on collective {}", rank,
+                      collective);
+  verdict.of.collective = static_cast<Collective>(collective);
+  return verdict;
+}
+
 }  // namespace
 
 Blob encode(const Card& card) {
@@ -39,10 +61,13 @@ Blob encode(const Card& card) {
   writer.sized(as_bytes(card.host)).sized(as_bytes(card.agreement.algorithm));
   writer.put(card.agreement.staging_bytes);
   writer.put(static_cast<std::uint8_t>(card.agreement.deterministic));
+  writer.put(static_cast<std::uint8_t>(card.agreement.measures));
   put(writer, card.cpus);
   writer.put(static_cast<std::uint32_t>(card.addresses.size()));
   for (const Card::Address& address : card.addresses)
     writer.sized(as_bytes(address.transport)).sized(address.address);
+  writer.put(static_cast<std::uint32_t>(card.verdicts.size()));
+  for (const Verdict& verdict : card.verdicts) put(writer, verdict);
   return blob;
 }
 
@@ -63,6 +88,7 @@ Result<Card> decode_card(std::span<const std::byte> bytes, Rank rank) {
   card.agreement.algorithm = reader.text(kLongestText);
   card.agreement.staging_bytes = reader.get<std::uint64_t>();
   card.agreement.deterministic = reader.get<std::uint8_t>() != 0;
+  card.agreement.measures = reader.get<std::uint8_t>() != 0;
   TUTTI_ASSIGN(card.cpus, get_cpus(reader, rank));
   const auto addresses = reader.get<std::uint32_t>();
   if (addresses > kMostAddresses)
@@ -73,6 +99,13 @@ Result<Card> decode_card(std::span<const std::byte> bytes, Rank rank) {
     const auto raw = reader.sized(kLongestText);
     address.address.assign(raw.begin(), raw.end());
     card.addresses.push_back(std::move(address));
+  }
+  const auto verdicts = reader.get<std::uint32_t>();
+  if (verdicts > kMostCardVerdicts)
+    return peer_error(Code::kPeerFailed, rank, "rank {} announces {} verdicts", rank, verdicts);
+  for (std::uint32_t i = 0; i < verdicts && reader.ok(); ++i) {
+    TUTTI_ASSIGN(Verdict verdict, get_verdict(reader, rank));
+    card.verdicts.push_back(std::move(verdict));
   }
   const std::uint64_t staging = card.agreement.staging_bytes;
   if (reader.ok() && (staging < kLeastStaging || staging > kMostStaging))

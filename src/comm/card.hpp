@@ -8,6 +8,7 @@
 
 #include "src/base/blob.hpp"
 #include "src/base/cpus.hpp"
+#include "src/cost/tuning.hpp"
 #include "tutti/error.hpp"
 #include "tutti/types.hpp"
 
@@ -18,6 +19,7 @@ struct Agreement {
   std::string algorithm;  ///< TUTTI_ALGO
   std::uint64_t staging_bytes = 0;
   bool deterministic = false;
+  bool measures = true;  ///< TUTTI_TUNING
   friend bool operator==(const Agreement&, const Agreement&) = default;
 };
 
@@ -36,8 +38,11 @@ struct Card {
     Blob address;
   };
   std::vector<Address> addresses;
+  std::vector<Verdict> verdicts;  ///< rank 0's, for communicators of this size
 };
-inline constexpr std::uint32_t kCardVersion = 4;
+inline constexpr std::uint32_t kCardVersion = 5;
+/// More than there are classes of calls for one number of ranks.
+inline constexpr std::uint32_t kMostCardVerdicts = 1024;
 
 Blob encode(const Card& card);
 /// Hostile-safe; `rank` is named in errors.

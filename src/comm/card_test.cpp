@@ -14,8 +14,9 @@ Card sample() {
   card.pid = 77;
   card.host = "node7";
   card.cpus = {{0b0110, 1}, {1500, 99}};
-  card.agreement = {"ring", 1 << 20, true};
+  card.agreement = {"ring", 1 << 20, true, false};
   card.addresses = {{"shm", Blob(3, std::byte{1})}, {"tcp", {}}};
+  card.verdicts = {{{Collective::kAllToAll, 4, 18}, {"direct", true}, 1'800'000'000}};
   return card;
 }
 
@@ -38,6 +39,7 @@ TEST(Card, ComesBackAsItWasSent) {
   ASSERT_EQ(card->addresses.size(), 2u);
   EXPECT_EQ(card->addresses[0].transport, "shm");
   EXPECT_EQ(card->addresses[0].address, Blob(3, std::byte{1}));
+  EXPECT_EQ(card->verdicts, sample().verdicts);
   EXPECT_EQ(encode(*card), encode(sample()));
 }
 
@@ -66,6 +68,18 @@ TEST(Card, WithMoreAddressesThanThereAreTransportsIsRefused) {
   Card card = sample();
   card.addresses.resize(1000);
   EXPECT_NE(error_of(encode(card)).find("1000 addresses"), std::string::npos);
+}
+
+TEST(Card, WithMoreVerdictsThanThereAreClassesIsRefused) {
+  Card card = sample();
+  card.verdicts.resize(kMostCardVerdicts + 1);
+  EXPECT_NE(error_of(encode(card)).find("1025 verdicts"), std::string::npos);
+}
+
+TEST(Card, WithAVerdictOnWhatIsNoCollectiveIsRefused) {
+  Card card = sample();
+  card.verdicts.front().of.collective = static_cast<Collective>(kCollectives);
+  EXPECT_NE(error_of(encode(card)).find("collective 10"), std::string::npos);
 }
 
 TEST(Card, WithMoreCpusThanAnyMachineHasIsRefused) {

@@ -11,6 +11,7 @@
 #include "src/base/result.hpp"
 #include "src/comm/assemble.hpp"
 #include "src/comm/plan_cache.hpp"
+#include "src/comm/trials.hpp"
 #include "src/exec/collective.hpp"
 #include "src/exec/point_to_point.hpp"
 
@@ -37,7 +38,8 @@ class RankCommunicator final : public Communicator {
         transports_(std::move(assembly.transports)),
         hosts_(assembly.hosts),
         name_(options.name),
-        plans_(*team_, std::move(tuner), runtime_->programs),
+        trials_(*team_, assembly.agreement.measures, assembly.verdicts, *runtime_->tuning),
+        plans_(*team_, trials_, std::move(tuner), runtime_->programs),
         collective_(*team_),
         point_to_point_(*team_),
         timeout_(runtime_->settings.seconds("TIMEOUT")) {
@@ -90,14 +92,16 @@ class RankCommunicator final : public Communicator {
         if (queue_.empty()) return Progress::kIdle;
         if (Status begun = begin(queue_.front()); !begun) return fail(std::move(begun).error());
       }
-      auto state = active_ == Active::kCollective ? collective_.poll() : point_to_point_.poll();
+      auto state = poll_active();
       if (!state && reason_may_come(state.error())) return Progress::kPending;
       if (!state) return fail(std::move(state).error());
       if (*state == exec::Poll::kPending) {
         if (Status in_time = check_clock(); !in_time) return fail(std::move(in_time).error());
         return Progress::kPending;
       }
-      active_ = Active::kNone;
+      const Active done = std::exchange(active_, Active::kNone);
+      if (done == Active::kVerdict) continue;  // now the call may begin
+      if (done == Active::kTrial) trials_.end(!collective_.ran_direct());
       queue_.pop_front();
     }
   }
@@ -118,6 +122,11 @@ class RankCommunicator final : public Communicator {
       TUTTI_TRY(usable());
       TUTTI_TRY(validate(call));
       if (Status begun = begin_collective(call); !begun) return fail(std::move(begun).error());
+      if (active_ != Active::kCollective) {  // on trial, or waits for a verdict
+        queue_.push_back({call, {}});
+        Communicator* const self = this;
+        return run_group({&self, 1});
+      }
     }
     for (std::uint32_t polls = 0;; ++polls) {
       auto state = collective_.poll();
@@ -210,7 +219,13 @@ class RankCommunicator final : public Communicator {
   }
 
  private:
-  enum class Active : std::uint8_t { kNone, kCollective, kPointToPoint };
+  enum class Active : std::uint8_t {
+    kNone,
+    kCollective,
+    kTrial,    ///< a collective that is timed
+    kVerdict,  ///< of the trials before the call that is to begin
+    kPointToPoint
+  };
   struct Queued {
     Call call;
     std::vector<exec::PointToPoint> transfers;  ///< a batch of sends and receives, or none
@@ -284,7 +299,13 @@ class RankCommunicator final : public Communicator {
     active_call_ = signature_of(call);
     if (call.site.caller != nullptr) [[unlikely]]
       caption_ = describe(call);
+    if (trials_.due()) [[unlikely]] {
+      rewind_clock();
+      active_ = Active::kVerdict;
+      return ok_status();
+    }
     TUTTI_ASSIGN(BoundPlan* const bound, plans_.get(call, is_in_place(call, rank())));
+    if (bound->on_trial) trials_.begin();
     exec::CollectiveArgs& args = collective_args_;
     args.input = static_cast<const std::byte*>(call.send);
     args.output = static_cast<std::byte*>(call.recv);
@@ -296,11 +317,12 @@ class RankCommunicator final : public Communicator {
     args.caption = caption_;
     if (bound->copies_input) {
       TUTTI_ASSIGN(args.input, copy_of_input(call));
-    } else {
+    } else if (!bound->on_trial) {
       last_call_ = call;
       repeatable_ = bound->plans();
     }
     start_collective(bound->plans());
+    if (bound->on_trial) active_ = Active::kTrial;
     return ok_status();
   }
 
@@ -308,6 +330,18 @@ class RankCommunicator final : public Communicator {
     rewind_clock();
     active_ = Active::kCollective;
     collective_.start(plans, collective_args_);
+  }
+
+  Result<exec::Poll> poll_active() {
+    if (active_ == Active::kPointToPoint) return point_to_point_.poll();
+    if (active_ == Active::kVerdict) [[unlikely]]
+      return trials_.poll();
+    return collective_.poll();
+  }
+
+  Status check_peers() {
+    if (active_ == Active::kPointToPoint) return point_to_point_.check_peers();
+    return active_ == Active::kVerdict ? trials_.check_peers() : collective_.check_peers();
   }
 
   Result<const std::byte*> copy_of_input(const Call& call) {
@@ -339,8 +373,7 @@ class RankCommunicator final : public Communicator {
     }
     if (now - looked_ > kLookForLeavers) {
       looked_ = now;
-      TUTTI_TRY(active_ == Active::kCollective ? collective_.check_peers()
-                                               : point_to_point_.check_peers());
+      TUTTI_TRY(check_peers());
     }
     if (now - looked_at_lives_ > kLookAtLives) {
       looked_at_lives_ = now;
@@ -463,6 +496,7 @@ class RankCommunicator final : public Communicator {
   std::vector<std::string> transports_;
   std::int32_t hosts_ = 1;
   std::string name_, who_;
+  Trials trials_;
   PlanCache plans_;
   exec::CollectiveArgs collective_args_;  ///< of the collective that runs or ran last
   Call last_call_;                        ///< what they were made from

@@ -7,13 +7,18 @@
 #include "src/ir/verify.hpp"
 
 namespace tutti {
+
+using lower::Protocol;
+
 namespace {
 
-/// Whether reading peers' buffers through the kernel beats staging (perf/, 2 to 8 ranks on 2 CPUs).
-/// For large outputs the kernel's copy fills the cache with what does not fit it; several readers
-/// of the same pages get in each other's way, and so do many of different ones; short reads are
-/// all overhead; the root of a broadcast, which could do half of the work, does nothing; and the
-/// root of a gather would copy alone, which it does no faster than it receives.
+constexpr std::string_view kMeasured = "measured on this machine";
+
+/// A guess: whether reading peers' buffers through the kernel beats staging (perf/, 2 to 8 ranks on
+/// 2 CPUs). For large outputs the kernel's copy fills the cache with what does not fit it; several
+/// readers of the same pages get in each other's way, and so do many of different ones; short reads
+/// are all overhead; the root of a broadcast, which could do half of the work, does nothing; and
+/// the root of a gather would copy alone, which it does no faster than it receives.
 bool kernel_reads_pay(const ir::Request& request, std::size_t output_bytes) {
   constexpr std::size_t kKiB = 1024;
   const auto ranks = static_cast<std::size_t>(request.ranks);
@@ -36,7 +41,31 @@ Result<BoundPlan*> PlanCache::get(const Call& call, bool in_place) {
     recent_.splice(recent_.begin(), recent_, found->second);
     return &recent_.front().bound;
   }
-  TUTTI_ASSIGN(BoundPlan bound, make(call, in_place));
+  return find_out(key, call);
+}
+
+/// For a call without a plan, or on trial.
+Result<BoundPlan*> PlanCache::find_out(const Key& key, const Call& call) {
+  const Shape shape = shape_of(call);
+  TUTTI_ASSIGN(const Choice choice, guess(call));
+  TUTTI_ASSIGN(const std::vector<Option> options, options_for(choice, shape));
+  std::vector<Way> ways;
+  for (const Option& option : options)
+    ways.push_back({std::string(option.algorithm->name), option.kernel_reads});
+  const CallClass of = class_of(shape);
+  const Trials::Turn turn = trials_.turn(of, ways);
+  Task task{shape, options[turn.way], choice.mapped, turn.on_trial, choice.reason};
+  if (turn.on_trial) {
+    task.reason = "on trial";
+    if (const auto known = on_trial_.find({key, turn.way}); known != on_trial_.end())
+      return &known->second;
+    if (on_trial_.size() >= kMostPlans) on_trial_.clear();
+    TUTTI_ASSIGN(BoundPlan bound, make(call, key.in_place, task));
+    return &(on_trial_[{key, turn.way}] = std::move(bound));
+  }
+  on_trial_.clear();  // where other trials go on, they bind theirs anew
+  if (options.size() > 1 && trials_.verdict(of) != nullptr) task.reason = kMeasured;
+  TUTTI_ASSIGN(BoundPlan bound, make(call, key.in_place, task));
   if (recent_.size() >= kMostPlans) {
     plans_.erase(recent_.back().key);
     recent_.pop_back();
@@ -46,39 +75,101 @@ Result<BoundPlan*> PlanCache::get(const Call& call, bool in_place) {
   return &recent_.front().bound;
 }
 
-Result<Choice> PlanCache::choose(const Call& call) const {
+Result<Choice> PlanCache::guess(const Call& call) const {
   Situation situation;
-  situation.request = {call.collective, team_.size(), rooted(call.collective) ? call.root : 0,
-                       false};
+  situation.request = shape_of(call).request;
   situation.block_bytes = call.count * size_of(call.type);
   situation.type = call.type;
   return tuner_.choose(situation, team_.placement());
 }
 
-Result<BoundPlan> PlanCache::make(const Call& call, bool in_place) {
-  TUTTI_ASSIGN(const Choice choice, choose(call));
-  ir::Request request{call.collective, team_.size(), rooted(call.collective) ? call.root : 0,
-                      false};
-  const bool scales_input = call.op == ReduceOp::kPreMulSum && reduces(call.collective);
-  const exec::LargestBuffers largest = exec::largest_buffers(request, call.count, call.type);
+Result<Choice> PlanCache::choose(const Call& call) const {
+  TUTTI_ASSIGN(Choice choice, guess(call));
+  if (!may_try(choice)) return choice;
+  const Way* const known = trials_.verdict(class_of(shape_of(call)));
+  if (known == nullptr) {
+    if (!choice.others.empty()) choice.reason += ", not measured yet";
+    return choice;
+  }
+  choice.reason = kMeasured;
+  for (const ir::Algorithm* const other : choice.others)
+    if (other->name == known->algorithm) choice.algorithm = other;
+  return choice;
+}
 
+PlanCache::Shape PlanCache::shape_of(const Call& call) const {
+  Shape shape;
+  shape.request = {call.collective, team_.size(), rooted(call.collective) ? call.root : 0, false};
+  shape.scales_input = call.op == ReduceOp::kPreMulSum && reduces(call.collective);
+  shape.largest = exec::largest_buffers(shape.request, call.count, call.type);
+  return shape;
+}
+
+CallClass PlanCache::class_of(const Shape& shape) const {
+  return {shape.request.collective, team_.size(), size_class(shape.largest.input)};
+}
+
+/// Between hosts another way means another result, and what is asked for is not to be tried.
+bool PlanCache::may_try(const Choice& choice) const {
+  return trials_.measures() && team_.size() > 1 && team_.placement().all_mapped() && !choice.forced;
+}
+
+/// The guess first, then the others that give the same result: other algorithms, and for large
+/// inputs the other way to get at them.
+Result<std::vector<PlanCache::Option>> PlanCache::options_for(const Choice& choice,
+                                                              const Shape& shape) {
+  const ir::Algorithm* const guess = choice.algorithm;
+  TUTTI_ASSIGN(const LoweredPointer reads, kernel_reads_for(*guess, shape));
+  std::vector<Option> options = {
+      {guess, reads != nullptr && kernel_reads_pay(shape.request, shape.largest.output)}};
+  if (!may_try(choice)) return options;
+  for (const ir::Algorithm* const other : choice.others) {
+    TUTTI_ASSIGN(const bool fits, can_stage(*other, shape));
+    if (fits) options.push_back({other, false});
+  }
+  if (!reads) return options;
+  const bool kernel_reads = !options.front().kernel_reads;
+  TUTTI_ASSIGN(const bool fits, can_stage(*guess, shape));
+  if (kernel_reads || fits) options.push_back({guess, kernel_reads});
+  return options;
+}
+
+Result<bool> PlanCache::can_stage(const ir::Algorithm& algorithm, const Shape& shape) {
+  TUTTI_ASSIGN(const LoweredPointer staged, out_of_place(algorithm, shape, Protocol::kStaged));
+  return staged && exec::Plan::fits(*staged, team_);
+}
+
+/// Null where the kernel cannot read for it.
+Result<PlanCache::LoweredPointer> PlanCache::kernel_reads_for(const ir::Algorithm& algorithm,
+                                                              const Shape& shape) {
+  if (!team_.reads_inputs()) return LoweredPointer();
+  TUTTI_ASSIGN(const LoweredPointer published, published_for(algorithm, shape));
+  if (published) return LoweredPointer();
+  TUTTI_ASSIGN(LoweredPointer loads, out_of_place(algorithm, shape, Protocol::kDirect, false));
+  const bool copies = loads && !lower::needs_mapped_buffers(*loads);
+  return copies ? loads : LoweredPointer();
+}
+
+Result<BoundPlan> PlanCache::make(const Call& call, bool in_place, const Task& task) {
+  const ir::Algorithm& algorithm = *task.option.algorithm;
   BoundPlan bound;
-  TUTTI_ASSIGN(Programs programs, programs_for(choice, request, scales_input, largest));
+  bound.on_trial = task.on_trial;
+  TUTTI_ASSIGN(Programs programs, programs_for(task));
   if (in_place) {
+    ir::Request request = task.shape.request;
     request.in_place = true;
     bound.copies_input = true;
     // A lone rank in place would have nothing to do, and so nothing would scale its input.
-    const bool nothing_would_scale = scales_input && team_.size() == 1;
-    if (choice.algorithm->supports(request) && !nothing_would_scale) {
-      TUTTI_ASSIGN(Programs in_place_programs,
-                   in_place_variants(programs, choice, request, scales_input));
+    const bool nothing_would_scale = task.shape.scales_input && team_.size() == 1;
+    if (algorithm.supports(request) && !nothing_would_scale) {
+      TUTTI_ASSIGN(Programs in_place_programs, in_place_variants(programs, task, request));
       if (in_place_programs.otherwise) {
         programs = std::move(in_place_programs);
         bound.copies_input = false;
       }
     }
   }
-  const Codec* codec = choice.algorithm->lossy ? &bfloat16_codec() : nullptr;
+  const Codec* codec = algorithm.lossy ? &bfloat16_codec() : nullptr;
   const auto bind = [&](LoweredPointer program) {
     return exec::Plan::bind(std::move(program), team_, call.count, call.type, codec);
   };
@@ -89,68 +180,77 @@ Result<BoundPlan> PlanCache::make(const Call& call, bool in_place) {
   TUTTI_ASSIGN(bound.plan, bind(std::move(programs.otherwise)));
   log_info(Subsystem::kTuning, fmt::format("[rank {}/{}]", team_.rank(), team_.size()),
            "{} of {} x {}: {} ({}), {} slices of at most {} bytes{}", name_of(call.collective),
-           call.count, name_of(call.type), choice.algorithm->name, choice.reason,
-           bound.plan->slices(), bound.plan->stride(),
-           bound.copies_input ? ", input copied because it is in place" : "");
+           call.count, name_of(call.type), algorithm.name, task.reason, bound.plan->slices(),
+           bound.plan->stride(), bound.copies_input ? ", input copied because it is in place" : "");
   return bound;
 }
 
+/// Null where the inputs are too large for it, or the algorithm is.
+Result<PlanCache::LoweredPointer> PlanCache::published_for(const ir::Algorithm& algorithm,
+                                                           const Shape& shape) {
+  if (shape.largest.input > exec::kPacketBytes) return LoweredPointer();
+  return out_of_place(algorithm, shape, Protocol::kPublished);
+}
+
 /// Small inputs are published; larger ones are reached where they lie if all are mapped, or if the
-/// kernel can read them and that pays; what remains is staged.
-Result<PlanCache::Programs> PlanCache::programs_for(const Choice& choice,
-                                                    const ir::Request& request, bool scales_input,
-                                                    const exec::LargestBuffers& largest) {
-  using lower::Protocol;
-  const auto program = [&](const ir::Algorithm* algorithm, Protocol protocol,
-                           bool stores_to_peers = true) {
-    return lowered(
-        *algorithm, request,
-        {.protocol = protocol, .scales_input = scales_input, .stores_to_peers = stores_to_peers});
-  };
+/// kernel is to read them; what remains is staged. What is tried does not say how mapped buffers
+/// are reached: there it is no try.
+Result<PlanCache::Programs> PlanCache::programs_for(const Task& task) {
+  const Shape& shape = task.shape;
+  const ir::Algorithm& algorithm = *task.option.algorithm;
   Programs programs;
-  if (largest.input <= exec::kPacketBytes) {
-    TUTTI_ASSIGN(programs.otherwise, program(choice.algorithm, Protocol::kPublished));
-    if (programs.otherwise) return programs;
+  TUTTI_ASSIGN(programs.otherwise, published_for(algorithm, shape));
+  if (programs.otherwise) return programs;
+  TUTTI_ASSIGN(programs.direct, out_of_place(mapped_algorithm(task), shape, Protocol::kDirect));
+  if (!task.option.kernel_reads) {
+    TUTTI_ASSIGN(programs.otherwise, out_of_place(algorithm, shape, Protocol::kStaged));
+    return programs;
   }
-  TUTTI_ASSIGN(programs.direct, program(choice.mapped, Protocol::kDirect));
-  if (team_.reads_inputs() && kernel_reads_pay(request, largest.output)) {
-    TUTTI_ASSIGN(LoweredPointer loads, program(choice.algorithm, Protocol::kDirect, false));
-    if (loads && !lower::needs_mapped_buffers(*loads)) {
-      const bool one_serves_all = programs.direct && *loads == *programs.direct;
-      if (one_serves_all) programs.direct = nullptr;
-      programs.otherwise = std::move(loads);
-      return programs;
-    }
-  }
-  TUTTI_ASSIGN(programs.otherwise, program(choice.algorithm, Protocol::kStaged));
+  TUTTI_ASSIGN(programs.otherwise, kernel_reads_for(algorithm, shape));
+  const bool one_serves_all = programs.direct && *programs.direct == *programs.otherwise;
+  if (one_serves_all && !task.on_trial) programs.direct = nullptr;
   return programs;
+}
+
+/// What runs in mapped buffers.
+const ir::Algorithm& PlanCache::mapped_algorithm(const Task& task) {
+  const bool guess_has_one = task.shape.largest.input > exec::kPacketBytes;
+  return guess_has_one ? *task.mapped : *task.option.algorithm;
 }
 
 /// What a rank in place can run beside ranks that run `programs`; nothing where they would not
 /// understand each other.
-Result<PlanCache::Programs> PlanCache::in_place_variants(const Programs& programs,
-                                                         const Choice& choice,
-                                                         const ir::Request& request,
-                                                         bool scales_input) {
-  const auto variant = [&](const LoweredPointer& program, const ir::Algorithm* algorithm,
+Result<PlanCache::Programs> PlanCache::in_place_variants(const Programs& programs, const Task& task,
+                                                         const ir::Request& request) {
+  const auto variant = [&](const LoweredPointer& program, const ir::Algorithm& algorithm,
                            bool stores_to_peers) -> Result<LoweredPointer> {
-    if (!program) return LoweredPointer();
-    TUTTI_ASSIGN(LoweredPointer in_place, lowered(*algorithm, request,
+    if (!program || !algorithm.supports(request)) return LoweredPointer();
+    TUTTI_ASSIGN(LoweredPointer in_place, lowered(algorithm, request,
                                                   {.protocol = program->protocol,
-                                                   .scales_input = scales_input,
+                                                   .scales_input = task.shape.scales_input,
                                                    .stores_to_peers = stores_to_peers}));
     const bool fits = in_place && lower::interoperable(*program, *in_place);
     return fits ? in_place : LoweredPointer();
   };
-  const bool loads_alone = programs.otherwise->protocol == lower::Protocol::kDirect;
+  const bool loads_alone = programs.otherwise->protocol == Protocol::kDirect;
   Programs variants;
-  TUTTI_ASSIGN(variants.direct, variant(programs.direct, choice.mapped, true));
-  TUTTI_ASSIGN(variants.otherwise, variant(programs.otherwise, choice.algorithm, !loads_alone));
+  TUTTI_ASSIGN(variants.direct, variant(programs.direct, mapped_algorithm(task), true));
+  TUTTI_ASSIGN(variants.otherwise,
+               variant(programs.otherwise, *task.option.algorithm, !loads_alone));
   if (programs.direct && !variants.direct) {  // the others ask whether all can run it
     variants.direct = programs.direct;
     variants.declines_direct = true;
   }
   return variants;
+}
+
+Result<PlanCache::LoweredPointer> PlanCache::out_of_place(const ir::Algorithm& algorithm,
+                                                          const Shape& shape, Protocol protocol,
+                                                          bool stores_to_peers) {
+  return lowered(algorithm, shape.request,
+                 {.protocol = protocol,
+                  .scales_input = shape.scales_input,
+                  .stores_to_peers = stores_to_peers});
 }
 
 /// Null: does not fit the protocol.
@@ -175,7 +275,7 @@ Result<PlanCache::LoweredPointer> PlanCache::lower_anew(const ir::Algorithm& alg
   TUTTI_ASSIGN(const ir::Proof proof, ir::verify(schedule));
   auto program = lower::lower(schedule, proof, team_.placement(), options);
   if (program) return std::make_shared<const lower::Lowered>(*std::move(program));
-  if (options.protocol == lower::Protocol::kStaged) return std::move(program).error();
+  if (options.protocol == Protocol::kStaged) return std::move(program).error();
   log_warn(fmt::format("[rank {}/{}]", team_.rank(), team_.size()),
            "{} is staged: a defect of its {} program was found: {}", algorithm.name,
            name_of(options.protocol), program.error().what);

@@ -6,9 +6,13 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "src/comm/communicator.hpp"
 #include "src/comm/program_library.hpp"
+#include "src/comm/trials.hpp"
 #include "src/cost/tuner.hpp"
 #include "src/exec/plan.hpp"
 #include "src/exec/team.hpp"
@@ -25,16 +29,20 @@ struct BoundPlan {
   /// The ranks in place and the ranks out of place would not understand each other under this
   /// algorithm, so this rank, in place, runs the out-of-place program on a copy of its input.
   bool copies_input = false;
+  bool on_trial = false;  ///< to be timed: see trials.hpp
 };
 
 /// One per communicator; used by its thread. Keeps the most recently used plans.
 class PlanCache {
  public:
-  PlanCache(exec::Team& team, Tuner tuner, ProgramLibrary& library)
-      : team_(team), tuner_(std::move(tuner)), library_(library) {}
+  /// `team`, `trials` and `library` outlive it.
+  PlanCache(exec::Team& team, Trials& trials, Tuner tuner, ProgramLibrary& library)
+      : team_(team), trials_(trials), tuner_(std::move(tuner)), library_(library) {}
 
-  /// `in_place`: of this rank's buffers. The plan stays valid until the next call of get().
+  /// `in_place`: of this rank's buffers. The plan stays valid until the next call of get(), which
+  /// is not to be made while trials are due.
   Result<BoundPlan*> get(const Call& call, bool in_place);
+  /// What runs `call`, or would if nothing about it is measured yet.
   Result<Choice> choose(const Call& call) const;
 
  private:
@@ -58,11 +66,42 @@ class PlanCache {
     bool declines_direct = false;  ///< this rank, in place, cannot run `direct`
   };
 
-  Result<BoundPlan> make(const Call& call, bool in_place);
-  Result<Programs> programs_for(const Choice& choice, const ir::Request& request, bool scales_input,
-                                const exec::LargestBuffers& largest);
-  Result<Programs> in_place_variants(const Programs& programs, const Choice& choice,
-                                     const ir::Request& request, bool scales_input);
+  /// What a call is lowered from. The same on all ranks.
+  struct Shape {
+    ir::Request request;  ///< out of place
+    bool scales_input = false;
+    exec::LargestBuffers largest;
+  };
+  /// A Way (tuning.hpp) with its algorithm.
+  struct Option {
+    const ir::Algorithm* algorithm = nullptr;
+    bool kernel_reads = false;
+  };
+  /// A plan to make.
+  struct Task {
+    Shape shape;
+    Option option;
+    const ir::Algorithm* mapped = nullptr;  ///< of Choice
+    bool on_trial = false;
+    std::string reason;
+  };
+
+  Result<BoundPlan*> find_out(const Key& key, const Call& call);
+  [[nodiscard]] Result<Choice> guess(const Call& call) const;
+  [[nodiscard]] Shape shape_of(const Call& call) const;
+  [[nodiscard]] CallClass class_of(const Shape& shape) const;
+  [[nodiscard]] bool may_try(const Choice& choice) const;
+  Result<std::vector<Option>> options_for(const Choice& choice, const Shape& shape);
+  Result<bool> can_stage(const ir::Algorithm& algorithm, const Shape& shape);
+  Result<LoweredPointer> kernel_reads_for(const ir::Algorithm& algorithm, const Shape& shape);
+  Result<LoweredPointer> published_for(const ir::Algorithm& algorithm, const Shape& shape);
+  Result<BoundPlan> make(const Call& call, bool in_place, const Task& task);
+  Result<Programs> programs_for(const Task& task);
+  static const ir::Algorithm& mapped_algorithm(const Task& task);
+  Result<Programs> in_place_variants(const Programs& programs, const Task& task,
+                                     const ir::Request& request);
+  Result<LoweredPointer> out_of_place(const ir::Algorithm& algorithm, const Shape& shape,
+                                      lower::Protocol protocol, bool stores_to_peers = true);
   Result<LoweredPointer> lowered(const ir::Algorithm& algorithm, const ir::Request& request,
                                  const lower::LowerOptions& options);
   Result<LoweredPointer> lower_anew(const ir::Algorithm& algorithm, const ir::Request& request,
@@ -71,11 +110,13 @@ class PlanCache {
   static constexpr std::size_t kMostPlans = 256;
 
   exec::Team& team_;
+  Trials& trials_;
   Tuner tuner_;
   ProgramLibrary& library_;
   std::list<Entry> recent_;  ///< most recent first
   std::map<Key, std::list<Entry>::iterator> plans_;
-  std::map<ProgramLibrary::Key, LoweredPointer> lowered_;  ///< null: does not fit the protocol
+  std::map<std::pair<Key, std::size_t>, BoundPlan> on_trial_;  ///< by key and way
+  std::map<ProgramLibrary::Key, LoweredPointer> lowered_;      ///< null: does not fit the protocol
 };
 
 }  // namespace tutti

@@ -9,6 +9,7 @@
 #include "src/base/shared_heap.hpp"
 #include "src/comm/graveyard.hpp"
 #include "src/comm/program_library.hpp"
+#include "src/cost/tuning_file.hpp"
 #include "src/exec/local_board.hpp"
 #include "src/exec/staging_pool.hpp"
 #include "src/ir/algorithm.hpp"
@@ -28,6 +29,7 @@ struct Runtime {
   std::vector<std::shared_ptr<Transport>> transports;  ///< in order of preference
   std::vector<ir::Algorithm> algorithms;
   ProgramLibrary programs;
+  std::unique_ptr<TuningStore> tuning;
   Graveyard graveyard;
 };
 

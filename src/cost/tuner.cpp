@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/base/result.hpp"
+#include "src/cost/tuning.hpp"
 
 namespace tutti {
 namespace {
@@ -82,6 +83,16 @@ std::vector<std::string_view> in_mapped_buffers(Collective collective, std::size
   if (collective == Collective::kBroadcast && worth_meeting) return {"spread"};
   if (collective == Collective::kReduce && bytes > 64 * 1024) return {"two_shot"};
   return {};
+}
+
+/// Whether the names for one host are of equal results, and so near in speed that a machine may
+/// prefer either. All sizes of one class (src/cost/tuning.hpp) have the same answer.
+bool are_rivals(Collective collective, std::size_t bytes, std::int32_t ranks) {
+  if (collective != Collective::kAllReduce && collective != Collective::kReduce) return false;
+  const std::uint8_t size = size_class(bytes);
+  if (size >= 32) return false;
+  const std::uint64_t read = (std::uint64_t{1} << size) * static_cast<std::uint64_t>(ranks);
+  return read > 16 * 1024 && read <= 512 * 1024;
 }
 
 /// The same between hosts: logarithmic rounds while latency rules, fewest bytes per link above.
@@ -167,16 +178,17 @@ const ir::Algorithm* Tuner::forced_for(const ir::Request& request) const {
   return nullptr;
 }
 
-/// Null: none of them.
-const ir::Algorithm* Tuner::first_of(const std::vector<std::string_view>& names,
-                                     const ir::Request& request) const {
+/// Those of them that can do it and are not excluded.
+std::vector<const ir::Algorithm*> Tuner::usable(const std::vector<std::string_view>& names,
+                                                const ir::Request& request) const {
+  std::vector<const ir::Algorithm*> algorithms;
   for (const std::string_view name : names) {
     const ir::Algorithm* const candidate = find(name);
     if (candidate != nullptr && candidate->supports(request) &&
         !is_excluded(candidate, request.collective))
-      return candidate;
+      algorithms.push_back(candidate);
   }
-  return nullptr;
+  return algorithms;
 }
 
 bool Tuner::is_excluded(const ir::Algorithm* algorithm, Collective collective) const {
@@ -204,14 +216,19 @@ Result<Choice> Tuner::choose(const Situation& situation, const lower::Placement&
   if (forced != nullptr && !(forced->lossy && situation.type != DataType::kFloat32)) {
     choice.algorithm = forced;
     choice.reason = "asked for by TUTTI_ALGO";
+    choice.forced = true;
   } else {
     const auto names = one_host || deterministic_
                            ? on_one_host(request.collective, situation.block_bytes, request.ranks)
                            : between_hosts(request.collective, bytes, request.ranks);
-    choice.algorithm = first_of(names, request);
-    if (one_host)
-      choice.mapped = first_of(
-          in_mapped_buffers(request.collective, situation.block_bytes, request.ranks), request);
+    const auto candidates = usable(names, request);
+    if (!candidates.empty()) choice.algorithm = candidates.front();
+    if (one_host && candidates.size() > 1 &&
+        are_rivals(request.collective, situation.block_bytes, request.ranks))
+      choice.others.assign(candidates.begin() + 1, candidates.end());
+    const auto mapped = usable(
+        in_mapped_buffers(request.collective, situation.block_bytes, request.ranks), request);
+    if (one_host && !mapped.empty()) choice.mapped = mapped.front();
     choice.reason = fmt::format("{} bytes over {} ranks {}", bytes, request.ranks,
                                 one_host ? "of one host" : "of several hosts");
   }

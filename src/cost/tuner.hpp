@@ -19,6 +19,9 @@ struct Choice {
   const ir::Algorithm* algorithm = nullptr;
   const ir::Algorithm* mapped = nullptr;  ///< instead, where every rank maps all buffers
   std::string reason;                     ///< one sentence for logs and `tutti explain`
+  bool forced = false;                    ///< by TUTTI_ALGO
+  /// Others that give the same results bit for bit, and may be faster on this machine.
+  std::vector<const ir::Algorithm*> others;
 };
 
 /// Facts about a call that the tuner looks at.
@@ -55,8 +58,8 @@ class Tuner {
   Result<const ir::Algorithm*> known_algorithm(std::string_view name) const;
   [[nodiscard]] const ir::Algorithm* find(std::string_view name) const;
   [[nodiscard]] const ir::Algorithm* forced_for(const ir::Request& request) const;
-  [[nodiscard]] const ir::Algorithm* first_of(const std::vector<std::string_view>& names,
-                                              const ir::Request& request) const;
+  [[nodiscard]] std::vector<const ir::Algorithm*> usable(const std::vector<std::string_view>& names,
+                                                         const ir::Request& request) const;
   [[nodiscard]] bool is_excluded(const ir::Algorithm* algorithm, Collective collective) const;
 
   const std::vector<ir::Algorithm>* algorithms_;

@@ -44,6 +44,8 @@ class CollectiveRun {
   Result<Poll> poll();
   /// Between polls, now and then: an error when the run waits for a rank that has left.
   Status check_peers();
+  /// Of the run that is over: whether it was Plans::direct that ran.
+  [[nodiscard]] bool ran_direct() const { return plan_ == plans_.direct; }
   /// After an error: the run no longer touches the buffers.
   void cancel();
 

@@ -12,6 +12,9 @@ static_assert(lower::kMaxDestinations <= tutti::kMaxDestinations);
 namespace {
 constexpr std::size_t kStrideUnit = 128;  // slots do not share lines
 
+std::size_t slot_pieces_of(const lower::Lowered& lowered) {
+  return lowered.max_slot_pieces * std::size_t{lowered.slot_depth};
+}
 std::size_t round_up(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
 }
@@ -53,16 +56,20 @@ void Plan::guess_stores(const Team& team) {
   store_choice_.emplace(first, largest >= kLeavesTheCache);
 }
 
+bool Plan::fits(const lower::Lowered& lowered, const Team& team) {
+  return slot_pieces_of(lowered) * kStrideUnit <= team.options().staging_bytes;
+}
+
 Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> lowered,
                                          const Team& team, std::size_t count, DataType type,
                                          const Codec* codec) {
-  const std::size_t slot_pieces = lowered->max_slot_pieces * std::size_t{lowered->slot_depth};
-  if (slot_pieces * kStrideUnit > team.options().staging_bytes)
+  if (!fits(*lowered, team))
     return make_error(
         Code::kUnsupported,
         "{} over {} ranks needs {} slots, more than staging of {} bytes has room for: "
         "raise TUTTI_STAGING_BYTES or choose another algorithm",
-        lowered->algorithm, lowered->request.ranks, slot_pieces, team.options().staging_bytes);
+        lowered->algorithm, lowered->request.ranks, slot_pieces_of(*lowered),
+        team.options().staging_bytes);
   std::unique_ptr<Plan> plan(new Plan(std::move(lowered), team, count, type, codec));
   plan->choose_slices(team);
   plan->bind_waits();

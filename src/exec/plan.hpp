@@ -60,6 +60,9 @@ class Plan {
                                             const Team& team, std::size_t count, DataType type,
                                             const Codec* codec);
 
+  /// Whether the slots of `lowered` fit the team's staging; bind() fails where they do not.
+  static bool fits(const lower::Lowered& lowered, const Team& team);
+
   [[nodiscard]] const lower::Lowered& lowered() const { return *lowered_; }
   [[nodiscard]] const lower::Program& program() const { return *program_; }
   [[nodiscard]] std::span<const BoundWait> waits(std::uint32_t op) const { return waits_[op]; }

@@ -6,6 +6,7 @@
 //   init ID RANKS RANK        makes the communicator
 //   reduce COUNT              one checked all-reduce of COUNT ints
 //   broadcast COUNT           one broadcast from rank 0
+//   collect COUNT             one reduce of COUNT ints to rank 0
 //   loop COUNT                all-reduces until one fails; says `looping` when the first is over
 //   moves COUNT               the same of collectives that move data: broadcast from and gather to
 //                             rank 0, and all-gather, COUNT ints being the larger buffer
@@ -134,6 +135,7 @@ class FaultRank {
     if (command == "init") return init(arguments);
     if (command == "reduce") return reduce(arguments);
     if (command == "broadcast") return broadcast(arguments);
+    if (command == "collect") return collect(arguments);
     if (command == "loop") return loop(arguments);
     if (command == "moves") return moves(arguments);
     if (command == "fill") return fill(arguments);
@@ -283,6 +285,14 @@ class FaultRank {
     arguments >> count;
     prepare(count);
     return report(ncclBroadcast(in_.data(), out_[0].data(), count, ncclInt, 0, comm_, nullptr));
+  }
+
+  Outcome collect(std::istringstream& arguments) {
+    std::size_t count = 0;
+    arguments >> count;
+    prepare(count);
+    return report(
+        ncclReduce(in_.data(), out_[0].data(), count, ncclInt, ncclSum, 0, comm_, nullptr));
   }
 
   // Checks the first result and the last, so that the rank is nearly always inside an operation.

@@ -167,6 +167,48 @@ TEST_P(Faults, AShortTimeoutIsNotALongOneForAWaitThatSleeps) {
   expect_nothing_left();
 }
 
+// The first calls of a size find out how it is run best; such calls end as all others do.
+class FaultsOfTrials : public FaultsOver {
+ protected:
+  static constexpr int kCallsOfACourse = 36;
+  void expect_all_fine(const Ranks& ranks, const std::string& call, int calls) {
+    for (int i = 0; i < calls; ++i)
+      for (const Answer& answer : job_->ask(ranks, call)) EXPECT_TRUE(answer.ok()) << answer;
+  }
+};
+
+TEST_P(FaultsOfTrials, AKilledRankEndsThemForAllOthers) {
+  form(4);
+  expect_all_fine(job_->all(), "reduce 20000", 7);
+  const Ranks others = job_->all_but({2});
+  job_->tell(others, "reduce 20000");
+  const TimePoint fault = Clock::now();
+  kill(2);
+  expect_remote_error(others, {2}, fault, {}, "reduce");
+  expect_ended(others, {2});
+  expect_shrunk_works(others, {2});
+  expect_nothing_left();
+}
+
+// Published, a reduce is over for all but its root at once, so they wait for the verdict before the
+// call that needs it, while the root has not made its last try.
+TEST_P(FaultsOfTrials, AKilledRankEndsTheWaitForTheVerdict) {
+  form(4);
+  expect_all_fine(job_->all(), "collect 8000", kCallsOfACourse - 1);
+  const Ranks others = job_->all_but({0});
+  expect_all_fine(others, "collect 8000", 1);
+  job_->tell(others, "collect 8000");
+  EXPECT_FALSE((*job_)[1].says("anything", Seconds(0.2)));
+  const TimePoint fault = Clock::now();
+  kill(0);
+  expect_remote_error(others, {0}, fault, {}, "collect");
+  expect_ended(others, {0});
+  expect_shrunk_works(others, {0});
+  expect_nothing_left();
+}
+
+INSTANTIATE_TEST_SUITE_P(Over, FaultsOfTrials, ::testing::Values("shm"), transport_name);
+
 INSTANTIATE_TEST_SUITE_P(Over, Faults, ::testing::Values("shm", "tcp", "mapped"), transport_name);
 
 }  // namespace

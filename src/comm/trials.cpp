@@ -1,0 +1,213 @@
+#include "src/comm/trials.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "src/base/clock.hpp"
+#include "src/base/log.hpp"
+#include "src/base/result.hpp"
+#include "src/base/waiter.hpp"
+
+namespace tutti {
+namespace {
+
+// After another way it took two calls until the caches were as a way likes them (all_to_all, 4
+// MiB).
+constexpr std::uint32_t kWarmUps = 2, kTriesPerTurn = 4, kCallsPerTurn = kWarmUps + kTriesPerTurn;
+constexpr std::uint32_t kTimedPerTurn = kTriesPerTurn + 1;  // and the call before them
+constexpr std::uint32_t kMostTurns = exec::kMostTries / kTimedPerTurn;
+
+/// Of each way. Small calls take microseconds, of which chance makes much; large ones are precious.
+std::uint32_t turns_for(const CallClass& of) {
+  constexpr std::uint8_t kLarge = 19;  // above 256 KiB
+  return of.size < kLarge ? kMostTurns : 2;
+}
+
+std::uint64_t now_ns() {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<Nanos>(Clock::now().time_since_epoch()).count());
+}
+
+std::int64_t today_s() {
+  using std::chrono::system_clock;
+  return std::chrono::duration_cast<std::chrono::seconds>(system_clock::now().time_since_epoch())
+      .count();
+}
+
+/// In shared memory: which class, never 0.
+std::uint64_t number_of(const CallClass& of, std::size_t ways) {
+  return 1 + static_cast<std::uint64_t>(of.collective) + 256 * std::uint64_t{of.size} +
+         65536 * static_cast<std::uint64_t>(ways);
+}
+
+std::string micros(const std::optional<std::uint64_t>& nanos) {
+  return nanos ? fmt::format("{:.1f} us", static_cast<double>(*nanos) / 1000) : "not tried";
+}
+
+}  // namespace
+
+/// By way.
+struct Trials::Figures {
+  std::vector<std::optional<std::uint64_t>> since_last, since_first;
+};
+
+std::string Trials::text_of(const Figures& figures, std::span<const Way> ways) {
+  std::string text;
+  for (std::size_t way = 0; way < ways.size(); ++way)
+    text += fmt::format("{}{} {} ({} since the first rank came)", way == 0 ? "" : ", ",
+                        describe(ways[way]), micros(figures.since_last[way]),
+                        micros(figures.since_first[way]));
+  return text;
+}
+
+Trials::Trials(exec::Team& team, bool measures, const std::vector<Verdict>& known,
+               TuningStore& store)
+    : team_(team), measures_(measures), store_(store) {
+  for (const Verdict& verdict : known)
+    if (verdict.of.ranks == team.size()) verdicts_[verdict.of] = verdict.way;
+}
+
+/// Where in its course the next call is.
+struct Trials::Place {
+  std::size_t way;
+  std::uint32_t turn;     ///< of that way
+  std::uint32_t in_turn;  ///< the first kWarmUps are no tries
+  [[nodiscard]] bool is_timed() const { return in_turn >= kCallsPerTurn - kTimedPerTurn; }
+  [[nodiscard]] std::size_t number() const {
+    return turn * kTimedPerTurn + in_turn - (kCallsPerTurn - kTimedPerTurn);
+  }
+};
+
+Trials::Place Trials::place_of(const Course& course) {
+  const std::uint32_t turn = course.calls / kCallsPerTurn;
+  const auto ways = static_cast<std::uint32_t>(course.ways.size());
+  return {turn % ways, turn / ways, course.calls % kCallsPerTurn};
+}
+
+Trials::Turn Trials::turn(const CallClass& of, std::span<const Way> ways) {
+  const auto turn_of = [&](const Way& way, bool on_trial) -> std::optional<Turn> {
+    const auto at = std::ranges::find(ways, way);
+    if (at == ways.end()) return std::nullopt;
+    return Turn{static_cast<std::size_t>(at - ways.begin()), on_trial};
+  };
+  if (!measures_ || ways.size() < 2) return {};
+  if (const auto known = verdicts_.find(of); known != verdicts_.end())
+    return known->second ? turn_of(*known->second, false).value_or(Turn{}) : Turn{};
+  current_ = courses_.try_emplace(of).first;
+  Course& course = current_->second;
+  if (course.ways.empty())
+    course.ways.assign(ways.begin(), ways.begin() + static_cast<std::ptrdiff_t>(
+                                                        std::min(ways.size(), exec::kMostWays)));
+  if (const auto turn = turn_of(course.ways[place_of(course).way], true)) return *turn;
+  verdicts_[of] = std::nullopt;  // the calls of this class differ too much
+  courses_.erase(current_);
+  return {};
+}
+
+const Way* Trials::verdict(const CallClass& of) const {
+  const auto known = verdicts_.find(of);
+  return measures_ && known != verdicts_.end() && known->second ? &*known->second : nullptr;
+}
+
+void Trials::begin() {
+  Course& course = current_->second;
+  if (const Place place = place_of(course); place.is_timed())
+    course.times.tries[place.way][place.number()] = {now_ns(), 0};
+}
+
+void Trials::end(bool counts) {
+  Course& course = current_->second;
+  const Place place = place_of(course);
+  if (place.is_timed()) {
+    exec::TryTimes& times = course.times.tries[place.way][place.number()];
+    times = counts ? exec::TryTimes{times.began, now_ns()} : exec::TryTimes{};
+  }
+  if (++course.calls < course.ways.size() * turns_for(current_->first) * kCallsPerTurn) return;
+  course.times.of = number_of(current_->first, course.ways.size());
+  publish(course);
+  due_ = current_->first;
+}
+
+void Trials::publish(const Course& course) {
+  exec::RankBlock& block = team_.own_block();
+  block.trials[published_ % 2] = course.times;
+  block.progress.trials.store(++published_, std::memory_order_release);
+  wake_sleepers(block.progress.trials, block.progress.sleepers);
+}
+
+Result<exec::Poll> Trials::poll() {
+  if (team_.abort_word().raised()) return team_.abort_word().error();
+  for (Rank peer = 0; peer < team_.size(); ++peer) {
+    exec::Progress& progress = team_.member(peer).block->progress;
+    const std::uint64_t seen = progress.trials.load(std::memory_order_acquire);
+    if (seen >= published_) continue;
+    team_.blocked_on(peer, {&progress.trials, seen, &progress.sleepers});
+    return exec::Poll::kPending;
+  }
+  TUTTI_TRY(decide());
+  return exec::Poll::kDone;
+}
+
+Status Trials::check_peers() {
+  const Rank peer = team_.waiting_for();
+  if (!due() || !team_.has_left(peer)) return ok_status();
+  TUTTI_ASSIGN(const exec::Poll state, poll());  // sees whatever the peer did before it left
+  if (state == exec::Poll::kPending && team_.waiting_for() == peer) return team_.left_error(peer);
+  return ok_status();
+}
+
+/// Every rank comes to the same verdict from what all have published.
+Status Trials::decide() {
+  const auto course = courses_.find(*due_);
+  TUTTI_CHECK(course != courses_.end(), "no course of {}", describe(*due_));
+  const std::uint64_t number = course->second.times.of;
+  std::vector<exec::TrialTimes> all;
+  for (Rank peer = 0; peer < team_.size(); ++peer) {
+    all.push_back(team_.member(peer).block->trials[(published_ - 1) % 2]);  // once: it may change
+    if (all.back().of != number)
+      return peer_error(Code::kInvalidUsage, peer,
+                        "{} tried calls number {:x} while {} tried {}, number {:x}: all ranks must "
+                        "make the same calls in the same order",
+                        team_.member(peer).label, all.back().of, team_.member(team_.rank()).label,
+                        describe(*due_), number);
+  }
+  Figures figures;
+  for (std::size_t way = 0; way < course->second.ways.size(); ++way) {
+    const auto ranks_in = [&](std::size_t call) {
+      std::vector<Try> ranks;
+      for (const exec::TrialTimes& times : all)
+        ranks.push_back({times.tries[way][call].began, times.tries[way][call].ended});
+      return ranks;
+    };
+    std::vector<std::optional<std::uint64_t>> last, first;
+    for (std::size_t call = 0; call < turns_for(*due_) * kTimedPerTurn; ++call) {
+      if (call % kTimedPerTurn == 0) continue;  // no try
+      last.push_back(since_last_came(ranks_in(call)));
+      first.push_back(since_first_came(ranks_in(call), ranks_in(call - 1)));
+    }
+    figures.since_last.push_back(typical(last));
+    figures.since_first.push_back(typical(first));
+  }
+  conclude(course->second, figures);
+  courses_.erase(course);
+  due_.reset();
+  return ok_status();
+}
+
+/// Ranks that come late for reasons of their own spoil one figure, those that share CPUs the other:
+/// what takes the place of the guess is to be faster by both.
+void Trials::conclude(const Course& course, const Figures& figures) {
+  std::optional<std::size_t> best = fastest(figures.since_last);
+  const std::optional<std::size_t> other = fastest(figures.since_first);
+  if (best && best != other) best = other ? std::optional<std::size_t>(0) : std::nullopt;
+  std::optional<Way>& verdict = verdicts_[*due_];
+  if (best) verdict = course.ways[*best];
+  const bool speaks = team_.rank() == 0;
+  if (speaks)
+    log_info(Subsystem::kTuning, fmt::format("[rank 0/{}]", team_.size()), "{}: {}: {}",
+             describe(*due_), text_of(figures, course.ways),
+             best ? describe(*verdict) : "buffers were mapped, so nothing was measured");
+  if (best) store_.add({*due_, *verdict, today_s()}, speaks);
+}
+
+}  // namespace tutti

@@ -1,0 +1,80 @@
+// Which way of running calls is the fastest on this machine, found out by the first calls.
+//
+// Words: a class of calls may be run in several ways that give the same results. A *course* is the
+// calls of a class that find out: they take turns at its ways, a few calls in a row each, of which
+// the first ones are no *tries*, since memory and caches get used to it. What the tries took the
+// ranks publish, each in its own block; before the next call that needs it each rank waits until
+// all have done so, and so all come to the same *verdict* from the same numbers.
+//
+// All ranks make the same calls in the same order, so all know without a word which way a call
+// runs, and when a course is over.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/cost/tuning.hpp"
+#include "src/cost/tuning_file.hpp"
+#include "src/exec/collective.hpp"
+#include "src/exec/team.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti {
+
+/// One per communicator and rank; used by its thread.
+class Trials {
+ public:
+  /// `measures` false: every call runs the first way it may, whatever is known. `known`: as all
+  /// ranks agreed. `store` learns of verdicts and outlives this.
+  Trials(exec::Team& team, bool measures, const std::vector<Verdict>& known, TuningStore& store);
+
+  struct Turn {
+    std::size_t way = 0;    ///< of those asked about
+    bool on_trial = false;  ///< begin() and end() this call
+  };
+  /// What the next call, of class `of`, runs; not while due(). `ways`: those that it may, the same
+  /// on all ranks, the one without measuring first.
+  Turn turn(const CallClass& of, std::span<const Way> ways);
+  /// What is known of a class.
+  [[nodiscard]] const Way* verdict(const CallClass& of) const;
+  [[nodiscard]] bool measures() const { return measures_; }
+
+  /// Around a call that is on trial. `counts` false: it ran in none of the ways.
+  void begin();
+  void end(bool counts);
+
+  /// A course is over and waits for its verdict: poll() until that is there.
+  [[nodiscard]] bool due() const { return due_.has_value(); }
+  Result<exec::Poll> poll();
+  /// Between polls, now and then: an error when a rank that is waited for has left.
+  Status check_peers();
+
+ private:
+  struct Course {
+    std::vector<Way> ways;
+    std::uint32_t calls = 0;  ///< so far
+    exec::TrialTimes times{};
+  };
+  struct Place;
+  static Place place_of(const Course& course);
+  void publish(const Course& course);
+  Status decide();
+  struct Figures;
+  static std::string text_of(const Figures& figures, std::span<const Way> ways);
+  void conclude(const Course& course, const Figures& figures);
+
+  exec::Team& team_;
+  const bool measures_;
+  TuningStore& store_;
+  std::map<CallClass, std::optional<Way>> verdicts_;  ///< none: the first way stays
+  std::map<CallClass, Course> courses_;               ///< under way
+  std::map<CallClass, Course>::iterator current_;     ///< the course of the call on trial
+  std::optional<CallClass> due_;
+  std::uint64_t published_ = 0;  ///< by this rank
+};
+
+}  // namespace tutti

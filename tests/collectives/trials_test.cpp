@@ -1,0 +1,213 @@
+// Collectives while the library finds out how to run them: nobody sees it in the results.
+#include <cstring>
+#include <latch>
+#include <random>
+
+#include <gmock/gmock.h>
+
+#include "tests/collectives/cases.hpp"
+#include "tests/collectives/ranks.hpp"
+
+namespace tutti {
+namespace {
+
+using testing::call_of;
+using testing::cases_of;
+using ::testing::HasSubstr;
+using testing::kSanitized;
+using testing::make_test_runtimes;
+using testing::Placement;
+using testing::run_cases;
+using testing::run_ranks;
+using testing::Runtimes;
+
+constexpr int kCallsOfACourse = 36;
+constexpr int kCalls = kCallsOfACourse + 4;
+
+/// How often anything but the guess is asked for.
+std::size_t verdicts_of(const Runtimes& runtimes) { return runtimes.front()->tuning->size(); }
+
+/// Whatever has no exact sum, the same in every run.
+std::vector<std::byte> random_input(Rank rank, const Call& call, std::size_t bytes) {
+  std::mt19937 random(static_cast<unsigned>(rank * 1000 + static_cast<int>(call.collective)));
+  std::vector<std::byte> input(bytes);
+  std::normal_distribution<float> numbers;
+  for (std::size_t i = 0; i + 4 <= bytes; i += 4) {
+    const float pair[2] = {numbers(random), numbers(random)};
+    std::uint32_t bits = 0, other = 0;
+    std::memcpy(&bits, &pair[0], 4);
+    std::memcpy(&other, &pair[1], 4);
+    if (call.type == DataType::kBfloat16) bits = (bits & 0xffff0000U) | other >> 16;
+    std::memcpy(input.data() + i, &bits, 4);
+  }
+  return input;
+}
+
+using Outputs = std::vector<std::vector<std::byte>>;  ///< by rank
+
+/// The outputs of `calls` calls, which must all be the same.
+Outputs outputs_of(const Runtimes& runtimes, const Call& made, int calls) {
+  Outputs outputs(runtimes.size());
+  run_ranks(runtimes, [&](Communicator& communicator) {
+    const Rank rank = communicator.rank();
+    const BufferBytes bytes = buffer_bytes(made, rank, communicator.size());
+    const std::vector<std::byte> input = random_input(rank, made, bytes.send);
+    Call call = made;
+    call.send = input.data();
+    for (int i = 0; i < calls; ++i) {
+      std::vector<std::byte> output(bytes.recv);
+      call.recv = output.data();
+      const Status status = communicator.run(call);
+      ASSERT_TRUE(status) << status.error().what;
+      if (i == 0) outputs[rank] = output;
+      ASSERT_EQ(outputs[rank], output) << describe(signature_of(call)) << " call " << i;
+    }
+  });
+  return outputs;
+}
+
+class Trials : public ::testing::TestWithParam<int> {};
+
+TEST_P(Trials, DoNotChangeABitOfAnyResult) {
+  const Runtimes measure = make_test_runtimes(Placement::kProcesses, GetParam());
+  const Runtimes guess = make_test_runtimes(Placement::kProcesses, GetParam(), {{"TUNING", "off"}});
+  const std::size_t sizes = kSanitized ? 2 : 8;
+  for (int c = 0; c < 8; ++c)
+    for (std::size_t size = 0; size < sizes; ++size) {
+      Call call;
+      call.collective = static_cast<Collective>(c);
+      call.type = size % 2 == 0 ? DataType::kFloat32 : DataType::kBfloat16;
+      call.op = size % 3 == 0 ? ReduceOp::kAvg : ReduceOp::kSum;
+      call.count = (std::size_t{4096} << (kSanitized ? 2 * size : size)) / size_of(call.type) - 2;
+      call.root = GetParam() - 1;
+      const Outputs expected = outputs_of(guess, call, 1);
+      EXPECT_EQ(outputs_of(measure, call, kCalls), expected) << describe(signature_of(call));
+    }
+  EXPECT_GT(verdicts_of(measure), 0U);
+  EXPECT_EQ(verdicts_of(guess), 0U);
+}
+
+// In place on some ranks and not on others, each algorithm decides by itself what fits together.
+TEST_P(Trials, MayBeMadeInPlace) {
+  const auto runtimes = make_test_runtimes(Placement::kProcesses, GetParam());
+  std::vector<testing::Case> cases;
+  for (const testing::Case& one : cases_of(GetParam(), {9001}, {DataType::kFloat32})) {
+    if (one.op != ReduceOp::kSum && one.op != ReduceOp::kPreMulSum) continue;
+    for (int i = 0; i < 25; ++i) {
+      cases.push_back(one);
+      cases.back().in_place_ranks = i % 2 == 0 ? 0b0101 : ~0U;
+    }
+  }
+  run_ranks(runtimes, [&](Communicator& communicator) { run_cases(communicator, cases); });
+  EXPECT_GT(verdicts_of(runtimes), 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Trials, ::testing::Values(2, 3, 4, 5));
+
+/// All ranks of a group whose processes are this one, for one thread to drive.
+std::vector<std::unique_ptr<Communicator>> all_ranks_of(const Runtimes& runtimes) {
+  const int n = static_cast<int>(runtimes.size());
+  auto group = in_process_group(n);
+  std::vector<std::unique_ptr<Communicator>> communicators(n);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < n; ++rank)
+    threads.emplace_back([&, rank] {
+      auto made = Communicator::create(runtimes[rank], std::move(group[rank]), {},
+                                       Deadline::after(std::chrono::seconds(30)));
+      ASSERT_TRUE(made) << made.error().what;
+      communicators[rank] = *std::move(made);
+    });
+  for (std::thread& thread : threads) thread.join();
+  return communicators;
+}
+
+TEST(Trials, OfSeveralCommunicatorsRunInOneGroupOfOneThread) {
+  constexpr int kRanks = 3, kGroups = 2;
+  constexpr std::size_t kCount = 20000;
+  const auto runtimes = make_test_runtimes(Placement::kProcesses, kRanks);
+  std::vector<std::vector<std::unique_ptr<Communicator>>> groups;
+  for (int g = 0; g < kGroups; ++g) groups.push_back(all_ranks_of(runtimes));
+  for (int i = 0; i < kCalls; ++i) {
+    std::vector<std::vector<float>> data;
+    std::vector<Communicator*> all;
+    for (auto& group : groups)
+      for (auto& communicator : group)
+        data.emplace_back(kCount, static_cast<float>(communicator->rank() + i));
+    for (std::size_t k = 0; k < data.size(); ++k) {
+      all.push_back(groups[k / kRanks][k % kRanks].get());
+      const Call twice[] = {call_of(Collective::kAllReduce, data[k]),
+                            call_of(Collective::kBroadcast, data[k], 1)};
+      ASSERT_TRUE(all.back()->start(twice));
+    }
+    const Status status = run_group(all);
+    ASSERT_TRUE(status) << status.error().what;
+    for (const auto& each : data)
+      ASSERT_EQ(each, std::vector<float>(kCount, static_cast<float>(3 + 3 * i)));
+  }
+  EXPECT_EQ(verdicts_of(runtimes), 2U);
+}
+
+TEST(Trials, AreMadeOnceAProcess) {
+  const auto runtimes = make_test_runtimes(Placement::kProcesses, 2);
+  Call call;
+  call.collective = Collective::kAllGather;
+  call.count = 20000;
+  outputs_of(runtimes, call, kCalls);
+  const std::vector<Verdict> first = runtimes[0]->tuning->verdicts(2);
+  ASSERT_EQ(first.size(), 1U);
+  outputs_of(runtimes, call, kCalls);
+  EXPECT_EQ(runtimes[0]->tuning->verdicts(2), first);
+}
+
+// What rank 0 knows all ranks run, even what no measurement would have said.
+TEST(Trials, AreNotMadeOfWhatRankZeroKnows) {
+  const auto runtimes = make_test_runtimes(Placement::kProcesses, 2);
+  for (const char* const algorithm : {"one_shot", "two_shot"}) {
+    const Verdict known{{Collective::kAllReduce, 2, 17}, {algorithm, false}, 1};
+    runtimes[0]->tuning->add(known, false);
+    run_ranks(runtimes, [&](Communicator& communicator) {
+      std::vector<float> data(32768, 1.0F);
+      const Call call = call_of(Collective::kAllReduce, data);
+      EXPECT_EQ(*communicator.algorithm_for(call), algorithm);
+      ASSERT_TRUE(communicator.run(call));
+      EXPECT_EQ(data, std::vector<float>(32768, 2.0F));
+    });
+    EXPECT_EQ(runtimes[0]->tuning->verdicts(2), std::vector<Verdict>{known});
+  }
+}
+
+TEST(Trials, AreNotMadeInMappedMemory) {
+  const auto runtimes = make_test_runtimes(Placement::kThreads, 2);
+  Call call;
+  call.collective = Collective::kAllToAll;
+  call.count = 20000;
+  outputs_of(runtimes, call, 2 * kCalls);
+  EXPECT_EQ(verdicts_of(runtimes), 0U);
+}
+
+// Published, a reduce is over for all but its root at once; then they wait for a verdict, for which
+// the root has not made its last try.
+TEST(Trials, OfRanksWhosePeerLeavesOrAbortsEndInAnErrorThatNamesIt) {
+  constexpr int kRanks = 4;
+  const auto runtimes = make_test_runtimes(Placement::kProcesses, kRanks);
+  for (const bool aborts : {false, true}) {
+    std::latch made(kRanks);
+    run_ranks(runtimes, [&](Communicator& communicator) {
+      std::vector<float> input(8000), output(8000);
+      Call call = call_of(Collective::kReduce, input);
+      call.recv = output.data();
+      const bool root = communicator.rank() == 0;
+      for (int i = 0; i < kCallsOfACourse - (root ? 1 : 0); ++i)
+        EXPECT_TRUE(communicator.run(call));
+      made.arrive_and_wait();
+      if (root) return aborts ? communicator.abort({}) : void();
+      const Status status = communicator.run(call);
+      ASSERT_FALSE(status);
+      EXPECT_EQ(status.error().code, Code::kPeerFailed) << status.error().what;
+      EXPECT_THAT(status.error().what, HasSubstr("rank 0"));
+    });
+  }
+}
+
+}  // namespace
+}  // namespace tutti
