@@ -19,7 +19,7 @@
 namespace tutti {
 
 inline constexpr std::uint32_t kFrameMagic = 0x49545554;  // "TUTI"
-inline constexpr std::uint8_t kFrameVersion = 2;
+inline constexpr std::uint8_t kFrameVersion = 3;
 inline constexpr std::size_t kHeaderBytes = 80;
 
 /// Messages up to this size travel with their announcement.

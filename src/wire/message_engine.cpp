@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <deque>
 #include <iterator>
 #include <mutex>
 
@@ -62,7 +61,7 @@ class MessageEngine::Core {
   enum class Step : std::uint8_t { kNothing, kSome, kAll };
   using Link = EngineLink;
 
-  static std::vector<Outbox*> outboxes(std::deque<Link>& links);
+  static std::vector<Outbox*> outboxes(std::span<Link> links);
   bool pump();
   bool pump_output();
   bool pump_input();
@@ -90,7 +89,7 @@ class MessageEngine::Core {
 
   std::mutex mutex_;
   EngineOptions options_;
-  std::deque<Link> links_;  // the first carries all but DATA
+  std::vector<Link> links_;  // the first carries all but DATA; none comes or goes
   MessageSender sender_;
   MessageReceiver receiver_;
   FrameHeader offender_{};       // payload of a kBreak
@@ -139,7 +138,7 @@ bool MessageEngine::Core::progress() {
   return pump() || look_around();
 }
 
-std::vector<Outbox*> MessageEngine::Core::outboxes(std::deque<Link>& links) {
+std::vector<Outbox*> MessageEngine::Core::outboxes(std::span<Link> links) {
   std::vector<Outbox*> outs;
   for (Link& link : links) outs.push_back(&link.out);
   return outs;
@@ -221,13 +220,18 @@ MessageEngine::Core::Step MessageEngine::Core::write_once(std::size_t index) {
   }
   if (*written == 0) return Step::kNothing;
   if (Transfer* sent = out.taken_by_link(*written)) sender_.tail_sent(index, *sent);
-  return Step::kAll;
+  // A link that took a part may take the rest now: nobody need come back for it.
+  return !out.empty() || sender_.has_work() || receiver_.presses() ? Step::kAll : Step::kSome;
 }
 
 bool MessageEngine::Core::pump_output() {
   bool moved = false;
   for (std::size_t i = 0; i < links_.size(); ++i)
-    for (int turn = 0; turn < kTurns && write_once(i) == Step::kAll; ++turn) moved = true;
+    for (int turn = 0; turn < kTurns; ++turn) {
+      const Step step = write_once(i);
+      moved |= step != Step::kNothing;
+      if (step != Step::kAll) break;
+    }
   note_blocked();
   return moved;
 }

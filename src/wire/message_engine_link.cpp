@@ -4,7 +4,7 @@
 
 namespace tutti {
 
-LinkWaker::LinkWaker(const std::deque<EngineLink>& links) {
+LinkWaker::LinkWaker(std::span<const EngineLink> links) {
   fd_ = links.front().bytes->poll_fd();
   if (links.size() == 1 || fd_ < 0) return;
   epoll_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
@@ -14,7 +14,7 @@ LinkWaker::LinkWaker(const std::deque<EngineLink>& links) {
 }
 
 // A link that the peer has left would be readable for ever.
-void LinkWaker::prepare(const std::deque<EngineLink>& links) {
+void LinkWaker::prepare(std::span<const EngineLink> links) {
   for (std::size_t i = 0; i < events_.size(); ++i) {
     std::uint32_t events = EPOLLIN;
     if (!links[i].out.empty()) events |= EPOLLOUT;

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -53,11 +53,11 @@ struct EngineLink {
 /// of several links has something to read or has room for what waits.
 class LinkWaker {
  public:
-  explicit LinkWaker(const std::deque<EngineLink>& links);
+  explicit LinkWaker(std::span<const EngineLink> links);
   /// -1 where there is none; a sleeper then wakes by its clock alone.
   [[nodiscard]] int fd() const { return fd_.load(std::memory_order_relaxed); }
   /// Called when nothing moved, before somebody may sleep.
-  void prepare(const std::deque<EngineLink>& links);
+  void prepare(std::span<const EngineLink> links);
 
  private:
   void watch(int operation, int fd, std::uint32_t events);

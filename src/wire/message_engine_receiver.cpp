@@ -32,7 +32,13 @@ Frame frame_for(FrameType type, const StreamId& id, const Posted& post) {
 
 }  // namespace
 
+// Most messages are of the same stream as the one before.
 MessageReceiver::Stream& MessageReceiver::stream(const StreamId& id) {
+  if (latest_ == nullptr || latest_->id != id) latest_ = &find_or_create(id);
+  return *latest_;
+}
+
+MessageReceiver::Stream& MessageReceiver::find_or_create(const StreamId& id) {
   const auto found = streams_.find(id);
   if (found != streams_.end()) return found->second;
   if (streams_.size() >= forget_at_) forget_idle_streams();
@@ -49,6 +55,7 @@ Result<MessageReceiver::Stream*> MessageReceiver::stream_of_peer(const StreamId&
 
 // Those that owe credits pay first, so that the next round can forget them, here and there.
 void MessageReceiver::forget_idle_streams() {
+  latest_ = nullptr;
   for (auto& [id, stream] : streams_)
     if (stream.owed > 0) press(stream);
   std::erase_if(streams_, [this](const auto& entry) {

@@ -26,6 +26,8 @@ class MessageReceiver {
   bool produce();
   /// The same for credits that can wait until something else is said.
   bool produce_lazily();
+  /// Whether produce() may find something to say.
+  [[nodiscard]] bool presses() const { return !pressing_.empty(); }
 
   /// Each decides where the payload of the frame goes: see landing(). The caller moves it there and
   /// then calls landed(), also for an empty payload.
@@ -86,6 +88,7 @@ class MessageReceiver {
 
   Result<Stream*> stream_of_peer(const StreamId& id);
   Stream& stream(const StreamId& id);
+  Stream& find_or_create(const StreamId& id);
   void forget_idle_streams();
   Status keep(Stream& stream, const Frame& frame);
   Status match(Stream& stream);
@@ -110,6 +113,7 @@ class MessageReceiver {
 
   Outbox& out_;
   std::unordered_map<StreamId, Stream, StreamHash> streams_;
+  Stream* latest_ = nullptr;  // that stream() returned, while it is in streams_
   std::size_t forget_at_ = 1024;
   Fifo<Stream> pressing_;           // have something to say
   std::vector<Stream*> waiting_;    // owe some credits, not pressing

@@ -14,7 +14,13 @@ Frame frame_for(FrameType type, const StreamId& id, const Posted& post) {
 
 }  // namespace
 
+// Most messages are of the same stream as the one before.
 MessageSender::Stream& MessageSender::stream(const StreamId& id) {
+  if (latest_ == nullptr || latest_->id != id) latest_ = &find_or_create(id);
+  return *latest_;
+}
+
+MessageSender::Stream& MessageSender::find_or_create(const StreamId& id) {
   const auto found = streams_.find(id);
   if (found != streams_.end()) return found->second;
   if (streams_.size() >= forget_at_) forget_idle_streams();
@@ -26,6 +32,7 @@ MessageSender::Stream& MessageSender::stream(const StreamId& id) {
 
 // An idle stream holds nothing that the next message of the stream needs.
 void MessageSender::forget_idle_streams() {
+  latest_ = nullptr;
   std::erase_if(streams_, [this](const auto& entry) {
     const Stream& stream = entry.second;
     return stream.queue.empty() && stream.unmatched == 0 && stream.early.empty() &&
@@ -287,6 +294,7 @@ void MessageSender::close(const Error& error) {
   for (Outbox* out : outs_) out->detach_tail();
   std::ranges::fill(tails_, Tail{});
   for (auto& [id, stream] : streams_) fail_all(stream.queue, error);
+  latest_ = nullptr;
   streams_.clear();
   work_ = {};
 }

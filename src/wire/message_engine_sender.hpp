@@ -33,6 +33,8 @@ class MessageSender {
   bool produce();
   /// Puts one chunk of a cleared message into the outbox of link `link`, which has room.
   bool produce_chunk(std::size_t link);
+  /// Whether produce() may find something to say.
+  [[nodiscard]] bool has_work() const { return !work_.empty(); }
   /// The last byte of the tail of link `link`, whose owner this is, went.
   void tail_sent(std::size_t link, Transfer& transfer);
 
@@ -61,6 +63,7 @@ class MessageSender {
   };
 
   Stream& stream(const StreamId& id);
+  Stream& find_or_create(const StreamId& id);
   void forget_idle_streams();
   void schedule(Stream& stream);
   Stream& take_turn();
@@ -83,6 +86,7 @@ class MessageSender {
   const std::vector<Outbox*> outs_;
   std::vector<Tail> tails_;  // per link
   std::unordered_map<StreamId, Stream, StreamHash> streams_;
+  Stream* latest_ = nullptr;  // that stream() returned, while it is in streams_
   std::size_t forget_at_ = 1024;
   Fifo<Stream> work_;
   std::uint32_t credits_ = 0;          // in use by all streams

@@ -138,6 +138,17 @@ TEST_P(Conformance, CompletesTheTransfersOfAStreamInTheOrderPosted) {
   }
 }
 
+// More than either side remembers: what it forgets is idle, and comes back.
+TEST_P(Conformance, LanesThatWereForgottenComeBack) {
+  constexpr Lane kLanes = 1100;
+  for (std::uint64_t round = 1; round <= 2; ++round)
+    for (Lane lane = 0; lane < kLanes; ++lane) {
+      expect_passes(8, lane, 2 * round, true);
+      expect_passes(8, 0, 2 * round * kLanes + lane, false);  // one that is never idle for long
+      if (HasFatalFailure()) return;
+    }
+}
+
 TEST_P(Conformance, KeepsManyLanesApartInBothDirections) {
   constexpr Lane kLanes = 64;
   std::deque<Transfer> transfers(4 * kLanes);
