@@ -104,7 +104,7 @@ std::vector<std::string_view> between_hosts(Collective collective, std::size_t b
     case Collective::kAllReduce:
       // Two ranks send no more when they exchange everything at once than around a ring, and wait
       // for one round instead of two; but each adds everything, and not half of it.
-      if (tiny || (ranks == 2 && bytes <= 256 * 1024)) return {"recursive_doubling", "ring"};
+      if (tiny || (ranks == 2 && bytes <= 128 * 1024)) return {"recursive_doubling", "ring"};
       if (small) return {"circulant", "ring"};
       return {"ring"};
     case Collective::kAllGather:

@@ -67,8 +67,8 @@ TEST(Tuner, ChoosesOtherwiseBetweenHosts) {
 }
 
 TEST(Tuner, LetsTwoHostsExchangeMediumMessagesAtOnce) {
-  EXPECT_EQ(chosen("", Collective::kAllReduce, 256 << 10, {0, 1}), "recursive_doubling");
-  EXPECT_EQ(chosen("", Collective::kAllReduce, 1 << 20, {0, 1}), "ring");
+  EXPECT_EQ(chosen("", Collective::kAllReduce, 128 << 10, {0, 1}), "recursive_doubling");
+  EXPECT_EQ(chosen("", Collective::kAllReduce, 256 << 10, {0, 1}), "ring");
 }
 
 TEST(Tuner, LetsTheRootOfALargeBroadcastWorkWhereAllBuffersAreMapped) {
