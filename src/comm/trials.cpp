@@ -17,6 +17,9 @@ constexpr std::uint32_t kWarmUps = 2, kTriesPerTurn = 4, kCallsPerTurn = kWarmUp
 constexpr std::uint32_t kTimedPerTurn = kTriesPerTurn + 1;  // and the call before them
 constexpr std::uint32_t kMostTurns = exec::kMostTries / kTimedPerTurn;
 
+/// Larger inputs, whose tries would take long, run as those of this class do.
+constexpr std::uint8_t kLargestTried = 24;  // up to 16 MiB
+
 /// Of each way. Small calls take microseconds, of which chance makes much; large ones are precious.
 std::uint32_t turns_for(const CallClass& of) {
   constexpr std::uint8_t kLarge = 19;  // above 256 KiB
@@ -91,6 +94,11 @@ Trials::Turn Trials::turn(const CallClass& of, std::span<const Way> ways) {
     return Turn{static_cast<std::size_t>(at - ways.begin()), on_trial};
   };
   if (!measures_ || ways.size() < 2) return {};
+  if (of.size > kLargestTried && !verdicts_.contains(of)) {
+    // Now and for good: a rank that asks again, having forgotten its plan, must hear the same.
+    const Way* const known = verdict({of.collective, of.ranks, kLargestTried});
+    verdicts_[of] = known != nullptr ? std::optional(*known) : std::nullopt;
+  }
   if (const auto known = verdicts_.find(of); known != verdicts_.end())
     return known->second ? turn_of(*known->second, false).value_or(Turn{}) : Turn{};
   current_ = courses_.try_emplace(of).first;

@@ -191,5 +191,18 @@ TEST_F(TrialsOfTwo, AreNotMadeOfWhatIsKnownOrNotToBeMeasured) {
   EXPECT_EQ(off.verdict(kClass), nullptr);
 }
 
+TEST_F(TrialsOfTwo, AreNotMadeOfTheLargestInputsWhichRunAsTheLargestTriedDo) {
+  constexpr CallClass kLargestTried{Collective::kAllToAll, 2, 24},
+      kLarger{Collective::kAllToAll, 2, 25}, kLargest{Collective::kAllToAll, 2, 26};
+  Trials trials(*teams_[0], true, {}, stores_[0]);
+  EXPECT_FALSE(trials.turn(kLarger, kWays).on_trial);
+  EXPECT_EQ(trials.verdict(kLarger), nullptr);
+
+  Trials knowing(*teams_[0], true, {{kLargestTried, kWays[1], 0}}, stores_[0]);
+  const Trials::Turn turn = knowing.turn(kLargest, kWays);
+  EXPECT_FALSE(turn.on_trial);
+  EXPECT_EQ(turn.way, 1U);
+}
+
 }  // namespace
 }  // namespace tutti
