@@ -13,6 +13,9 @@ from libraries import PACKAGES, TUTTI, is_tutti
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 LIMIT_S = 300  # of one program
+# More calls than a course of trials has, and the largest buffers that have one (src/comm/trials.cpp;
+# inputs of up to 16 MiB, and a receive buffer may be as many times larger as there are ranks).
+CALLS_OF_TRIALS, LARGEST_TRIED = 60, 32 << 20
 
 
 class Failed(Exception):
@@ -122,9 +125,17 @@ def run_ranks(library, command, ranks, environment, place):
 class Loop:
     """The programs of all libraries, with how long each samples."""
 
-    def __init__(self, programs, place, milliseconds, samples):
+    def __init__(self, programs, place, milliseconds, samples, tuning):
+        """`tuning`: the file in which Tutti keeps what it finds out about this machine."""
         self.programs, self.place = programs, place
-        self.milliseconds, self.samples = milliseconds, samples
+        self.milliseconds, self.samples, self.tuning = milliseconds, samples, tuning
+
+    def settle(self, library, collective, ranks, sizes):
+        """Lets Tutti find out how it runs these calls, as the first ones of a size do. Larger ones
+        run as the largest here, and what is mapped is not tried."""
+        tried = [size for size in sizes if size <= LARGEST_TRIED]
+        if library in (TUTTI["malloc"], TUTTI["threads"]) and tried:
+            self.run(library, library, collective, ranks, tried, self.milliseconds, CALLS_OF_TRIALS)
 
     def measure(self, library, collective, ranks, sizes):
         """All sizes of one collective: a dictionary from bytes to the median in us."""
@@ -146,16 +157,16 @@ class Loop:
         """From a store by one rank until another has it, 8 bytes with it."""
         return self.run("limit", "cached", "exchange", 2, [8], 30)[8] / 2
 
-    def run(self, library, name, collective, ranks, sizes, milliseconds):
+    def run(self, library, name, collective, ranks, sizes, milliseconds, samples=None):
         command = [self.programs[library], name, collective, ",".join(map(str, sizes)),
-                   str(milliseconds), str(self.samples)]
+                   str(milliseconds), str(samples or self.samples)]
         with tempfile.TemporaryDirectory(prefix="peers-") as folder:
             meeting = pathlib.Path(folder, "meeting")
             meeting.write_bytes(bytes(2 * 4096))
             store = pathlib.Path(folder, "store")
             store.mkdir()
             environment = {**clean_environment(), "PEERS_MEETING": str(meeting),
-                           "PEERS_STORE": str(store)}
+                           "PEERS_STORE": str(store), "TUTTI_TUNING_FILE": str(self.tuning)}
             starter = run_mpi if library in ("openmpi", "mpich") else run_ranks
             try:
                 output = starter(library, command, ranks, environment, self.place)
