@@ -247,5 +247,18 @@ TEST(LogLines, NameTheCommunicatorAndTheRank) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("[fake 1/3] ncclBroadcast: root"));
 }
 
+TEST(Groups, WhoseOnlyCommunicatorWasAbortedDoNotWaitForTheTurnOfTheNextOneWithItsHandle) {
+  auto first = std::make_unique<FakeHandle>();
+  ncclComm* const handle = first->handle;
+  EXPECT_EQ(tuttiNcclGroupStart(), ncclSuccess);
+  EXPECT_EQ(all_reduce(handle), ncclSuccess);
+  abort_elsewhere(handle);
+  const FakeHandle next;
+  ASSERT_EQ(next.handle, handle);
+  const Turn of_next(handle->turns);  // as its init would hold it
+  EXPECT_EQ(tuttiNcclGroupEnd(), ncclInvalidUsage);
+  EXPECT_TRUE(next.fake->calls().empty());
+}
+
 }  // namespace
 }  // namespace tutti::capi

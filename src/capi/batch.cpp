@@ -50,6 +50,8 @@ bool Batch::is_lone_call() const {
 Status Batch::run_lone_call(const char* function) {
   function_ = function;
   const Share& share = shares_.front();
+  // Before the turn too: the handle may be another communicator's by now, whose turn takes long.
+  if (share.comm.handle->life.load() != share.comm.life) return aborted_meanwhile();
   const Turn turn(share.comm.handle->turns);
   TUTTI_TRY(share.comm.check(Pin(share.comm.handle)));
   const Status outcome = share.comm.handle->comm->communicator->run(share.calls.front());

@@ -115,9 +115,11 @@ Result<ncclResult_t> run_ending(Job job) {
 }
 
 Status finalize(const CommRef& comm) {
-  const Turn turn(comm.handle->turns);
   // In the background the communicator stays: whoever ends it waits for its worker.
-  if (comm.blocking && comm.handle->life.load() != comm.life) return aborted_meanwhile();
+  const auto ended = [&] { return comm.blocking && comm.handle->life.load() != comm.life; };
+  if (ended()) return aborted_meanwhile();  // the turn of the handle's next one may take long
+  const Turn turn(comm.handle->turns);
+  if (ended()) return aborted_meanwhile();
   return flush(comm.handle);
 }
 

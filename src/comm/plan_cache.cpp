@@ -64,7 +64,7 @@ Result<BoundPlan*> PlanCache::find_out(const Key& key, const Call& call) {
     return &(on_trial_[{key, turn.way}] = std::move(bound));
   }
   on_trial_.clear();  // where other trials go on, they bind theirs anew
-  if (options.size() > 1 && trials_.verdict(of) != nullptr) task.reason = kMeasured;
+  if (options.size() > 1 && trials_.verdict(of)) task.reason = kMeasured;
   TUTTI_ASSIGN(BoundPlan bound, make(call, key.in_place, task));
   if (recent_.size() >= kMostPlans) {
     plans_.erase(recent_.back().key);
@@ -86,8 +86,8 @@ Result<Choice> PlanCache::guess(const Call& call) const {
 Result<Choice> PlanCache::choose(const Call& call) const {
   TUTTI_ASSIGN(Choice choice, guess(call));
   if (!may_try(choice)) return choice;
-  const Way* const known = trials_.verdict(class_of(shape_of(call)));
-  if (known == nullptr) {
+  const std::optional<Way> known = trials_.verdict(class_of(shape_of(call)));
+  if (!known) {
     if (!choice.others.empty()) choice.reason += ", not measured yet";
     return choice;
   }

@@ -94,27 +94,37 @@ Trials::Turn Trials::turn(const CallClass& of, std::span<const Way> ways) {
     return Turn{static_cast<std::size_t>(at - ways.begin()), on_trial};
   };
   if (!measures_ || ways.size() < 2) return {};
-  if (of.size > kLargestTried && !verdicts_.contains(of)) {
-    // Now and for good: a rank that asks again, having forgotten its plan, must hear the same.
-    const Way* const known = verdict({of.collective, of.ranks, kLargestTried});
-    verdicts_[of] = known != nullptr ? std::optional(*known) : std::nullopt;
-  }
-  if (const auto known = verdicts_.find(of); known != verdicts_.end())
-    return known->second ? turn_of(*known->second, false).value_or(Turn{}) : Turn{};
+  // Now and for good: a rank that asks again, having forgotten its plan, must hear the same.
+  if (of.size > kLargestTried && !decided(of))
+    decide_for(of, verdict({of.collective, of.ranks, kLargestTried}));
+  if (const auto known = decided(of))
+    return *known ? turn_of(**known, false).value_or(Turn{}) : Turn{};
   current_ = courses_.try_emplace(of).first;
   Course& course = current_->second;
   if (course.ways.empty())
     course.ways.assign(ways.begin(), ways.begin() + static_cast<std::ptrdiff_t>(
                                                         std::min(ways.size(), exec::kMostWays)));
   if (const auto turn = turn_of(course.ways[place_of(course).way], true)) return *turn;
-  verdicts_[of] = std::nullopt;  // the calls of this class differ too much
+  decide_for(of, std::nullopt);  // the calls of this class differ too much
   courses_.erase(current_);
   return {};
 }
 
-const Way* Trials::verdict(const CallClass& of) const {
+std::optional<Way> Trials::verdict(const CallClass& of) const {
+  return measures_ ? decided(of).value_or(std::nullopt) : std::nullopt;
+}
+
+/// None: not yet. None within: that the first way stays.
+std::optional<std::optional<Way>> Trials::decided(const CallClass& of) const {
+  const std::scoped_lock lock(mutex_);
   const auto known = verdicts_.find(of);
-  return measures_ && known != verdicts_.end() && known->second ? &*known->second : nullptr;
+  if (known == verdicts_.end()) return std::nullopt;
+  return std::make_optional<std::optional<Way>>(known->second);
+}
+
+void Trials::decide_for(const CallClass& of, std::optional<Way> way) {
+  const std::scoped_lock lock(mutex_);
+  verdicts_[of] = std::move(way);
 }
 
 void Trials::begin() {
@@ -208,8 +218,9 @@ void Trials::conclude(const Course& course, const Figures& figures) {
   std::optional<std::size_t> best = fastest(figures.since_last);
   const std::optional<std::size_t> other = fastest(figures.since_first);
   if (best && best != other) best = other ? std::optional<std::size_t>(0) : std::nullopt;
-  std::optional<Way>& verdict = verdicts_[*due_];
+  std::optional<Way> verdict;
   if (best) verdict = course.ways[*best];
+  decide_for(*due_, verdict);
   const bool speaks = team_.rank() == 0;
   if (speaks)
     log_info(Subsystem::kTuning, fmt::format("[rank 0/{}]", team_.size()), "{}: {}: {}",

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,7 +26,7 @@
 
 namespace tutti {
 
-/// One per communicator and rank; used by its thread.
+/// One per communicator and rank; used by its thread unless said otherwise.
 class Trials {
  public:
   /// `measures` false: every call runs the first way it may, whatever is known. `known`: as all
@@ -39,8 +40,8 @@ class Trials {
   /// What the next call, of class `of`, runs; not while due(). `ways`: those that it may, the same
   /// on all ranks, the one without measuring first.
   Turn turn(const CallClass& of, std::span<const Way> ways);
-  /// What is known of a class.
-  [[nodiscard]] const Way* verdict(const CallClass& of) const;
+  /// What is known of a class. Any thread may ask.
+  [[nodiscard]] std::optional<Way> verdict(const CallClass& of) const;
   [[nodiscard]] bool measures() const { return measures_; }
 
   /// Around a call that is on trial. `counts` false: it ran in none of the ways.
@@ -70,6 +71,9 @@ class Trials {
   exec::Team& team_;
   const bool measures_;
   TuningStore& store_;
+  [[nodiscard]] std::optional<std::optional<Way>> decided(const CallClass& of) const;
+  void decide_for(const CallClass& of, std::optional<Way> way);
+  mutable std::mutex mutex_;                          ///< of verdicts_
   std::map<CallClass, std::optional<Way>> verdicts_;  ///< none: the first way stays
   std::map<CallClass, Course> courses_;               ///< under way
   std::map<CallClass, Course>::iterator current_;     ///< the course of the call on trial

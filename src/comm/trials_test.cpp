@@ -68,8 +68,8 @@ class TrialsOfTwo : public ::testing::Test {
       ASSERT_TRUE(state) << state.error().what;
       ASSERT_EQ(*state, exec::Poll::kDone);
       EXPECT_FALSE(trials_[rank]->due());
-      const Way* const verdict = trials_[rank]->verdict(kClass);
-      ASSERT_EQ(verdict == nullptr, expected == nullptr);
+      const std::optional<Way> verdict = trials_[rank]->verdict(kClass);
+      ASSERT_EQ(verdict.has_value(), expected != nullptr);
       if (expected != nullptr) {
         EXPECT_EQ(*verdict, *expected);
       }
@@ -127,8 +127,8 @@ TEST_F(TrialsOfTwo, ComeToTheSameVerdictFromAnyNumbers) {
       published(rank).tries[1][i] = {kHuge - i, i};
     }
   for (Rank rank = 0; rank < 2; ++rank) EXPECT_TRUE(trials_[rank]->poll());
-  EXPECT_EQ(trials_[0]->verdict(kClass), nullptr);
-  EXPECT_EQ(trials_[1]->verdict(kClass), nullptr);
+  EXPECT_FALSE(trials_[0]->verdict(kClass));
+  EXPECT_FALSE(trials_[1]->verdict(kClass));
 }
 
 TEST_F(TrialsOfTwo, OfDifferentCallsAreAnErrorThatNamesThePeer) {
@@ -188,7 +188,7 @@ TEST_F(TrialsOfTwo, AreNotMadeOfWhatIsKnownOrNotToBeMeasured) {
   EXPECT_FALSE(knows.turn({Collective::kReduce, 2, 19}, {kWays.data(), 1}).on_trial);
   Trials off(*teams_[0], false, known, stores_[0]);
   EXPECT_EQ(off.turn(kClass, kWays).way, 0U);
-  EXPECT_EQ(off.verdict(kClass), nullptr);
+  EXPECT_FALSE(off.verdict(kClass));
 }
 
 TEST_F(TrialsOfTwo, AreNotMadeOfTheLargestInputsWhichRunAsTheLargestTriedDo) {
@@ -196,7 +196,7 @@ TEST_F(TrialsOfTwo, AreNotMadeOfTheLargestInputsWhichRunAsTheLargestTriedDo) {
       kLarger{Collective::kAllToAll, 2, 25}, kLargest{Collective::kAllToAll, 2, 26};
   Trials trials(*teams_[0], true, {}, stores_[0]);
   EXPECT_FALSE(trials.turn(kLarger, kWays).on_trial);
-  EXPECT_EQ(trials.verdict(kLarger), nullptr);
+  EXPECT_FALSE(trials.verdict(kLarger));
 
   Trials knowing(*teams_[0], true, {{kLargestTried, kWays[1], 0}}, stores_[0]);
   const Trials::Turn turn = knowing.turn(kLargest, kWays);

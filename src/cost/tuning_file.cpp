@@ -24,8 +24,10 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kFormat = 1;
+constexpr std::string_view kMark = "{\"format\": ";  // how files begin, and nobody's notes
 constexpr std::size_t kMostBytes = 1 << 20, kMostVerdicts = 4096, kLongestName = 64;
 constexpr std::int64_t kStaysTrue = 7 * 24 * 3600;  // seconds: machines are changed and moved
+constexpr std::int64_t kClocksDiffer = 60;
 
 std::int64_t now_s() {
   using std::chrono::system_clock;
@@ -91,29 +93,58 @@ Result<std::vector<Verdict>> verdicts_of(const Json& file, std::string_view mach
   return verdicts;
 }
 
-/// "" where there is no file.
+/// "" where there is no file. Devices and pipes are none to be read, and may block whoever does.
 Result<std::string> contents_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in && errno == ENOENT) return std::string();
-  std::string text(kMostBytes + 1, '\0');
-  if (in) in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.bad() || (!in && !in.eof()))
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file && (errno == ENOENT || errno == ENOTDIR)) return std::string();
+  struct stat about = {};
+  if (!file || ::fstat(file.get(), &about) != 0)
     return system_error(Code::kUnavailable, errno, fmt::format("cannot read {}", path));
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  if (text.size() > kMostBytes)
+  if (!S_ISREG(about.st_mode))
+    return make_error(Code::kInvalidArgument,
+                      "{} is no regular file: let TUTTI_TUNING_FILE name one, or none", path);
+  std::string text(kMostBytes + 1, '\0');
+  std::size_t bytes = 0;
+  while (bytes < text.size()) {
+    const ssize_t got = ::read(file.get(), text.data() + bytes, text.size() - bytes);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0)
+      return system_error(Code::kUnavailable, errno, fmt::format("cannot read {}", path));
+    if (got == 0) break;
+    bytes += static_cast<std::size_t>(got);
+  }
+  text.resize(bytes);
+  if (bytes > kMostBytes)
     return make_error(Code::kInvalidArgument, "{} has more than {} bytes", path, kMostBytes);
   return text;
+}
+
+/// The same where nothing of somebody else is there, which is not to be replaced.
+Result<std::string> own_contents_of(const std::string& path) {
+  TUTTI_ASSIGN(std::string text, contents_of(path));
+  const std::string_view mark = kMark.substr(0, text.size());  // it may be cut anywhere
+  if (text.starts_with(mark)) return text;
+  return make_error(Code::kInvalidArgument,
+                    "{} is no tuning file and stays as it is: let TUTTI_TUNING_FILE name another",
+                    path);
 }
 
 /// The new file before it takes the old one's place, which this process alone may write; one that
 /// a killed process left behind is taken over. None: another process is at it.
 Result<Fd> lock_new_file(const std::string& path) {
-  Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
-  if (!file) return system_error(Code::kUnavailable, errno, fmt::format("cannot write {}", path));
-  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return Fd();
+  Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644));
+  const auto cannot_write = [&] {
+    return system_error(Code::kUnavailable, errno, fmt::format("cannot write {}", path));
+  };
+  if (!file) return cannot_write();
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0)
+    return errno == EWOULDBLOCK ? Result<Fd>(Fd()) : cannot_write();
   struct stat mine = {}, there = {};
-  const bool same = ::fstat(file.get(), &mine) == 0 && ::stat(path.c_str(), &there) == 0 &&
-                    mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
+  if (::fstat(file.get(), &mine) != 0) return cannot_write();
+  if (!S_ISREG(mine.st_mode) || mine.st_nlink > 1 || mine.st_uid != ::geteuid())
+    return make_error(Code::kUnavailable, "{} was put there by somebody else: remove it", path);
+  const bool same = ::stat(path.c_str(), &there) == 0 && mine.st_ino == there.st_ino &&
+                    mine.st_dev == there.st_dev;
   if (!same) return Fd();  // its owner has just put it into place
   return file;
 }
@@ -143,7 +174,7 @@ std::string machine_signature() {
 
 std::string tuning_file(const std::string& setting, const Environment& environment,
                         std::string_view machine) {
-  if (setting == "none") return "";
+  if (setting == "none" || setting == "/dev/null") return "";
   if (setting != "auto") return setting;
   std::string folder = environment("XDG_CACHE_HOME").value_or("");
   if (folder.empty()) {
@@ -172,7 +203,7 @@ std::string tuning_text(std::string_view machine, const std::vector<Verdict>& ve
         entries.empty() ? "" : ",", name_of(verdict.of.collective), verdict.of.ranks,
         verdict.of.size, quoted(verdict.way.algorithm), verdict.way.kernel_reads,
         verdict.measured_s);
-  return fmt::format("{{\"format\": {},\n \"machine\": {},\n \"verdicts\": [{}]}}\n", kFormat,
+  return fmt::format("{}{},\n \"machine\": {},\n \"verdicts\": [{}]}}\n", kMark, kFormat,
                      quoted(machine), entries);
 }
 
@@ -200,10 +231,12 @@ std::size_t TuningStore::size() {
 }
 
 void TuningStore::add(const Verdict& verdict, bool keep) {
-  const std::scoped_lock lock(mutex_);
-  if (keep) load_once();
-  if (verdicts_.size() >= kMostVerdicts && !verdicts_.contains(verdict.of)) return;
-  verdicts_[verdict.of] = verdict;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (keep) load_once();
+    if (verdicts_.size() >= kMostVerdicts && !verdicts_.contains(verdict.of)) return;
+    verdicts_[verdict.of] = verdict;
+  }
   if (!keep || path_.empty()) return;
   if (const Status saved = save(); !saved)
     log_info(Subsystem::kTuning, "", "what was measured is not kept: {}", saved.error().what);
@@ -212,7 +245,10 @@ void TuningStore::add(const Verdict& verdict, bool keep) {
 void TuningStore::load_once() {
   if (std::exchange(loaded_, true) || path_.empty()) return;
   const auto text = contents_of(path_);
-  if (!text) return log_warn("", "{}: what it should say is measured anew", text.error().what);
+  if (!text && text.error().code == Code::kUnavailable)
+    return log_info(Subsystem::kTuning, "", "{}: what it should say is measured anew",
+                    text.error().what);
+  if (!text) return log_warn("", "{}; what it should say is measured anew", text.error().what);
   if (text->empty()) return;
   const auto verdicts = parse_tuning(*text, machine_);
   if (!verdicts)
@@ -228,7 +264,7 @@ void TuningStore::merge(const std::vector<Verdict>& verdicts) {
   const std::int64_t now = now_s();
   for (const Verdict& verdict : verdicts) {
     const bool true_still =
-        verdict.measured_s <= now + kStaysTrue && verdict.measured_s >= now - kStaysTrue;
+        verdict.measured_s <= now + kClocksDiffer && verdict.measured_s >= now - kStaysTrue;
     if (!true_still) continue;
     const auto [known, inserted] = verdicts_.try_emplace(verdict.of, verdict);
     if (!inserted && known->second.measured_s < verdict.measured_s) known->second = verdict;
@@ -236,15 +272,20 @@ void TuningStore::merge(const std::vector<Verdict>& verdicts) {
 }
 
 Status TuningStore::save() {
+  const std::scoped_lock writing(writing_);
   std::error_code ignored;  // what is missing then shows at once
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
+  if (const auto mine = own_contents_of(path_); !mine) return mine.error();
   const std::string next = path_ + ".new";
   TUTTI_ASSIGN(const Fd file, lock_new_file(next));
   if (!file) return ok_status();  // this verdict goes with the next one
-  if (const auto text = contents_of(path_); text && !text->empty())
-    if (const auto others = parse_tuning(*text, machine_)) merge(*others);
+  TUTTI_ASSIGN(const std::string text, own_contents_of(path_));
   std::vector<Verdict> all;
-  for (const auto& [of, verdict] : verdicts_) all.push_back(verdict);
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto others = parse_tuning(text, machine_)) merge(*others);
+    for (const auto& [of, verdict] : verdicts_) all.push_back(verdict);
+  }
   if (::ftruncate(file.get(), 0) != 0)
     return system_error(Code::kUnavailable, errno, fmt::format("cannot write {}", next));
   TUTTI_TRY(write_all(file.get(), tuning_text(machine_, all), next));

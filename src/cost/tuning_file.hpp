@@ -48,6 +48,7 @@ class TuningStore {
   Status save();
 
   const std::string path_, machine_;
+  std::mutex writing_;  ///< one thread at a time writes the file; taken before mutex_
   std::mutex mutex_;
   bool loaded_ = false;
   std::map<CallClass, Verdict> verdicts_;

@@ -109,6 +109,7 @@ TEST(TuningSetting, NamesAFileOfTheMachineInTheCache) {
   EXPECT_EQ(tuning_file("auto", environment({{"HOME", "/h"}}), "m"), "/h/.cache/tutti/m.json");
   EXPECT_EQ(tuning_file("auto", environment({}), "m"), "");
   EXPECT_EQ(tuning_file("none", environment({{"HOME", "/h"}}), "m"), "");
+  EXPECT_EQ(tuning_file("/dev/null", environment({{"HOME", "/h"}}), "m"), "");
   EXPECT_EQ(tuning_file("/my/file", environment({{"HOME", "/h"}}), "m"), "/my/file");
 }
 
@@ -144,14 +145,38 @@ TEST_F(TuningFile, ForgetsVerdictsOfOldAndOfTheFuture) {
 }
 
 TEST_F(TuningFile, ThatIsDamagedIsReplaced) {
-  for (const std::string_view damaged :
-       {"{", "[]", "{\"format\": 1}", "\xff\x00\x01", "nonsense"}) {
+  for (const std::string_view damaged : {"", "{", "{\"format\": 1}", "{\"format\": 1, \xff"}) {
     write(damaged);
     TuningStore one = store();
     EXPECT_THAT(one.verdicts(4), IsEmpty()) << damaged;
     one.add(verdict(3), true);
     EXPECT_THAT(store().verdicts(4), ElementsAre(verdict(3))) << damaged;
   }
+}
+
+TEST_F(TuningFile, OfSomebodyElseStaysAsItIs) {
+  for (const std::string text : {"[]", "my notes", "\xff\x01"}) {
+    write(text);
+    TuningStore one = store();
+    one.add(verdict(3), true);
+    EXPECT_THAT(one.verdicts(4), ElementsAre(verdict(3))) << text;
+    std::ifstream in(path());
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), text);
+  }
+}
+
+TEST_F(TuningFile, ThatIsAPipeOrADeviceIsNeitherWaitedForNorReplaced) {
+  write("");
+  std::filesystem::remove(path());
+  ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
+  store().add(verdict(3), true);
+  EXPECT_TRUE(std::filesystem::is_fifo(path()));
+  std::filesystem::remove(path());
+  ASSERT_EQ(::mkfifo((path() + ".new").c_str(), 0600), 0);
+  store().add(verdict(3), true);
+  EXPECT_FALSE(std::filesystem::exists(path()));
+  TuningStore("/dev/zero", std::string(kMachine)).add(verdict(3), true);
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/zero"));
 }
 
 TEST_F(TuningFile, ThatCannotBeWrittenIsNoError) {

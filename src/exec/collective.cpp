@@ -781,10 +781,12 @@ Status CollectiveRun::touch_peers(const Pass& pass, std::span<const std::byte*> 
 Status CollectiveRun::read_input(const Place& source, std::byte* to, const Pass& pass) {
   const Member& owner = team_.member(source.owner);
   const std::uint64_t from = peers_[source.owner].input_address + source.offset;
-  if (Status read = read_process_memory(owner.process, from, {to, pass.bytes}); !read)
+  const Status read = read_process_memory(owner.process, from, {to, pass.bytes});
+  TUTTI_TRY(check_owners(pass));  // one that gave up may have unmapped it
+  if (!read)
     return peer_error(Code::kPeerFailed, source.owner, "the send buffer of {}: {}", owner.label,
                       read.error().what);
-  return check_owners(pass);
+  return ok_status();
 }
 
 /// An owner that fails may do with its buffers what it likes before all have come to them, but not
@@ -803,7 +805,7 @@ Status CollectiveRun::check_owners(const Pass& pass) const {
 
 std::byte* CollectiveRun::locate(const Place& place) const {
   const auto at = [&](const std::byte* buffer) {
-    return const_cast<std::byte*>(buffer) + place.offset;
+    return buffer == nullptr ? nullptr : const_cast<std::byte*>(buffer) + place.offset;
   };
   switch (place.memory) {
     case Memory::kInput:

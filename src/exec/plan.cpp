@@ -143,6 +143,12 @@ void Plan::bind_passes_of(const lower::Op& op) {
   for (std::size_t s = 0; s < op.sources.size(); ++s)
     if (op.sources[s].memory == lower::Memory::kInput) shape.own_sources |= std::uint64_t{1} << s;
 
+  // There, or at the peer that is written to, pieces of one pass could overlap each other's.
+  const bool may_be_in_place =
+      lowered_->request.in_place ||
+      std::ranges::any_of(op.destinations, [](const lower::Operand& destination) {
+        return destination.memory == lower::Memory::kPeerOutput;
+      });
   const std::size_t passes_before = passes_.size();
   for (std::uint32_t piece = 0; piece < op.like.size(); ++piece) {
     const std::size_t bytes = chunks_[op.like[piece]].size() * element_bytes_;
@@ -158,8 +164,7 @@ void Plan::bind_passes_of(const lower::Op& op) {
         if (places_[last.first + i].offset + last.bytes != places[i].offset) return false;
       return true;
     };
-    // In place the pieces of one pass could overlap each other's.
-    const bool may_join = passes_.size() > passes_before && !lowered_->request.in_place;
+    const bool may_join = passes_.size() > passes_before && !may_be_in_place;
     if (may_join && follows_last_pass()) {
       passes_.back().bytes += bytes;
       continue;

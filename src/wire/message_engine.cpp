@@ -171,7 +171,7 @@ MessageEngine::Core::Step MessageEngine::Core::exchange(std::size_t index, bool 
   const bool reads = link.readable;
   const Step input = reads ? read_once(index) : Step::kNothing;
   link.readable = input == Step::kAll;
-  const bool writes = first || link.writable || input == Step::kAll;
+  const bool writes = first || link.writable || input != Step::kNothing;
   const Step output = writes ? write_once(index) : Step::kNothing;
   link.writable = output == Step::kAll;
   return std::max(input, output);
