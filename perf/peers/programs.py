@@ -13,9 +13,7 @@ from libraries import PACKAGES, TUTTI, is_tutti
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 LIMIT_S = 300  # of one program
-# More calls than a course of trials has, and the largest buffers that have one (src/comm/trials.cpp;
-# inputs of up to 16 MiB, and a receive buffer may be as many times larger as there are ranks).
-CALLS_OF_TRIALS, LARGEST_TRIED = 60, 32 << 20
+CALLS_OF_TRIALS = 40  # more than a course of them has (src/comm/trials.cpp)
 
 
 class Failed(Exception):
@@ -131,11 +129,10 @@ class Loop:
         self.milliseconds, self.samples, self.tuning = milliseconds, samples, tuning
 
     def settle(self, library, collective, ranks, sizes):
-        """Lets Tutti find out how it runs these calls, as the first ones of a size do. Larger ones
-        run as the largest here, and what is mapped is not tried."""
-        tried = [size for size in sizes if size <= LARGEST_TRIED]
-        if library in (TUTTI["malloc"], TUTTI["threads"]) and tried:
-            self.run(library, library, collective, ranks, tried, self.milliseconds, CALLS_OF_TRIALS)
+        """Lets Tutti find out how it runs these calls, as the first ones of a size do. What is
+        mapped is not tried."""
+        if library in (TUTTI["malloc"], TUTTI["threads"]):
+            self.run(library, library, collective, ranks, sizes, self.milliseconds, CALLS_OF_TRIALS)
 
     def measure(self, library, collective, ranks, sizes):
         """All sizes of one collective: a dictionary from bytes to the median in us."""
