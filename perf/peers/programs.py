@@ -1,4 +1,5 @@
 """Builds the loop over each library, starts its ranks and reads what they measured."""
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -96,6 +97,24 @@ def run_mpi(library, command, ranks, environment, place):
     return done.stdout
 
 
+def outputs_of(children, library):
+    """What each rank wrote to its standard output. When one fails, those that would wait for it are
+    ended, and it is named."""
+    culprit = None
+    with concurrent.futures.ThreadPoolExecutor(len(children)) as pool:
+        ends = {pool.submit(child.communicate, timeout=LIMIT_S): child for child in children}
+        for end in concurrent.futures.as_completed(ends):
+            if culprit is None and (end.exception() is not None or ends[end].returncode != 0):
+                culprit = end
+                for child in children:
+                    child.kill()  # no signal to one that has ended
+    if culprit is not None:
+        _, errors = culprit.result()
+        child = ends[culprit]
+        raise Failed(f"{library} rank {children.index(child)} exited with {child.returncode}: {errors.strip()}")
+    return [end.result()[0] for end in ends]
+
+
 def run_ranks(library, command, ranks, environment, place):
     """Starts the ranks as children with torchrun's variables: one for all ranks where they are
     threads."""
@@ -108,16 +127,10 @@ def run_ranks(library, command, ranks, environment, place):
         children.append(subprocess.Popen(place.command(rank, command), env={**environment, **own},
                                          text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
     try:
-        outputs = [child.communicate(timeout=LIMIT_S) for child in children]
+        return outputs_of(children, library)[0]
     finally:
         for child in children:
-            if child.poll() is None:
-                child.kill()
-    for rank, child in enumerate(children):
-        if child.returncode != 0:
-            raise Failed(f"{library} rank {rank} exited with {child.returncode}: "
-                         f"{outputs[rank][1].strip()}")
-    return outputs[0][0]
+            child.kill()
 
 
 class Loop:
