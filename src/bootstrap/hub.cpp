@@ -205,16 +205,19 @@ void Hub::finish_round() {
 
 void Hub::review_round() {
   if (ended_) return;
-  for (Rank r = 0; r < size(); ++r) {
-    const Member& gone = member(r);
-    if (gone.state == State::kLeft && !gone.blob) {
-      return fail_round(
-          peer_error(Code::kPeerFailed, r, "rank {} has left the group of {}", r, size()));
-    }
-    if (gone.state == State::kDead && !gone.blob) {
-      return fail_round(peer_error(Code::kPeerFailed, r, "rank {} is dead", r));
-    }
-  }
+  const auto is_missing = [](State state) {
+    return [state](const Member& member) { return member.state == state && !member.blob; };
+  };
+  const auto rank_of = [&](auto member) { return static_cast<Rank>(member - members_.begin()); };
+  // A death first: who left may have done so because of it.
+  if (const auto dead = std::ranges::find_if(members_, is_missing(State::kDead));
+      dead != members_.end())
+    return fail_round(
+        peer_error(Code::kPeerFailed, rank_of(dead), "rank {} is dead", rank_of(dead)));
+  if (const auto left = std::ranges::find_if(members_, is_missing(State::kLeft));
+      left != members_.end())
+    return fail_round(peer_error(Code::kPeerFailed, rank_of(left),
+                                 "rank {} has left the group of {}", rank_of(left), size()));
 }
 
 void Hub::fail_round(const Error& why) {
