@@ -143,7 +143,7 @@ void Plan::bind_passes_of(const lower::Op& op) {
   for (std::size_t s = 0; s < op.sources.size(); ++s)
     if (op.sources[s].memory == lower::Memory::kInput) shape.own_sources |= std::uint64_t{1} << s;
 
-  // There, or at the peer that is written to, pieces of one pass could overlap each other's.
+  // In place, here or at a peer that is written to, the pieces of one pass could overlap.
   const bool may_be_in_place =
       lowered_->request.in_place ||
       std::ranges::any_of(op.destinations, [](const lower::Operand& destination) {
