@@ -263,20 +263,18 @@ class Assembler {
       });
     };
     team_->set_reads_inputs(std::ranges::all_of(rows, all_read));
-    set_wait_policies(placement);
+    share_cpus(placement);
     team_->set_placement(std::move(placement));
     return ok_status();
   }
 
   /// A launcher may have bound each rank to a core of its own: what counts is what the ranks of
   /// this host have together.
-  void set_wait_policies(const lower::Placement& placement) {
+  void share_cpus(const lower::Placement& placement) {
     std::vector<CpuShare> shares;
     for (Rank peer = 0; peer < size_; ++peer)
       if (placement.mapped(rank_, peer)) shares.push_back(cards_[peer].cpus);
-    const int ranks = static_cast<int>(shares.size()), cpus = usable_cpus(shares);
-    team_->set_wait_policies(WaitPolicy::for_ranks_on_host(ranks, cpus),
-                             WaitPolicy::beside_callers(ranks, cpus));
+    team_->set_cpus(static_cast<int>(shares.size()), usable_cpus(shares));
   }
 
   Runtime& runtime_;

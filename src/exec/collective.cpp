@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include "src/base/clock.hpp"
+#include "src/base/fetch_to_write.hpp"
 #include "src/base/log.hpp"
 #include "src/base/process_memory.hpp"
 #include "src/exec/caption.hpp"
@@ -23,16 +24,6 @@ constexpr std::size_t kStreamFrom = 1024;
 
 /// Entries whose lines are taken back from their readers this many calls before they are refilled.
 constexpr std::uint64_t kFetchAhead = 4;
-
-/// A hint: __builtin_prefetch means another instruction where the compiler may not assume this one,
-/// which all 64-bit processors decode.
-void fetch_to_write(const void* line) {
-#if defined(__x86_64__)
-  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
-#else
-  __builtin_prefetch(line, 1);
-#endif
-}
 
 /// Buffers of peers are touched so many bytes at a time, so that a rank that gives up or aborts has
 /// them back soon.
@@ -230,12 +221,14 @@ Status CollectiveRun::publish_input() {
   const std::size_t bytes = plan_->input_bytes(team_.rank());
   if (bytes == 0) return ok_status();
   TUTTI_CHECK(bytes <= kPacketBytes, "bytes={}", bytes);
-  const Destination to{published_memory(team_.rank()), Stores::kCached};
+  const Destination to{published_memory(team_.rank()), team_.stores_for_peers()};
   if (args_->reduction.op == ReduceOp::kPreMulSum) {
     const std::byte* const source = args_->input;
     reduce(args_->reduction, {&source, 1}, 1, {&to, 1}, bytes / plan_->element_bytes());
-  } else {
+  } else if (bytes <= kInlineBytes) {
     std::memcpy(to.data, args_->input, bytes);
+  } else {
+    copy_bytes(args_->input, {&to, 1}, bytes);
   }
   return ok_status();
 }
@@ -389,7 +382,9 @@ Result<bool> CollectiveRun::may_reuse_staging() {
     if (!left) return false;
   }
   if (!plan_->program().slots.empty()) {
-    TUTTI_ASSIGN(own_slots_, team_.enter_region());
+    const bool receives = plan_->output_bytes(team_.rank()) > 0;
+    const std::byte* const data = receives ? args_->output : args_->input;
+    TUTTI_ASSIGN(own_slots_, team_.enter_region(lead_of(data)));
   }
   scratch_ = nullptr;
   if (const std::size_t bytes = plan_->scratch_bytes(); bytes > 0) {
@@ -622,7 +617,9 @@ void CollectiveRun::combine(std::span<const std::byte* const> sources, std::uint
 Stores CollectiveRun::stores_to(Memory memory, std::size_t bytes) const {
   const bool streams = memory == Memory::kOutput ? stores_.output : stores_.peers;
   const bool pays = streams && bytes >= kStreamFrom && memory != Memory::kScratch;
-  return pays ? Stores::kNonTemporal : Stores::kCached;
+  if (pays) return Stores::kNonTemporal;
+  const bool peers_have_it = memory == Memory::kSlot || memory == Memory::kPeerOutput;
+  return peers_have_it ? team_.stores_for_peers() : Stores::kCached;
 }
 
 /// How long a call takes says something about its stores only from when all peers are there: with

@@ -35,6 +35,14 @@ static_assert(kEntries % kPackets == 0);
 constexpr std::uint64_t announce(std::uint64_t offset) { return offset | 1; }
 constexpr std::uint64_t announced_offset(std::uint64_t word) { return word & ~std::uint64_t{1}; }
 
+/// Slots begin as far behind a line as the data that goes through them lies in the caller's buffers
+/// (16 bytes with glibc's malloc), so that copies between them load and store whole lines.
+/// A multiple of 16; less than the lines of any processor.
+inline std::size_t lead_of(const std::byte* data) {
+  return reinterpret_cast<std::uintptr_t>(data) & 0x30;
+}
+constexpr std::size_t lead_of(std::uint64_t offset) { return offset & 0x30; }
+
 struct alignas(kLine) Entry {
   std::atomic<std::uint64_t> sequence;
   std::uint64_t call_hash;
@@ -58,9 +66,9 @@ static_assert(sizeof(BufferPlaces) <= kInlineBytes);
 struct alignas(kLine) Progress {
   std::atomic<std::uint64_t> progress;
   std::atomic<std::uint32_t> sleepers;  ///< peers asleep on a word of this rank
-  /// Where the slots of even and of odd staged calls lie: announce()d, in the owner's heap. Stored
-  /// before the owner's first progress in a call, and after all mapped peers have left the call
-  /// before last.
+  /// Where the slots of even and of odd staged calls lie: announce()d, in the owner's heap, `lead`
+  /// bytes behind a line. Stored before the owner's first progress in a call, and after all mapped
+  /// peers have left the call before last.
   std::atomic<std::uint64_t> staging_offset[2];
   std::atomic<std::uint64_t> mail_offset;  ///< announce()d, in the owner's heap
   std::atomic<std::uint32_t> left;         ///< not 0: the owner changes nothing here any more

@@ -205,8 +205,9 @@ Result<bool> PointToPointRun::send_mapped(Job& job) {
       write_caption(*reinterpret_cast<Caption*>(slot + kCaptionOffset), job.what.caption);
     const std::size_t bytes = std::min(kMailSlotBytes, job.what.bytes - job.moved);
     const Destination to{slot + sizeof(SlotHeader),
-                         bytes >= kStreamFrom && team_.options().stores.slots ? Stores::kNonTemporal
-                                                                              : Stores::kCached};
+                         bytes >= kStreamFrom && team_.options().stores.slots
+                             ? Stores::kNonTemporal
+                             : team_.stores_for_peers()};
     if (bytes > 0) copy_bytes(job.what.data + job.moved, {&to, 1}, bytes);
     std::atomic<std::uint64_t>& published = outbox(mail_, peer).published;
     published.store(++published_[peer], std::memory_order_release);

@@ -35,8 +35,8 @@ Team::Team(Rank rank, std::int32_t size, StagingPool& staging, const TeamOptions
       heap_(staging.heap()),
       options_(options),
       members_(size),
-      leases_{{staging, options.communicator, options.staging_bytes},
-              {staging, options.communicator, options.staging_bytes}},
+      leases_{{staging, options.communicator, options.staging_bytes + kLine},
+              {staging, options.communicator, options.staging_bytes + kLine}},
       peer_regions_(size),
       scratch_(nullptr, [](std::byte* data) { std::free(data); }) {}
 
@@ -100,6 +100,12 @@ void Team::add_remote(Rank rank, std::shared_ptr<Connection> connection, std::st
   members_[rank] = {nullptr, {}, -1, {}, std::move(connection), nullptr, std::move(label)};
 }
 
+void Team::set_cpus(int ranks, int cpus) {
+  options_.wait = WaitPolicy::for_ranks_on_host(ranks, cpus);
+  options_.wait_beside_caller = WaitPolicy::beside_callers(ranks, cpus);
+  stores_for_peers_ = ranks <= cpus ? Stores::kContended : Stores::kCached;
+}
+
 bool Team::can_read(Rank rank, std::uint64_t address) const {
   const Member& peer = members_[rank];
   if (peer.block == nullptr || peer.process < 0) return false;
@@ -115,15 +121,16 @@ Result<std::byte*> Team::allocate_shared(std::size_t bytes) {
   return memory.data();
 }
 
-Result<std::byte*> Team::enter_region() {
+Result<std::byte*> Team::enter_region(std::size_t lead) {
   const std::uint64_t parity = staged_calls % 2;
   TUTTI_ASSIGN(std::byte* const region, leases_[parity].enter());
-  if (region != announced_[parity]) {
-    announced_[parity] = region;
-    own_block().progress.staging_offset[parity].store(announce(offset_of(region)),
+  std::byte* const slots = region + lead;
+  if (slots != announced_[parity]) {
+    announced_[parity] = slots;
+    own_block().progress.staging_offset[parity].store(announce(offset_of(slots)),
                                                       std::memory_order_release);
   }
-  return region;
+  return slots;
 }
 
 Result<std::byte*> Team::peer_memory(Rank rank, std::uint64_t offset, std::size_t bytes) const {
@@ -148,8 +155,11 @@ Result<std::byte*> Team::peer_region(Rank rank) {
     return peer_error(Code::kPeerFailed, rank,
                       "{} passed a step that needs staging memory but announced none", peer.label);
   if (announced != known.announced[parity]) {
-    TUTTI_ASSIGN(known.region[parity],
-                 peer_memory(rank, announced_offset(announced), options_.staging_bytes));
+    const std::uint64_t slots = announced_offset(announced);
+    const std::size_t lead = lead_of(slots);
+    TUTTI_ASSIGN(std::byte* const region,
+                 peer_memory(rank, slots - lead, lead + options_.staging_bytes));
+    known.region[parity] = region + lead;
     known.announced[parity] = announced;
   }
   known.call = staged_calls + 1;

@@ -12,6 +12,7 @@
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>  // first: it reads the compiler's flags
 
+#include "src/base/fetch_to_write.hpp"
 #include "src/base/float_formats.hpp"
 #include "src/reduce/kernels.hpp"
 
@@ -464,17 +465,18 @@ class Combiner {
   std::conditional_t<kScaled, ValuesOf<Element>, Nothing> factors_;
 };
 
-/// The destinations of one pass. Streaming stores need whole, aligned registers: `head_bytes()`
-/// go first, so that the first destination that wants them is aligned after it; another one that
-/// is not aligned then gets ordinary stores.
+/// The destinations of one pass. `head_bytes()` go first, so that the stores to one of them are
+/// aligned after it. Streaming stores need whole, aligned registers: it is the first destination
+/// that wants them, and another one that is not aligned then gets ordinary stores. Where nothing is
+/// streamed it is the first one, since a store across two cache lines costs about two.
 class Writer {
  public:
   HWY_INLINE Writer(const Destination* destinations, std::size_t count, std::size_t bytes)
       : destinations_(destinations), count_(count) {
-    if (bytes >= kFewestStreamedBytes) choose_streams();
+    if (bytes >= kWorthAligning) align(bytes);
   }
 
-  /// Less than a register; 0 when nothing is streamed.
+  /// Less than a register.
   std::size_t HWY_INLINE head_bytes() const { return head_bytes_; }
 
   /// To `offset`, which is head_bytes() and a multiple of registers.
@@ -485,6 +487,7 @@ class Writer {
       if ((streamed_ >> j & 1) != 0) {
         for (int v = 0; v < kVectors; ++v) hn::Stream(values[v], DBytes(), to + v * kVectorBytes);
       } else {
+        if ((fetched_ >> j & 1) != 0) fetch_ahead<kVectors>(to);
         for (int v = 0; v < kVectors; ++v) hn::StoreU(values[v], DBytes(), to + v * kVectorBytes);
       }
     }
@@ -498,14 +501,28 @@ class Writer {
   }
 
  private:
-  static constexpr std::size_t kFewestStreamedBytes = 1024;
+  static constexpr std::size_t kWorthAligning = 1024;
+  static constexpr std::size_t kFetchAhead = 1024;  // bytes
 
-  void choose_streams() {
-    const std::size_t register_mask = kVectorBytes - 1;
+  template <int kVectors>
+  static void HWY_INLINE fetch_ahead(const std::uint8_t* to) {
+    constexpr std::size_t kCacheLine = 64;
+    for (std::size_t at = 0; at < kVectors * kVectorBytes; at += kCacheLine)
+      fetch_to_write(to + kFetchAhead + at);
+  }
+
+  static std::size_t head_of(const Destination& destination) {
+    const auto address = reinterpret_cast<std::uintptr_t>(destination.data);
+    return (kVectorBytes - address % kVectorBytes) % kVectorBytes;
+  }
+
+  void align(std::size_t bytes) {
+    head_bytes_ = head_of(destinations_[0]);
     for (std::size_t j = 0; j < count_; ++j) {
+      const bool fetches = destinations_[j].stores == Stores::kContended && bytes > kFetchAhead;
+      if (fetches) fetched_ |= 1u << j;
       if (destinations_[j].stores != Stores::kNonTemporal) continue;
-      const auto address = reinterpret_cast<std::uintptr_t>(destinations_[j].data);
-      const std::size_t head = (kVectorBytes - (address & register_mask)) & register_mask;
+      const std::size_t head = head_of(destinations_[j]);
       if (streamed_ == 0) head_bytes_ = head;
       if (head == head_bytes_) streamed_ |= 1u << j;
     }
@@ -514,7 +531,7 @@ class Writer {
   const Destination* destinations_;
   std::size_t count_;
   std::size_t head_bytes_ = 0;
-  std::uint32_t streamed_ = 0;
+  std::uint32_t streamed_ = 0, fetched_ = 0;  // bit j: destination j
 };
 
 /// Walks `bytes` from the front: a head of part of a register, blocks, registers, the rest.

@@ -29,6 +29,7 @@ struct Reduction {
 
 enum class Stores : std::uint8_t {
   kCached,       ///< ordinary stores
+  kContended,    ///< ordinary stores to lines that another core has read: asked for well ahead
   kNonTemporal,  ///< streaming stores; the function ends with a store fence
 };
 

@@ -84,6 +84,10 @@ class ElementSource {
   }
 
   std::size_t pick(std::size_t below) { return random_() % below; }
+  Stores pick_stores() {
+    constexpr Stores kAll[] = {Stores::kCached, Stores::kContended, Stores::kNonTemporal};
+    return kAll[pick(std::size(kAll))];
+  }
 
  private:
   std::uint64_t tame_bits(DataType type) {
@@ -172,7 +176,7 @@ class RandomCall {
     written_.emplace_back(2 * kMaxOffset + bytes());
     const std::size_t offset = elements.pick(kMaxOffset);
     written_offsets_.push_back(elements.pick(2) == 0 ? offset / 8 * 8 : offset);
-    stores_.push_back(elements.pick(2) == 0 ? Stores::kCached : Stores::kNonTemporal);
+    stores_.push_back(elements.pick_stores());
   }
 
   std::vector<const std::byte*> source_pointers() const {
@@ -389,7 +393,7 @@ TEST(CopyBytes, CopiesToEveryDestinationAtAnyAlignment) {
                                  Bytes(bytes + 2 * kMaxOffset, kGuard));
       std::vector<Destination> destinations;
       for (Bytes& to : written) {
-        const auto stores = elements.pick(2) == 0 ? Stores::kCached : Stores::kNonTemporal;
+        const Stores stores = elements.pick_stores();
         destinations.push_back({to.data() + elements.pick(kMaxOffset), stores});
       }
       target->copy(source, destinations.data(), destinations.size(), bytes);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <ostream>
+#include <span>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -30,7 +31,7 @@ inline constexpr bool kSanitized = false;
 
 /// A call on all of `data`, in place; `root` is the peer of a send or receive.
 template <class T>
-Call call_of(Collective collective, std::vector<T>& data, Rank root = 0) {
+Call call_of(Collective collective, std::span<T> data, Rank root = 0) {
   Call call;
   call.collective = collective;
   call.send = call.recv = data.data();
@@ -38,6 +39,10 @@ Call call_of(Collective collective, std::vector<T>& data, Rank root = 0) {
   call.type = std::is_same_v<T, float> ? DataType::kFloat32 : DataType::kInt32;
   call.root = root;
   return call;
+}
+template <class T>
+Call call_of(Collective collective, std::vector<T>& data, Rank root = 0) {
+  return call_of(collective, std::span(data), root);
 }
 
 /// Names without prefix, values.
