@@ -17,18 +17,17 @@ constexpr std::string_view kMeasured = "measured on this machine";
 /// A guess: whether reading peers' buffers through the kernel beats staging (perf/, 2 to 8 ranks on
 /// 2 CPUs). For large outputs the kernel's copy fills the cache with what does not fit it; several
 /// readers of the same pages get in each other's way, and so do many of different ones; short reads
-/// are all overhead; the root of a broadcast, which could do half of the work, does nothing; and
-/// the root of a gather would copy alone, which it does no faster than it receives.
+/// are all overhead; the root of a broadcast, which through staging does half of the work, does
+/// nothing; and the root of a gather would copy alone, which it does no faster than it receives.
 bool kernel_reads_pay(const ir::Request& request, std::size_t output_bytes) {
   constexpr std::size_t kKiB = 1024;
   const auto ranks = static_cast<std::size_t>(request.ranks);
   if (request.collective == Collective::kGather || ranks > 4) return false;
   if (request.collective == Collective::kAllToAll)
     return output_bytes >= ranks * 32 * kKiB && output_bytes <= 16 * 1024 * kKiB;
+  if (request.collective == Collective::kBroadcast) return ranks == 2 && output_bytes <= 64 * kKiB;
   const std::size_t readers = request.collective == Collective::kScatter ? 1 : ranks - 1;
-  if (readers > 1) return output_bytes <= 128 * kKiB;
-  const bool idle_root = request.collective == Collective::kBroadcast;
-  return output_bytes <= (idle_root ? 512 * kKiB : 16 * 1024 * kKiB);
+  return output_bytes <= (readers > 1 ? 128 : 16 * 1024) * kKiB;
 }
 
 }  // namespace

@@ -95,21 +95,23 @@ void Plan::choose_slices(const Team& team) {
   const std::size_t chunk = longest_chunk_;
   slice_elements_ = round_up(std::max<std::size_t>(chunk, 1), unit);
   if (lowered_->protocol == lower::Protocol::kStaged) {
-    constexpr std::size_t kWorthSplitting = 64 * 1024;  // bytes of a slice
+    // Bytes of a slice. Each costs a wait for the other side, unless one side runs ahead.
+    const bool ahead = lower::runs_ahead(*lowered_);
+    const std::size_t worth_splitting = (ahead ? 16 : 64) * 1024;
     constexpr std::size_t kWireSlice = 256 * 1024;
+    constexpr std::size_t kSlices = lower::kSlicesAhead;
     const std::size_t pieces =
         std::max<std::size_t>(1, lowered_->max_slot_pieces * std::size_t{lowered_->slot_depth});
-    // What does not fit as a whole keeps to half of the region: a pipeline gains nothing by the
-    // rest, and the caches have to hold it.
+    // What does not fit as a whole keeps to half of the region, unless one side runs ahead: a
+    // pipeline gains nothing by the rest, and the caches have to hold it.
     const std::size_t whole = pieces * round_up(chunk * element_bytes_, kStrideUnit);
     const std::size_t region = team.options().staging_bytes;
-    const std::size_t share = whole <= region ? region : region / 2;
+    const std::size_t share = ahead || whole <= region ? region : region / 2;
     const std::size_t room = lowered_->max_slot_pieces > 0
                                  ? std::max(round_down(share / pieces, kStrideUnit), kStrideUnit)
                                  : kWireSlice;
-    const std::size_t quarter = round_up((chunk + 3) / 4, unit);
-    const std::size_t wanted =
-        std::max({quarter, kWorthSplitting / element_bytes_, std::size_t{unit}});
+    const std::size_t part = round_up((chunk + kSlices - 1) / kSlices, unit);
+    const std::size_t wanted = std::max({part, worth_splitting / element_bytes_, unit});
     slice_elements_ = std::min(
         {slice_elements_, wanted, std::max(unit, round_down(room / element_bytes_, unit))});
   }

@@ -16,6 +16,9 @@
 namespace tutti::lower {
 namespace {
 
+/// See runs_ahead().
+constexpr std::size_t kFewRanks = 4;
+
 /// Joins the drafts of all ranks: messages become slots and waits, rounds become stages.
 class Linker {
  public:
@@ -32,9 +35,11 @@ class Linker {
     lowered.algorithm = schedule_.algorithm;
     lowered.protocol = options_.protocol;
     lowered.chunks_per_block = schedule_.chunks_per_block;
-    slot_depth_ = lowered.slot_depth = depth_of_slots();
     lowered.programs.resize(ranks());
     for (Rank rank = 0; rank < ranks(); ++rank) lowered.programs[rank] = assemble(rank);
+    for (const Program& program : lowered.programs)
+      lowered.max_slot_pieces = std::max(lowered.max_slot_pieces, program.slot_pieces);
+    slot_depth_ = lowered.slot_depth = depth_of_slots(lowered);
     if (options_.protocol == Protocol::kStaged) {
       for (Rank rank = 0; rank < ranks(); ++rank) wait_for_data(lowered, rank);
       for (Rank rank = 0; rank < ranks(); ++rank) wait_for_readers(lowered, rank);
@@ -42,8 +47,6 @@ class Linker {
     for (Program& program : lowered.programs)
       for (Op& op : program.ops)
         if (op.published) op.ordinal = program.published_ops++;
-    for (const Program& program : lowered.programs)
-      lowered.max_slot_pieces = std::max(lowered.max_slot_pieces, program.slot_pieces);
     return lowered;
   }
 
@@ -146,10 +149,11 @@ class Linker {
 
   /// A slot is read up to (stage of its last reader - stage of its producer) iterations after it
   /// was filled; with fewer instances the producer would wait for a reader that waits for later
-  /// slices.
-  [[nodiscard]] std::uint32_t depth_of_slots() const {
+  /// slices. Where nothing else holds the producer up, it gets more.
+  [[nodiscard]] std::uint32_t depth_of_slots(const Lowered& lowered) const {
     std::uint32_t depth = options_.slot_depth;
     if (one_round(options_.protocol)) return depth;
+    if (runs_ahead(lowered)) depth = std::max(depth, kSlicesAhead);
     for (Rank rank = 0; rank < ranks(); ++rank)
       for (std::uint32_t id = 0; id < drafts_[rank].ops.size(); ++id)
         for (const MessageId& message : drafts_[rank].ops[id].messages)
@@ -410,6 +414,22 @@ bool can_lower(const ir::Schedule& schedule, const Placement& placement,
              can_go_direct(schedule, placement, options);
   }
   return false;
+}
+
+bool runs_ahead(const Lowered& lowered) {
+  const auto has_slot = [](const std::vector<Operand>& operands) {
+    return std::ranges::any_of(
+        operands, [](const Operand& operand) { return operand.memory == Memory::kSlot; });
+  };
+  const auto fills = [&](const Op& op) { return has_slot(op.destinations); };
+  const auto reads = [&](const Op& op) { return has_slot(op.sources); };
+  const auto is_message = [](const Op& op) { return op.peer != kNoRank; };
+  const auto passes_on = [&](const Program& program) {
+    return std::ranges::any_of(program.ops, is_message) ||
+           (std::ranges::any_of(program.ops, fills) && std::ranges::any_of(program.ops, reads));
+  };
+  return lowered.request.collective == Collective::kBroadcast && lowered.max_slot_pieces > 0 &&
+         lowered.programs.size() <= kFewRanks && std::ranges::none_of(lowered.programs, passes_on);
 }
 
 bool interoperable(const Lowered& a, const Lowered& b) {

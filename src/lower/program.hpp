@@ -46,6 +46,10 @@ inline constexpr std::size_t kMaxDestinations = 8;
 /// Slices of one op that transfer at once: slice k is posted after slice k - 4 is complete.
 inline constexpr std::uint64_t kTransfersInFlight = 4;
 
+/// Instances of each slot, at least, where a rank runs_ahead(). A message of so many slices that
+/// fits its slots goes without a wait for readers.
+inline constexpr std::uint32_t kSlicesAhead = 4;
+
 /// Which ranks can load from each other's memory: those with equal host numbers.
 struct Placement {
   std::vector<std::int32_t> host;  ///< per rank
@@ -172,6 +176,13 @@ struct Lowered {
 /// Whether a kDirect program does more than copy out of peers' inputs, so that all ranks must map
 /// each other's buffers.
 bool needs_mapped_buffers(const Lowered& lowered);
+
+/// Whether this is a broadcast from the slots of its root to a few ranks that read nothing else:
+/// then the root, which waits for no data, gains by running ahead as far as its slots go. Not so
+/// with many readers that take turns at the CPUs, which rather find a short stretch in the caches
+/// (perf/, 8 ranks on 2 CPUs), nor in a gather, where the reader has the most to do. Whether ranks
+/// are in place makes no difference.
+bool runs_ahead(const Lowered& lowered);
 
 constexpr std::string_view name_of(Protocol protocol) {
   constexpr std::string_view kNames[] = {"staged", "published", "direct"};

@@ -120,6 +120,35 @@ TEST(Lowering, InPlaceTwoShotMakesNoCopyOfItsOwnInput) {
   }
 }
 
+TEST(Lowering, TheRootOfABroadcastToFewRanksRunsAheadOfThem) {
+  const auto depth = [](const char* name, Collective collective, std::int32_t ranks,
+                        bool in_place = false) {
+    const Lowered lowered = lowered_on_one_host(name, {collective, ranks, 0, in_place});
+    EXPECT_EQ(runs_ahead(lowered), lowered.slot_depth == kSlicesAhead) << name << ' ' << ranks;
+    return lowered.slot_depth;
+  };
+  for (const std::int32_t ranks : {2, 3, 4}) {
+    EXPECT_EQ(depth("direct", Collective::kBroadcast, ranks), kSlicesAhead);
+    EXPECT_EQ(depth("direct", Collective::kBroadcast, ranks, true), kSlicesAhead);
+    EXPECT_EQ(depth("direct", Collective::kGather, ranks), 2u);
+    EXPECT_EQ(depth("direct", Collective::kAllGather, ranks), 2u);
+  }
+  EXPECT_EQ(depth("direct", Collective::kBroadcast, 5), 2u);
+  EXPECT_LT(depth("ring", Collective::kBroadcast, 3),
+            kSlicesAhead);  // ranks pass on what they read
+}
+
+TEST(Lowering, ABroadcastThatAlsoCrossesAWireDoesNotRunAhead) {
+  const ir::Request request{Collective::kBroadcast, 3, 0, false};
+  const auto schedule = schedule_of("direct", request);
+  ASSERT_TRUE(schedule);
+  const auto proof = ir::verify(*schedule);
+  ASSERT_TRUE(proof);
+  const auto lowered = lower(*schedule, *proof, {{0, 0, 1}});
+  ASSERT_TRUE(lowered) << lowered.error().what;
+  EXPECT_FALSE(runs_ahead(*lowered));
+}
+
 TEST(Lowering, GoesDirectlyOnlyWhereNobodySharesWhatIsWritten) {
   const Placement one_host{{0, 0, 0, 0}};
   const auto may = [&](const char* name, Collective collective, bool in_place) {
