@@ -95,16 +95,40 @@ bool are_rivals(Collective collective, std::size_t bytes, std::int32_t ranks) {
   return read > 16 * 1024 && read <= 512 * 1024;
 }
 
-/// The same between hosts: logarithmic rounds while latency rules, fewest bytes per link above.
+/// The same for two ranks on two hosts: straight from where it is to where it is wanted, and added
+/// in rank order, as on one host.
+std::vector<std::string_view> between_two(Collective collective, std::size_t bytes) {
+  switch (collective) {
+    case Collective::kAllReduce:
+      // In one shot they wait for one round instead of two; but each adds everything, and not half
+      // of it.
+      if (bytes <= 128 * 1024) return {"one_shot", "two_shot"};
+      return {"two_shot", "one_shot"};
+    case Collective::kReduce:
+    case Collective::kReduceScatter:
+      return {"one_shot", "ring"};
+    case Collective::kAllGather:
+    case Collective::kBroadcast:
+    case Collective::kAllToAll:
+    case Collective::kGather:
+    case Collective::kScatter:
+      return {"direct", "ring"};
+    case Collective::kSend:
+    case Collective::kRecv:
+      break;
+  }
+  return {};
+}
+
+/// The same for more: logarithmic rounds while latency rules, fewest bytes per link above.
 std::vector<std::string_view> between_hosts(Collective collective, std::size_t bytes,
                                             std::int32_t ranks) {
+  if (ranks == 2) return between_two(collective, bytes);
   const bool small = bytes <= 64 * 1024;
   const bool tiny = bytes <= 4 * 1024;
   switch (collective) {
     case Collective::kAllReduce:
-      // Two ranks send no more when they exchange everything at once than around a ring, and wait
-      // for one round instead of two; but each adds everything, and not half of it.
-      if (tiny || (ranks == 2 && bytes <= 128 * 1024)) return {"recursive_doubling", "ring"};
+      if (tiny) return {"recursive_doubling", "ring"};
       if (small) return {"circulant", "ring"};
       return {"ring"};
     case Collective::kAllGather:

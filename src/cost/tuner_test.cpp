@@ -66,9 +66,11 @@ TEST(Tuner, ChoosesOtherwiseBetweenHosts) {
   EXPECT_EQ(chosen("", Collective::kAllReduce, 1 << 20, {0, 0, 1, 1}), "ring");
 }
 
-TEST(Tuner, LetsTwoHostsExchangeMediumMessagesAtOnce) {
-  EXPECT_EQ(chosen("", Collective::kAllReduce, 128 << 10, {0, 1}), "recursive_doubling");
-  EXPECT_EQ(chosen("", Collective::kAllReduce, 256 << 10, {0, 1}), "ring");
+TEST(Tuner, LetsTwoHostsAddInRankOrderAndMoveEverythingStraight) {
+  EXPECT_EQ(chosen("", Collective::kAllReduce, 128 << 10, {0, 1}), "one_shot");
+  EXPECT_EQ(chosen("", Collective::kAllReduce, 256 << 10, {0, 1}), "two_shot");
+  EXPECT_EQ(chosen("", Collective::kReduce, 8, {0, 1}), "one_shot");
+  EXPECT_EQ(chosen("", Collective::kBroadcast, 1 << 20, {0, 1}), "direct");
 }
 
 TEST(Tuner, LetsTheRootOfALargeBroadcastWorkWhereAllBuffersAreMapped) {
