@@ -1,6 +1,7 @@
 #include "src/comm/assemble.hpp"
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <set>
 
@@ -17,6 +18,12 @@ namespace {
 std::string host_name() {
   char name[256] = {};
   return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
+}
+
+std::string boot_of_this_machine() {
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  return boot;
 }
 
 std::string label_of(const Card& card, Rank rank) {
@@ -129,6 +136,7 @@ class Assembler {
     mine.process_token = runtime_.process_token;
     mine.pid = static_cast<std::uint32_t>(getpid());
     mine.host = host_name();
+    mine.boot = boot_of_this_machine();
     mine.cpus = CpuShare::of_this_thread();
     mine.agreement = agreement_;
     for (const auto& transport : runtime_.transports)
@@ -268,12 +276,18 @@ class Assembler {
     return ok_status();
   }
 
+  /// Ranks that share no memory may still share CPUs.
+  [[nodiscard]] bool on_this_machine(Rank peer, const lower::Placement& placement) const {
+    const std::string& boot = cards_[rank_].boot;
+    return placement.mapped(rank_, peer) || (!boot.empty() && cards_[peer].boot == boot);
+  }
+
   /// A launcher may have bound each rank to a core of its own: what counts is what the ranks of
-  /// this host have together.
+  /// this machine have together.
   void share_cpus(const lower::Placement& placement) {
     std::vector<CpuShare> shares;
     for (Rank peer = 0; peer < size_; ++peer)
-      if (placement.mapped(rank_, peer)) shares.push_back(cards_[peer].cpus);
+      if (on_this_machine(peer, placement)) shares.push_back(cards_[peer].cpus);
     team_->set_cpus(static_cast<int>(shares.size()), usable_cpus(shares));
   }
 

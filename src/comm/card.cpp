@@ -58,7 +58,8 @@ Blob encode(const Card& card) {
   ByteWriter writer(blob);
   writer.put(card.version).put(card.process_token).put(card.block_offset);
   writer.put(card.block_address).put(card.pid);
-  writer.sized(as_bytes(card.host)).sized(as_bytes(card.agreement.algorithm));
+  writer.sized(as_bytes(card.host)).sized(as_bytes(card.boot));
+  writer.sized(as_bytes(card.agreement.algorithm));
   writer.put(card.agreement.staging_bytes);
   writer.put(static_cast<std::uint8_t>(card.agreement.deterministic));
   writer.put(static_cast<std::uint8_t>(card.agreement.measures));
@@ -85,6 +86,7 @@ Result<Card> decode_card(std::span<const std::byte> bytes, Rank rank) {
   card.block_address = reader.get<std::uint64_t>();
   card.pid = reader.get<std::uint32_t>();
   card.host = reader.text(kLongestText);
+  card.boot = reader.text(kLongestText);
   card.agreement.algorithm = reader.text(kLongestText);
   card.agreement.staging_bytes = reader.get<std::uint64_t>();
   card.agreement.deterministic = reader.get<std::uint8_t>() != 0;

@@ -31,6 +31,7 @@ struct Card {
   std::uint64_t block_address = 0;  ///< of the rank's block in its process
   std::uint32_t pid = 0;
   std::string host;  ///< name, for messages
+  std::string boot;  ///< the boot of the machine: equal where ranks share its CPUs; "": unknown
   CpuShare cpus;     ///< of the thread that makes the communicator
   Agreement agreement;
   struct Address {
@@ -40,7 +41,7 @@ struct Card {
   std::vector<Address> addresses;
   std::vector<Verdict> verdicts;  ///< rank 0's, for communicators of this size
 };
-inline constexpr std::uint32_t kCardVersion = 5;
+inline constexpr std::uint32_t kCardVersion = 6;
 /// More than there are classes of calls for one number of ranks.
 inline constexpr std::uint32_t kMostCardVerdicts = 1024;
 

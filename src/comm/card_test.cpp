@@ -13,6 +13,7 @@ Card sample() {
   card.block_offset = 4096;
   card.pid = 77;
   card.host = "node7";
+  card.boot = "boot 7";
   card.cpus = {{0b0110, 1}, {1500, 99}};
   card.agreement = {"ring", 1 << 20, true, false};
   card.addresses = {{"shm", Blob(3, std::byte{1})}, {"tcp", {}}};
@@ -34,6 +35,7 @@ TEST(Card, ComesBackAsItWasSent) {
   EXPECT_EQ(card->block_offset, 4096u);
   EXPECT_EQ(card->pid, 77u);
   EXPECT_EQ(card->host, "node7");
+  EXPECT_EQ(card->boot, "boot 7");
   EXPECT_EQ(card->cpus, sample().cpus);
   EXPECT_EQ(card->agreement, sample().agreement);
   ASSERT_EQ(card->addresses.size(), 2u);

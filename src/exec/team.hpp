@@ -88,7 +88,7 @@ class Team {
   void add_remote(Rank rank, std::shared_ptr<Connection> connection, std::string label);
   /// Once all members are added.
   void set_placement(lower::Placement placement);
-  /// The ranks of this host, `ranks`, have `cpus` CPUs together.
+  /// The ranks of this machine, `ranks`, have `cpus` CPUs together.
   void set_cpus(int ranks, int cpus);
   /// Ordinary stores to lines that peers read. Where ranks take turns on a CPU its cache often has
   /// them already, and asking for them costs time (an eighth more for 8 ranks on 2 CPUs).
