@@ -68,8 +68,8 @@ constexpr SettingInfo kSettings[] = {
      "stay in the cache."},
 
     {"TUNING", Kind::kChoice, "measure", "", "measure|off", "",
-     "How ranks of one host run a call of several ways that give the same result: measure tries "
-     "them in the first calls of a size and keeps to the fastest; off guesses. Rank 0's counts."},
+     "How a call is run of which several ways give the same result: measure tries them in the "
+     "first calls of a size and keeps to the fastest; off guesses. Rank 0's counts."},
     {"TUNING_FILE", Kind::kString, "auto", "", "", "",
      "File that keeps what was measured, for a week; auto: one for each kind of machine in "
      "${XDG_CACHE_HOME:-~/.cache}/tutti; none: every process measures."},

@@ -31,6 +31,7 @@ Result<CpuShare> get_cpus(ByteReader& reader, Rank rank) {
 
 void put(ByteWriter& writer, const Verdict& verdict) {
   writer.put(to_underlying(verdict.of.collective)).put(verdict.of.ranks).put(verdict.of.size);
+  writer.put(verdict.of.hosts).put(verdict.of.most_on_a_host);
   writer.sized(as_bytes(verdict.way.algorithm));
   writer.put(static_cast<std::uint8_t>(verdict.way.kernel_reads)).put(verdict.measured_s);
 }
@@ -41,6 +42,8 @@ Result<Verdict> get_verdict(ByteReader& reader, Rank rank) {
   const auto collective = reader.get<std::uint8_t>();
   verdict.of.ranks = reader.get<std::int32_t>();
   verdict.of.size = reader.get<std::uint8_t>();
+  verdict.of.hosts = reader.get<std::int32_t>();
+  verdict.of.most_on_a_host = reader.get<std::int32_t>();
   verdict.way.algorithm = reader.text(kLongestText);
   verdict.way.kernel_reads = reader.get<std::uint8_t>() != 0;
   verdict.measured_s = reader.get<std::int64_t>();

@@ -41,8 +41,8 @@ struct Card {
   std::vector<Address> addresses;
   std::vector<Verdict> verdicts;  ///< rank 0's, for communicators of this size
 };
-inline constexpr std::uint32_t kCardVersion = 6;
-/// More than there are classes of calls for one number of ranks.
+inline constexpr std::uint32_t kCardVersion = 7;
+/// More than there are classes of calls for one number of ranks and three placements of them.
 inline constexpr std::uint32_t kMostCardVerdicts = 1024;
 
 Blob encode(const Card& card);

@@ -17,7 +17,7 @@ Card sample() {
   card.cpus = {{0b0110, 1}, {1500, 99}};
   card.agreement = {"ring", 1 << 20, true, false};
   card.addresses = {{"shm", Blob(3, std::byte{1})}, {"tcp", {}}};
-  card.verdicts = {{{Collective::kAllToAll, 4, 18}, {"direct", true}, 1'800'000'000}};
+  card.verdicts = {{{Collective::kAllToAll, 4, 18, 2, 3}, {"direct", true}, 1'800'000'000}};
   return card;
 }
 

@@ -26,6 +26,7 @@ constexpr auto kLookForLeavers = std::chrono::milliseconds(20);
 // Two ranks learn of a stopped one at most two heartbeats apart, and of a dead one at once.
 constexpr auto kReasonComes = std::chrono::seconds(2);
 constexpr auto kLookAtLives = std::chrono::milliseconds(250);  // some 10 us each
+constexpr std::string_view kGather = "the ranks tell each other the times of trials";
 constexpr std::uint32_t kShrinkColor = 0xffffffff;  // colors of split groups are not negative
 
 class RankCommunicator final : public Communicator {
@@ -100,7 +101,10 @@ class RankCommunicator final : public Communicator {
         return Progress::kPending;
       }
       const Active done = std::exchange(active_, Active::kNone);
-      if (done == Active::kVerdict) continue;  // now the call may begin
+      if (done == Active::kVerdict) {
+        if (Status decided = trials_.decide(); !decided) return fail(std::move(decided).error());
+        continue;  // now the call may begin
+      }
       if (done == Active::kTrial) trials_.end(!collective_.ran_direct());
       queue_.pop_front();
     }
@@ -223,7 +227,7 @@ class RankCommunicator final : public Communicator {
     kNone,
     kCollective,
     kTrial,    ///< a collective that is timed
-    kVerdict,  ///< of the trials before the call that is to begin
+    kVerdict,  ///< the ranks gather the times of trials before the call that is to begin
     kPointToPoint
   };
   struct Queued {
@@ -299,11 +303,8 @@ class RankCommunicator final : public Communicator {
     active_call_ = signature_of(call);
     if (call.site.caller != nullptr) [[unlikely]]
       caption_ = describe(call);
-    if (trials_.due()) [[unlikely]] {
-      rewind_clock();
-      active_ = Active::kVerdict;
-      return ok_status();
-    }
+    if (trials_.due()) [[unlikely]]
+      return begin_gather();
     TUTTI_ASSIGN(BoundPlan* const bound, plans_.get(call, is_in_place(call, rank())));
     if (bound->on_trial) trials_.begin();
     exec::CollectiveArgs& args = collective_args_;
@@ -326,6 +327,24 @@ class RankCommunicator final : public Communicator {
     return ok_status();
   }
 
+  /// The ranks tell each other what the trials took.
+  Status begin_gather() {
+    const Call gather = trials_.gather();
+    TUTTI_ASSIGN(BoundPlan* const bound, plans_.exchange(gather));
+    gather_signature_ = Trials::signature_of_gather(gather);
+    collective_args_ = {};
+    collective_args_.input = static_cast<const std::byte*>(gather.send);
+    collective_args_.output = static_cast<std::byte*>(gather.recv);
+    collective_args_.reduction.type = gather.type;
+    collective_args_.call = &gather_signature_;
+    collective_args_.call_hash = exec::hash_of(gather_signature_);
+    gather_caption_ = caption_.empty() ? "" : fmt::format("{} before {}", kGather, caption_);
+    collective_args_.caption = gather_caption_;
+    start_collective(bound->plans());
+    active_ = Active::kVerdict;
+    return ok_status();
+  }
+
   void start_collective(const exec::Plans& plans) {
     rewind_clock();
     active_ = Active::kCollective;
@@ -334,14 +353,12 @@ class RankCommunicator final : public Communicator {
 
   Result<exec::Poll> poll_active() {
     if (active_ == Active::kPointToPoint) return point_to_point_.poll();
-    if (active_ == Active::kVerdict) [[unlikely]]
-      return trials_.poll();
     return collective_.poll();
   }
 
   Status check_peers() {
     if (active_ == Active::kPointToPoint) return point_to_point_.check_peers();
-    return active_ == Active::kVerdict ? trials_.check_peers() : collective_.check_peers();
+    return collective_.check_peers();
   }
 
   Result<const std::byte*> copy_of_input(const Call& call) {
@@ -454,7 +471,8 @@ class RankCommunicator final : public Communicator {
     collective_.cancel();
     point_to_point_.cancel();
     queue_.clear();
-    active_ = Active::kNone;
+    if (std::exchange(active_, Active::kNone) == Active::kVerdict)
+      error.what = fmt::format("while {}: {}", kGather, error.what);
     const bool repeats = error.what.find(caption_) != std::string::npos;  // "" is everywhere
     error.what =
         fmt::format("{} (call {} of {}, rank {}): {}", repeats ? describe(active_call_) : caption_,
@@ -506,7 +524,8 @@ class RankCommunicator final : public Communicator {
 
   std::deque<Queued> queue_;
   Active active_ = Active::kNone;
-  CallSignature active_call_;
+  CallSignature active_call_, gather_signature_;
+  std::string gather_caption_;
   std::string caption_;  ///< what errors show of the active call under TUTTI_CHECK=1, else ""
   std::unique_ptr<std::byte[]> input_copy_;
   std::size_t input_copy_bytes_ = 0;

@@ -1,5 +1,7 @@
 #include "src/comm/plan_cache.hpp"
 
+#include <algorithm>
+#include <map>
 #include <utility>
 
 #include "src/base/log.hpp"
@@ -12,7 +14,7 @@ using lower::Protocol;
 
 namespace {
 
-constexpr std::string_view kMeasured = "measured on this machine";
+constexpr std::string_view kMeasured = "measured";
 
 /// A guess: whether reading peers' buffers through the kernel beats staging (perf/, 2 to 8 ranks on
 /// 2 CPUs). For large outputs the kernel's copy fills the cache with what does not fit it; several
@@ -41,6 +43,17 @@ Result<BoundPlan*> PlanCache::get(const Call& call, bool in_place) {
     return &recent_.front().bound;
   }
   return find_out(key, call);
+}
+
+/// As guessed, since what is tried waits for it.
+Result<BoundPlan*> PlanCache::exchange(const Call& call) {
+  if (!exchange_) {
+    TUTTI_ASSIGN(const Choice choice,
+                 tuner_.without_policy().choose(situation_of(call), team_.placement()));
+    const Task task{shape_of(call), {choice.algorithm, false}, choice.mapped, false, choice.reason};
+    TUTTI_ASSIGN(exchange_, make(call, false, task));
+  }
+  return &*exchange_;
 }
 
 /// For a call without a plan, or on trial.
@@ -75,11 +88,18 @@ Result<BoundPlan*> PlanCache::find_out(const Key& key, const Call& call) {
 }
 
 Result<Choice> PlanCache::guess(const Call& call) const {
+  return tuner_.choose(situation_of(call), team_.placement());
+}
+
+Situation PlanCache::situation_of(const Call& call) const {
   Situation situation;
-  situation.request = shape_of(call).request;
+  const Shape shape = shape_of(call);
+  situation.request = shape.request;
   situation.block_bytes = call.count * size_of(call.type);
+  situation.largest_input = shape.largest.input;
   situation.type = call.type;
-  return tuner_.choose(situation, team_.placement());
+  situation.op = call.op;
+  return situation;
 }
 
 Result<Choice> PlanCache::choose(const Call& call) const {
@@ -105,12 +125,18 @@ PlanCache::Shape PlanCache::shape_of(const Call& call) const {
 }
 
 CallClass PlanCache::class_of(const Shape& shape) const {
-  return {shape.request.collective, team_.size(), size_class(shape.largest.input)};
+  CallClass of{shape.request.collective, team_.size(), size_class(shape.largest.input)};
+  std::map<std::int32_t, std::int32_t> ranks_on;
+  for (const std::int32_t host : team_.placement().host) ++ranks_on[host];
+  of.hosts = static_cast<std::int32_t>(ranks_on.size());
+  of.most_on_a_host = 0;
+  for (const auto& [host, ranks] : ranks_on) of.most_on_a_host = std::max(of.most_on_a_host, ranks);
+  return of;
 }
 
-/// Between hosts another way means another result, and what is asked for is not to be tried.
+/// What is asked for is not to be tried.
 bool PlanCache::may_try(const Choice& choice) const {
-  return trials_.measures() && team_.size() > 1 && team_.placement().all_mapped() && !choice.forced;
+  return trials_.measures() && team_.size() > 1 && !choice.forced;
 }
 
 /// The guess first, then the others that give the same result: other algorithms, and for large

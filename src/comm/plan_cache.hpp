@@ -6,6 +6,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,6 +43,9 @@ class PlanCache {
   /// `in_place`: of this rank's buffers. The plan stays valid until the next call of get(), which
   /// is not to be made while trials are due.
   Result<BoundPlan*> get(const Call& call, bool in_place);
+  /// The plan for what the ranks tell each other of trials, by the same out-of-place call each
+  /// time.
+  Result<BoundPlan*> exchange(const Call& call);
   /// What runs `call`, or would if nothing about it is measured yet.
   Result<Choice> choose(const Call& call) const;
 
@@ -88,6 +92,7 @@ class PlanCache {
 
   Result<BoundPlan*> find_out(const Key& key, const Call& call);
   [[nodiscard]] Result<Choice> guess(const Call& call) const;
+  [[nodiscard]] Situation situation_of(const Call& call) const;
   [[nodiscard]] Shape shape_of(const Call& call) const;
   [[nodiscard]] CallClass class_of(const Shape& shape) const;
   [[nodiscard]] bool may_try(const Choice& choice) const;
@@ -116,7 +121,8 @@ class PlanCache {
   std::list<Entry> recent_;  ///< most recent first
   std::map<Key, std::list<Entry>::iterator> plans_;
   std::map<std::pair<Key, std::size_t>, BoundPlan> on_trial_;  ///< by key and way
-  std::map<ProgramLibrary::Key, LoweredPointer> lowered_;      ///< null: does not fit the protocol
+  std::optional<BoundPlan> exchange_;
+  std::map<ProgramLibrary::Key, LoweredPointer> lowered_;  ///< null: does not fit the protocol
 };
 
 }  // namespace tutti

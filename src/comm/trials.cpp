@@ -6,7 +6,6 @@
 #include "src/base/clock.hpp"
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
-#include "src/base/waiter.hpp"
 
 namespace tutti {
 namespace {
@@ -15,7 +14,7 @@ namespace {
 // MiB).
 constexpr std::uint32_t kWarmUps = 2, kTriesPerTurn = 4, kCallsPerTurn = kWarmUps + kTriesPerTurn;
 constexpr std::uint32_t kTimedPerTurn = kTriesPerTurn + 1;  // and the call before them
-constexpr std::uint32_t kMostTurns = exec::kMostTries / kTimedPerTurn;
+constexpr std::uint32_t kMostTurns = kMostTries / kTimedPerTurn;
 
 /// Larger inputs, whose tries would take long, run as those of this class do.
 constexpr std::uint8_t kLargestTried = 24;  // up to 16 MiB
@@ -37,7 +36,7 @@ std::int64_t today_s() {
       .count();
 }
 
-/// In shared memory: which class, never 0.
+/// As ranks tell each other: which class, never 0.
 std::uint64_t number_of(const CallClass& of, std::size_t ways) {
   return 1 + static_cast<std::uint64_t>(of.collective) + 256 * std::uint64_t{of.size} +
          65536 * static_cast<std::uint64_t>(ways);
@@ -49,17 +48,18 @@ std::string micros(const std::optional<std::uint64_t>& nanos) {
 
 }  // namespace
 
-/// By way.
+/// By way: two times, and what the second one is.
 struct Trials::Figures {
-  std::vector<std::optional<std::uint64_t>> since_last, since_first;
+  std::vector<std::optional<std::uint64_t>> one, other;
+  std::string_view what_other_is;
 };
 
 std::string Trials::text_of(const Figures& figures, std::span<const Way> ways) {
   std::string text;
   for (std::size_t way = 0; way < ways.size(); ++way)
-    text += fmt::format("{}{} {} ({} since the first rank came)", way == 0 ? "" : ", ",
-                        describe(ways[way]), micros(figures.since_last[way]),
-                        micros(figures.since_first[way]));
+    text +=
+        fmt::format("{}{} {} ({} {})", way == 0 ? "" : ", ", describe(ways[way]),
+                    micros(figures.one[way]), micros(figures.other[way]), figures.what_other_is);
   return text;
 }
 
@@ -96,14 +96,14 @@ Trials::Turn Trials::turn(const CallClass& of, std::span<const Way> ways) {
   if (!measures_ || ways.size() < 2) return {};
   // Now and for good: a rank that asks again, having forgotten its plan, must hear the same.
   if (of.size > kLargestTried && !decided(of))
-    decide_for(of, verdict({of.collective, of.ranks, kLargestTried}));
+    decide_for(of, verdict({of.collective, of.ranks, kLargestTried, of.hosts, of.most_on_a_host}));
   if (const auto known = decided(of))
     return *known ? turn_of(**known, false).value_or(Turn{}) : Turn{};
   current_ = courses_.try_emplace(of).first;
   Course& course = current_->second;
   if (course.ways.empty())
-    course.ways.assign(ways.begin(), ways.begin() + static_cast<std::ptrdiff_t>(
-                                                        std::min(ways.size(), exec::kMostWays)));
+    course.ways.assign(
+        ways.begin(), ways.begin() + static_cast<std::ptrdiff_t>(std::min(ways.size(), kMostWays)));
   if (const auto turn = turn_of(course.ways[place_of(course).way], true)) return *turn;
   decide_for(of, std::nullopt);  // the calls of this class differ too much
   courses_.erase(current_);
@@ -137,86 +137,79 @@ void Trials::end(bool counts) {
   Course& course = current_->second;
   const Place place = place_of(course);
   if (place.is_timed()) {
-    exec::TryTimes& times = course.times.tries[place.way][place.number()];
-    times = counts ? exec::TryTimes{times.began, now_ns()} : exec::TryTimes{};
+    Try& times = course.times.tries[place.way][place.number()];
+    times = counts ? Try{times.began, now_ns()} : Try{};
   }
   if (++course.calls < course.ways.size() * turns_for(current_->first) * kCallsPerTurn) return;
   course.times.of = number_of(current_->first, course.ways.size());
-  publish(course);
   due_ = current_->first;
 }
 
-void Trials::publish(const Course& course) {
-  exec::RankBlock& block = team_.own_block();
-  block.trials[published_ % 2] = course.times;
-  block.progress.trials.store(++published_, std::memory_order_release);
-  wake_sleepers(block.progress.trials, block.progress.sleepers);
+Call Trials::gather() {
+  told_.resize(static_cast<std::size_t>(team_.size()));
+  Call call;
+  call.collective = Collective::kAllGather;
+  call.type = DataType::kUint64;
+  call.send = &courses_.at(*due_).times;
+  call.recv = told_.data();
+  call.count = sizeof(TrialTimes) / sizeof(std::uint64_t);
+  return call;
 }
 
-Result<exec::Poll> Trials::poll() {
-  if (team_.abort_word().raised()) return team_.abort_word().error();
-  for (Rank peer = 0; peer < team_.size(); ++peer) {
-    exec::Progress& progress = team_.member(peer).block->progress;
-    const std::uint64_t seen = progress.trials.load(std::memory_order_acquire);
-    if (seen >= published_) continue;
-    team_.blocked_on(peer, {&progress.trials, seen, &progress.sleepers});
-    return exec::Poll::kPending;
-  }
-  TUTTI_TRY(decide());
-  return exec::Poll::kDone;
+CallSignature Trials::signature_of_gather(const Call& gather) {
+  CallSignature signature = signature_of(gather);
+  signature.root = kNoRank;
+  return signature;
 }
 
-Status Trials::check_peers() {
-  const Rank peer = team_.waiting_for();
-  if (!due() || !team_.has_left(peer)) return ok_status();
-  TUTTI_ASSIGN(const exec::Poll state, poll());  // sees whatever the peer did before it left
-  if (state == exec::Poll::kPending && team_.waiting_for() == peer) return team_.left_error(peer);
-  return ok_status();
-}
-
-/// Every rank comes to the same verdict from what all have published.
+/// Every rank comes to the same verdict from what all have told.
 Status Trials::decide() {
   const auto course = courses_.find(*due_);
   TUTTI_CHECK(course != courses_.end(), "no course of {}", describe(*due_));
   const std::uint64_t number = course->second.times.of;
-  std::vector<exec::TrialTimes> all;
-  for (Rank peer = 0; peer < team_.size(); ++peer) {
-    all.push_back(team_.member(peer).block->trials[(published_ - 1) % 2]);  // once: it may change
-    if (all.back().of != number)
+  for (Rank peer = 0; peer < team_.size(); ++peer)
+    if (const std::uint64_t theirs = told_[static_cast<std::size_t>(peer)].of; theirs != number)
       return peer_error(Code::kInvalidUsage, peer,
                         "{} tried calls number {:x} while {} tried {}, number {:x}: all ranks must "
                         "make the same calls in the same order",
-                        team_.member(peer).label, all.back().of, team_.member(team_.rank()).label,
+                        team_.member(peer).label, theirs, team_.member(team_.rank()).label,
                         describe(*due_), number);
-  }
-  Figures figures;
-  for (std::size_t way = 0; way < course->second.ways.size(); ++way) {
-    const auto ranks_in = [&](std::size_t call) {
-      std::vector<Try> ranks;
-      for (const exec::TrialTimes& times : all)
-        ranks.push_back({times.tries[way][call].began, times.tries[way][call].ended});
-      return ranks;
-    };
-    std::vector<std::optional<std::uint64_t>> last, first;
-    for (std::size_t call = 0; call < turns_for(*due_) * kTimedPerTurn; ++call) {
-      if (call % kTimedPerTurn == 0) continue;  // no try
-      last.push_back(since_last_came(ranks_in(call)));
-      first.push_back(since_first_came(ranks_in(call), ranks_in(call - 1)));
-    }
-    figures.since_last.push_back(typical(last));
-    figures.since_first.push_back(typical(first));
-  }
-  conclude(course->second, figures);
+  conclude(course->second, figures_of(course->second));
   courses_.erase(course);
   due_.reset();
   return ok_status();
 }
 
+/// Where ranks share a clock, what each way took since the last rank came, and since the first did;
+/// else what it took the quickest rank, and the slowest.
+Trials::Figures Trials::figures_of(const Course& course) const {
+  const bool one_clock = team_.placement().all_mapped();
+  Figures figures;
+  figures.what_other_is = one_clock ? "since the first rank came" : "for the slowest rank";
+  for (std::size_t way = 0; way < course.ways.size(); ++way) {
+    const auto ranks_in = [&](std::size_t call) {
+      std::vector<Try> ranks;
+      for (const TrialTimes& times : told_) ranks.push_back(times.tries[way][call]);
+      return ranks;
+    };
+    std::vector<std::optional<std::uint64_t>> one, other;
+    for (std::size_t call = 0; call < turns_for(*due_) * kTimedPerTurn; ++call) {
+      if (call % kTimedPerTurn == 0) continue;  // no try
+      const std::vector<Try> ranks = ranks_in(call);
+      one.push_back(one_clock ? since_last_came(ranks) : shortest(ranks));
+      other.push_back(one_clock ? since_first_came(ranks, ranks_in(call - 1)) : longest(ranks));
+    }
+    figures.one.push_back(typical(one));
+    figures.other.push_back(typical(other));
+  }
+  return figures;
+}
+
 /// Ranks that come late for reasons of their own spoil one figure, those that share CPUs the other:
 /// what takes the place of the guess is to be faster by both.
 void Trials::conclude(const Course& course, const Figures& figures) {
-  std::optional<std::size_t> best = fastest(figures.since_last);
-  const std::optional<std::size_t> other = fastest(figures.since_first);
+  std::optional<std::size_t> best = fastest(figures.one);
+  const std::optional<std::size_t> other = fastest(figures.other);
   if (best && best != other) best = other ? std::optional<std::size_t>(0) : std::nullopt;
   std::optional<Way> verdict;
   if (best) verdict = course.ways[*best];

@@ -1,10 +1,10 @@
-// Which way of running calls is the fastest on this machine, found out by the first calls.
+// Which way of running calls is the fastest here, found out by the first calls.
 //
 // Words: a class of calls may be run in several ways that give the same results. A *course* is the
 // calls of a class that find out: they take turns at its ways, a few calls in a row each, of which
-// the first ones are no *tries*, since memory and caches get used to it. What the tries took the
-// ranks publish, each in its own block; before the next call that needs it each rank waits until
-// all have done so, and so all come to the same *verdict* from the same numbers.
+// the first ones are no *tries*, since memory and caches get used to it. What its tries took each
+// rank tells the others by an all-gather before the next call, whose owner runs it, and so all come
+// to the same *verdict* from the same numbers.
 //
 // All ranks make the same calls in the same order, so all know without a word which way a call
 // runs, and when a course is over.
@@ -18,13 +18,22 @@
 #include <string>
 #include <vector>
 
+#include "src/comm/call.hpp"
 #include "src/cost/tuning.hpp"
 #include "src/cost/tuning_file.hpp"
-#include "src/exec/collective.hpp"
 #include "src/exec/team.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {
+
+inline constexpr std::size_t kMostWays = 3, kMostTries = 16;
+
+/// What a rank tells of a course. Value, with a fixed layout.
+struct TrialTimes {
+  std::uint64_t of = 0;                ///< tells what was tried
+  Try tries[kMostWays][kMostTries]{};  ///< of a way, in order
+};
+static_assert(sizeof(TrialTimes) == sizeof(std::uint64_t) * (1 + 2 * kMostWays * kMostTries));
 
 /// One per communicator and rank; used by its thread unless said otherwise.
 class Trials {
@@ -48,24 +57,26 @@ class Trials {
   void begin();
   void end(bool counts);
 
-  /// A course is over and waits for its verdict: poll() until that is there.
+  /// A course is over and waits for its verdict: gather() is to be run, then decide().
   [[nodiscard]] bool due() const { return due_.has_value(); }
-  Result<exec::Poll> poll();
-  /// Between polls, now and then: an error when a rank that is waited for has left.
-  Status check_peers();
+  /// The all-gather of what the course took; its buffers stay until decide(). No program makes a
+  /// call of the same signature.
+  Call gather();
+  [[nodiscard]] static CallSignature signature_of_gather(const Call& gather);
+  /// By what all ranks told; an error when one tells of another course.
+  Status decide();
 
  private:
   struct Course {
     std::vector<Way> ways;
     std::uint32_t calls = 0;  ///< so far
-    exec::TrialTimes times{};
+    TrialTimes times;
   };
   struct Place;
   static Place place_of(const Course& course);
-  void publish(const Course& course);
-  Status decide();
   struct Figures;
   static std::string text_of(const Figures& figures, std::span<const Way> ways);
+  [[nodiscard]] Figures figures_of(const Course& course) const;
   void conclude(const Course& course, const Figures& figures);
 
   exec::Team& team_;
@@ -78,7 +89,7 @@ class Trials {
   std::map<CallClass, Course> courses_;               ///< under way
   std::map<CallClass, Course>::iterator current_;     ///< the course of the call on trial
   std::optional<CallClass> due_;
-  std::uint64_t published_ = 0;  ///< by this rank
+  std::vector<TrialTimes> told_;  ///< by rank
 };
 
 }  // namespace tutti

@@ -1,6 +1,7 @@
 // Two ranks whose teams are of one process, each with its trials, driven by hand.
 #include "src/comm/trials.hpp"
 
+#include <cstring>
 #include <limits>
 
 #include <gmock/gmock.h>
@@ -49,24 +50,33 @@ class TrialsOfTwo : public ::testing::Test {
   void make_course(Rank rank, const CallClass& of = kClass, bool counts = true) {
     for (int i = 0; i < kCallsOfACourse; ++i) call(rank, of, counts);
   }
-  exec::TrialTimes& published(Rank rank, int which = 0) {
-    return teams_[rank]->own_block().trials[which];
-  }
-  /// All tries of a way, on both ranks.
-  void set_times(std::size_t way, std::uint64_t nanos) {
+  /// What the gathers would do.
+  void tell() {
+    Call gathers[2] = {trials_[0]->gather(), trials_[1]->gather()};
     for (Rank rank = 0; rank < 2; ++rank) {
-      std::uint64_t at = 1000;
-      for (exec::TryTimes& times : published(rank).tries[way]) {
+      told_[rank] = static_cast<TrialTimes*>(gathers[rank].recv);
+      for (Rank peer = 0; peer < 2; ++peer)
+        std::memcpy(told_[rank] + peer, gathers[peer].send, sizeof(TrialTimes));
+    }
+  }
+  /// All tries of a way by `rank`, as all are told.
+  void set_times(Rank rank, std::size_t way, std::uint64_t begin, std::uint64_t nanos) {
+    for (TrialTimes* const told : told_) {
+      std::uint64_t at = begin;
+      for (Try& times : told[rank].tries[way]) {
         times = {at, at + nanos};
         at += 2 * nanos;
       }
     }
   }
+  /// The same for both ranks.
+  void set_times(std::size_t way, std::uint64_t nanos) {
+    for (Rank rank = 0; rank < 2; ++rank) set_times(rank, way, 1000, nanos);
+  }
   void expect_verdicts(const Way* expected) {
     for (Rank rank = 0; rank < 2; ++rank) {
-      const auto state = trials_[rank]->poll();
-      ASSERT_TRUE(state) << state.error().what;
-      ASSERT_EQ(*state, exec::Poll::kDone);
+      const Status decided = trials_[rank]->decide();
+      ASSERT_TRUE(decided) << decided.error().what;
       EXPECT_FALSE(trials_[rank]->due());
       const std::optional<Way> verdict = trials_[rank]->verdict(kClass);
       ASSERT_EQ(verdict.has_value(), expected != nullptr);
@@ -82,6 +92,17 @@ class TrialsOfTwo : public ::testing::Test {
   TuningStore stores_[2] = {{"", "m"}, {"", "m"}};
   std::vector<Verdict> known_;
   std::unique_ptr<Trials> trials_[2];
+  TrialTimes* told_[2] = {};
+};
+
+/// The same on two hosts, whose clocks have nothing to do with each other.
+class TrialsBetweenHosts : public TrialsOfTwo {
+ protected:
+  TrialsBetweenHosts() {
+    for (const auto& team : teams_) team->set_placement({{0, 1}});
+    for (Rank rank = 0; rank < 2; ++rank) make_course(rank);
+    tell();
+  }
 };
 
 TEST_F(TrialsOfTwo, TakeTurnsAtTheWays) {
@@ -93,11 +114,10 @@ TEST_F(TrialsOfTwo, TakeTurnsAtTheWays) {
   EXPECT_TRUE(trials_[0]->due());
 }
 
-TEST_F(TrialsOfTwo, WaitForEachOtherAndComeToTheSameVerdict) {
+TEST_F(TrialsOfTwo, ComeToTheSameVerdict) {
   make_course(0);
-  EXPECT_EQ(*trials_[0]->poll(), exec::Poll::kPending);
-  EXPECT_EQ(teams_[0]->waiting_for(), 1);
   make_course(1);
+  tell();
   set_times(0, 500);
   set_times(1, 400);
   expect_verdicts(&kWays[1]);
@@ -113,6 +133,7 @@ TEST_F(TrialsOfTwo, WaitForEachOtherAndComeToTheSameVerdict) {
 
 TEST_F(TrialsOfTwo, LeaveEverythingAsItIsWhereNothingCounted) {
   for (Rank rank = 0; rank < 2; ++rank) make_course(rank, kClass, /*counts=*/false);
+  tell();
   expect_verdicts(nullptr);
   EXPECT_EQ(stores_[0].size(), 0U);
   EXPECT_FALSE(trials_[0]->turn(kClass, kWays).on_trial);
@@ -121,58 +142,58 @@ TEST_F(TrialsOfTwo, LeaveEverythingAsItIsWhereNothingCounted) {
 TEST_F(TrialsOfTwo, ComeToTheSameVerdictFromAnyNumbers) {
   constexpr std::uint64_t kHuge = std::numeric_limits<std::uint64_t>::max();
   for (Rank rank = 0; rank < 2; ++rank) make_course(rank);
-  for (Rank rank = 0; rank < 2; ++rank)
-    for (std::size_t i = 0; i < exec::kMostTries; ++i) {
-      published(rank).tries[0][i] = {i % 2 == 0 ? 1 : kHuge, kHuge};
-      published(rank).tries[1][i] = {kHuge - i, i};
-    }
-  for (Rank rank = 0; rank < 2; ++rank) EXPECT_TRUE(trials_[rank]->poll());
-  EXPECT_FALSE(trials_[0]->verdict(kClass));
-  EXPECT_FALSE(trials_[1]->verdict(kClass));
+  tell();
+  for (TrialTimes* const told : told_)
+    for (Rank rank = 0; rank < 2; ++rank)
+      for (std::size_t i = 0; i < kMostTries; ++i) {
+        told[rank].tries[0][i] = {i % 2 == 0 ? 1 : kHuge, kHuge};
+        told[rank].tries[1][i] = {kHuge - i, i};
+      }
+  expect_verdicts(nullptr);
 }
 
 TEST_F(TrialsOfTwo, OfDifferentCallsAreAnErrorThatNamesThePeer) {
   make_course(0);
   make_course(1, {Collective::kAllReduce, 2, 18});
-  const auto state = trials_[0]->poll();
-  ASSERT_FALSE(state);
-  EXPECT_EQ(state.error().code, Code::kInvalidUsage);
-  EXPECT_EQ(state.error().peer, 1);
-  EXPECT_THAT(state.error().what, HasSubstr("same calls in the same order"));
+  tell();
+  const Status decided = trials_[0]->decide();
+  ASSERT_FALSE(decided);
+  EXPECT_EQ(decided.error().code, Code::kInvalidUsage);
+  EXPECT_EQ(decided.error().peer, 1);
+  EXPECT_THAT(decided.error().what, HasSubstr("same calls in the same order"));
 }
 
-TEST_F(TrialsOfTwo, DoNotWaitForARankThatHasLeft) {
+TEST_F(TrialsOfTwo, AreToldByACallThatNoProgramMakes) {
   make_course(0);
-  EXPECT_EQ(*trials_[0]->poll(), exec::Poll::kPending);
-  EXPECT_TRUE(trials_[0]->check_peers());
-  teams_[1]->own_block().progress.left.store(1);
-  const Status waits = trials_[0]->check_peers();
-  ASSERT_FALSE(waits);
-  EXPECT_THAT(waits.error().what, HasSubstr("has left"));
+  const Call gather = trials_[0]->gather();
+  EXPECT_EQ(gather.collective, Collective::kAllGather);
+  EXPECT_EQ(gather.count * size_of(gather.type), sizeof(TrialTimes));
+  EXPECT_FALSE(Trials::signature_of_gather(gather) == signature_of(gather));
 }
 
-TEST_F(TrialsOfTwo, HearOfAnAbort) {
-  make_course(0);
-  teams_[0]->abort_word().raise(make_error(Code::kAborted, "enough"));
-  const auto state = trials_[0]->poll();
-  ASSERT_FALSE(state);
-  EXPECT_EQ(state.error().what, "enough");
+TEST_F(TrialsBetweenHosts, CompareNoTimesOfDifferentClocks) {
+  set_times(0, 0, 1000, 500);
+  set_times(1, 0, 9'000'000, 600);
+  set_times(0, 1, 1000, 400);
+  set_times(1, 1, 9'000'000, 500);
+  expect_verdicts(&kWays[1]);
 }
 
-// One rank may be a course ahead: what it publishes then must not hide what it published before.
-TEST_F(TrialsOfTwo, OfOneCourseStayWhileTheNextIsPublished) {
-  const CallClass next{Collective::kAllReduce, 2, 18};
-  for (Rank rank = 0; rank < 2; ++rank) make_course(rank);
+TEST_F(TrialsBetweenHosts, WantAllRanksToBeFaster) {
+  set_times(0, 0, 1000, 500);
+  set_times(1, 0, 1000, 600);
+  set_times(0, 1, 1000, 100);
+  set_times(1, 1, 1000, 590);
+  expect_verdicts(&kWays[0]);
+}
+
+TEST_F(TrialsBetweenHosts, ComeToTheSameVerdictFromAnyNumbers) {
+  constexpr std::uint64_t kHuge = std::numeric_limits<std::uint64_t>::max();
   set_times(0, 500);
   set_times(1, 400);
-  ASSERT_EQ(*trials_[0]->poll(), exec::Poll::kDone);
-  make_course(0, next);
-  ASSERT_EQ(*trials_[1]->poll(), exec::Poll::kDone);
-  EXPECT_EQ(*trials_[1]->verdict(kClass), kWays[1]);
-  EXPECT_EQ(*trials_[0]->poll(), exec::Poll::kPending);
-  make_course(1, next);
-  EXPECT_EQ(*trials_[0]->poll(), exec::Poll::kDone);
-  EXPECT_EQ(*trials_[1]->poll(), exec::Poll::kDone);
+  for (TrialTimes* const told : told_)
+    for (Try& one : told[1].tries[0]) one = {1, kHuge};
+  expect_verdicts(&kWays[1]);
 }
 
 TEST_F(TrialsOfTwo, AreNotMadeOfWhatIsKnownOrNotToBeMeasured) {

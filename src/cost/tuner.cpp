@@ -1,6 +1,7 @@
 #include "src/cost/tuner.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cctype>
 #include <string>
 #include <vector>
@@ -151,6 +152,63 @@ std::vector<std::string_view> between_hosts(Collective collective, std::size_t b
   return {};
 }
 
+/// Whether a reduction has the same bits by every algorithm for several hosts: integers and their
+/// extremes do in any order. Floats do where two ranks choose one of two numbers, which they do in
+/// rank order. They do not where two ranks add: of two NaNs the sum is either, depending on where
+/// in a vector register they meet (src/reduce/reduce.hpp).
+bool is_exact(DataType type, ReduceOp op, std::int32_t ranks) {
+  const bool is_integer = type <= DataType::kUint64;
+  return is_integer || (ranks == 2 && (op == ReduceOp::kMax || op == ReduceOp::kMin));
+}
+
+/// Those of them that give the same bits and are so near in speed that the machines and the network
+/// may prefer either; all sizes of one class (src/cost/tuning.hpp) have the same answer, and the
+/// guess is among them. What is only moved arrives the same whichever way it took; what is added
+/// has to be exact. Sums of floats differ with the algorithm, and results that do not change from
+/// run to run are worth more than what the fastest one saves: there the guess stays.
+std::vector<std::string_view> rivals_between_hosts(const Situation& situation) {
+  const Collective collective = situation.request.collective;
+  const std::int32_t ranks = situation.request.ranks;
+  const std::uint8_t size = size_class(situation.largest_input);
+  constexpr int kBand = 3;  // powers of two on each side of a threshold of between_hosts()
+  const auto near = [size](int threshold) {
+    return size > threshold - kBand && size <= threshold + kBand;
+  };
+  constexpr int kTiny = 12, kSmall = 16, kForTwo = 17;
+  if (reduces(collective) && !is_exact(situation.type, situation.op, ranks)) return {};
+  if (ranks == 2) {
+    if (collective == Collective::kAllReduce && near(kForTwo)) return {"one_shot", "two_shot"};
+    return {};  // nothing else has another way to go
+  }
+  std::vector<std::string_view> names;
+  switch (collective) {
+    case Collective::kAllReduce:
+      if (near(kTiny)) names.emplace_back("recursive_doubling");
+      if (near(kTiny) || near(kSmall)) names.emplace_back("circulant");
+      if (near(kSmall)) names.emplace_back("ring");
+      return names;
+    case Collective::kReduceScatter:
+      if (near(kSmall)) return {"circulant", "ring"};
+      break;
+    case Collective::kAllGather:  // whose thresholds are of the output
+      if (near(kSmall - std::bit_width(static_cast<std::uint32_t>(ranks - 1))))
+        return {"circulant", "ring", "direct"};
+      break;
+    case Collective::kBroadcast: {
+      constexpr std::uint64_t kMostSent = 4 << 20;  // by the root: a course is to be cheap
+      const bool cheap = size <= 20 && static_cast<std::uint64_t>(ranks - 1) << size <= kMostSent;
+      if (cheap) return {"circulant_blocks", "direct"};
+      break;
+    }
+    case Collective::kAllToAll:
+      if (near(kTiny)) return {"bruck", "pairwise", "direct"};
+      break;
+    default:
+      break;
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Tuner> Tuner::create(const std::vector<ir::Algorithm>& algorithms, TunerPolicy policy) {
@@ -215,6 +273,21 @@ std::vector<const ir::Algorithm*> Tuner::usable(const std::vector<std::string_vi
   return algorithms;
 }
 
+/// What may be tried in place of `guess`, the first of the `candidates`.
+std::vector<const ir::Algorithm*> Tuner::others_than(
+    const ir::Algorithm* guess, const Situation& situation, bool one_host,
+    std::vector<const ir::Algorithm*> candidates) const {
+  const ir::Request& request = situation.request;
+  if (one_host) {
+    if (!are_rivals(request.collective, situation.block_bytes, request.ranks)) return {};
+  } else {
+    if (deterministic_) return {};
+    candidates = usable(rivals_between_hosts(situation), request);
+  }
+  if (std::erase(candidates, guess) == 0) return {};
+  return candidates;
+}
+
 bool Tuner::is_excluded(const ir::Algorithm* algorithm, Collective collective) const {
   return std::ranges::any_of(excluded_, [&](const Asked& asked) {
     return asked.algorithm == algorithm && asked.applies_to(collective);
@@ -247,9 +320,7 @@ Result<Choice> Tuner::choose(const Situation& situation, const lower::Placement&
                            : between_hosts(request.collective, bytes, request.ranks);
     const auto candidates = usable(names, request);
     if (!candidates.empty()) choice.algorithm = candidates.front();
-    if (one_host && candidates.size() > 1 &&
-        are_rivals(request.collective, situation.block_bytes, request.ranks))
-      choice.others.assign(candidates.begin() + 1, candidates.end());
+    choice.others = others_than(choice.algorithm, situation, one_host, candidates);
     const auto mapped = usable(
         in_mapped_buffers(request.collective, situation.block_bytes, request.ranks), request);
     if (one_host && !mapped.empty()) choice.mapped = mapped.front();

@@ -20,15 +20,17 @@ struct Choice {
   const ir::Algorithm* mapped = nullptr;  ///< instead, where every rank maps all buffers
   std::string reason;                     ///< one sentence for logs and `tutti explain`
   bool forced = false;                    ///< by TUTTI_ALGO
-  /// Others that give the same results bit for bit, and may be faster on this machine.
+  /// Others that give the same results bit for bit, and may be faster on these machines.
   std::vector<const ir::Algorithm*> others;
 };
 
 /// Facts about a call that the tuner looks at.
 struct Situation {
   ir::Request request;
-  std::size_t block_bytes = 0;  ///< count x element size
+  std::size_t block_bytes = 0;    ///< count x element size
+  std::size_t largest_input = 0;  ///< of any rank, in bytes
   DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;  ///< of reductions
 };
 
 /// Agreed between ranks at communicator creation. Value.
@@ -46,6 +48,8 @@ class Tuner {
   static Result<Tuner> create(const std::vector<ir::Algorithm>& algorithms, TunerPolicy policy);
 
   Result<Choice> choose(const Situation& situation, const lower::Placement& placement) const;
+  /// The same without any policy, for calls that no program makes.
+  [[nodiscard]] Tuner without_policy() const { return Tuner(*algorithms_); }
 
  private:
   struct Asked {
@@ -60,6 +64,9 @@ class Tuner {
   [[nodiscard]] const ir::Algorithm* forced_for(const ir::Request& request) const;
   [[nodiscard]] std::vector<const ir::Algorithm*> usable(const std::vector<std::string_view>& names,
                                                          const ir::Request& request) const;
+  [[nodiscard]] std::vector<const ir::Algorithm*> others_than(
+      const ir::Algorithm* guess, const Situation& situation, bool one_host,
+      std::vector<const ir::Algorithm*> candidates) const;
   [[nodiscard]] bool is_excluded(const ir::Algorithm* algorithm, Collective collective) const;
 
   const std::vector<ir::Algorithm>* algorithms_;

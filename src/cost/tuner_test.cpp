@@ -28,17 +28,24 @@ const std::vector<ir::Algorithm>& algorithms() {
                                                   named("ring", any),
                                                   named("double_binary_tree", all_reduce_only),
                                                   named("recursive_doubling", any),
+                                                  named("circulant", any),
+                                                  named("circulant_blocks", broadcast_only),
+                                                  named("bruck", any),
+                                                  named("pairwise", any),
                                                   named("spread", broadcast_only),
                                                   named("direct", broadcast_only)};
   return list;
 }
 
 Result<Choice> choice_of(const std::string& forced, Collective collective, std::size_t bytes,
-                         std::vector<std::int32_t> hosts) {
-  TUTTI_ASSIGN(const Tuner tuner, Tuner::create(algorithms(), {forced, false}));
+                         std::vector<std::int32_t> hosts, DataType type = DataType::kFloat32,
+                         ReduceOp op = ReduceOp::kSum, bool deterministic = false) {
+  TUTTI_ASSIGN(const Tuner tuner, Tuner::create(algorithms(), {forced, deterministic}));
   Situation situation;
   situation.request = {collective, static_cast<std::int32_t>(hosts.size()), 0, false};
-  situation.block_bytes = bytes;
+  situation.block_bytes = situation.largest_input = bytes;
+  situation.type = type;
+  situation.op = op;
   return tuner.choose(situation, {std::move(hosts)});
 }
 
@@ -71,6 +78,65 @@ TEST(Tuner, LetsTwoHostsAddInRankOrderAndMoveEverythingStraight) {
   EXPECT_EQ(chosen("", Collective::kAllReduce, 256 << 10, {0, 1}), "two_shot");
   EXPECT_EQ(chosen("", Collective::kReduce, 8, {0, 1}), "one_shot");
   EXPECT_EQ(chosen("", Collective::kBroadcast, 1 << 20, {0, 1}), "direct");
+}
+
+/// What runs and, after it, what may be tried instead.
+std::vector<std::string> rivals(Collective collective, std::size_t bytes,
+                                std::vector<std::int32_t> hosts, DataType type = DataType::kFloat32,
+                                ReduceOp op = ReduceOp::kSum, bool deterministic = false) {
+  const auto choice = choice_of("", collective, bytes, std::move(hosts), type, op, deterministic);
+  if (!choice) return {choice.error().what};
+  std::vector<std::string> names = {std::string(choice->algorithm->name)};
+  for (const ir::Algorithm* const other : choice->others) names.emplace_back(other->name);
+  return names;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(Tuner, LetsTwoHostsTryWhatIsExactAroundTheThreshold) {
+  const auto all_reduce = [](std::size_t bytes) {
+    return rivals(Collective::kAllReduce, bytes, {0, 1}, DataType::kInt32);
+  };
+  EXPECT_EQ(all_reduce(16 << 10), Names({"one_shot"}));
+  EXPECT_EQ(all_reduce((16 << 10) + 1), Names({"one_shot", "two_shot"}));
+  EXPECT_EQ(all_reduce(1 << 20), Names({"two_shot", "one_shot"}));
+  EXPECT_EQ(all_reduce((1 << 20) + 1), Names({"two_shot"}));
+  for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kAvg, ReduceOp::kPreMulSum})
+    EXPECT_EQ(rivals(Collective::kAllReduce, 1 << 17, {0, 1}, DataType::kFloat32, op).size(), 1U);
+  EXPECT_EQ(rivals(Collective::kAllReduce, 1 << 17, {0, 1}, DataType::kFloat32, ReduceOp::kMax),
+            Names({"one_shot", "two_shot"}));
+}
+
+TEST(Tuner, LetsMoreHostsTryOnlyWhatGivesTheSameBits) {
+  const std::vector<std::int32_t> hosts = {0, 0, 1, 1};
+  for (std::size_t bytes = 1; bytes <= 1 << 24; bytes *= 2)
+    for (const DataType type : {DataType::kFloat64, DataType::kFloat16, DataType::kFloat8e5m2})
+      for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax})
+        EXPECT_EQ(rivals(Collective::kAllReduce, bytes, hosts, type, op).size(), 1U) << bytes;
+  EXPECT_EQ(rivals(Collective::kAllReduce, 4 << 10, hosts, DataType::kUint64),
+            Names({"recursive_doubling", "circulant"}));
+  EXPECT_EQ(rivals(Collective::kAllReduce, 16 << 10, hosts, DataType::kInt8),
+            Names({"circulant", "recursive_doubling", "ring"}));
+  EXPECT_EQ(rivals(Collective::kBroadcast, 4 << 10, hosts), Names({"circulant_blocks", "direct"}));
+}
+
+TEST(Tuner, LetsNobodyTryLargeCallsOrMoreThanThreeWaysBetweenHosts) {
+  for (const std::int32_t ranks : {2, 3, 5, 64}) {
+    std::vector<std::int32_t> hosts(ranks);
+    for (std::int32_t rank = 0; rank < ranks; ++rank) hosts[rank] = rank;
+    for (int c = 0; c < 8; ++c)
+      for (int size = 0; size <= 26; ++size) {
+        const auto names =
+            rivals(static_cast<Collective>(c), std::size_t{1} << size, hosts, DataType::kInt32);
+        EXPECT_LE(names.size(), size > 20 ? 1U : 3U) << c << " " << size;
+      }
+  }
+}
+
+TEST(Tuner, LetsNobodyTryWhereOneOrderIsAskedFor) {
+  const std::vector<std::string> names =
+      rivals(Collective::kAllReduce, 1 << 17, {0, 1}, DataType::kInt32, ReduceOp::kSum, true);
+  EXPECT_EQ(names.size(), 1U);
 }
 
 TEST(Tuner, LetsTheRootOfALargeBroadcastWorkWhereAllBuffersAreMapped) {

@@ -17,17 +17,19 @@ std::string bytes_text(std::uint8_t size) {
 }
 
 struct Span {
-  std::uint64_t first_begin, last_begin, last_end;
+  std::uint64_t first_begin, last_begin, last_end, shortest, longest;
 };
 
 std::optional<Span> span_of(std::span<const Try> ranks) {
   if (ranks.empty()) return std::nullopt;
-  Span all{ranks.front().began, 0, 0};
+  Span all{ranks.front().began, 0, 0, UINT64_MAX, 0};
   for (const Try& one : ranks) {
     if (one.began == 0 || one.ended < one.began) return std::nullopt;
     all.first_begin = std::min(all.first_begin, one.began);
     all.last_begin = std::max(all.last_begin, one.began);
     all.last_end = std::max(all.last_end, one.ended);
+    all.shortest = std::min(all.shortest, one.ended - one.began);
+    all.longest = std::max(all.longest, one.ended - one.began);
   }
   return all;
 }
@@ -40,7 +42,10 @@ std::uint8_t size_class(std::size_t bytes) {
 }
 
 std::string describe(const CallClass& of) {
-  return fmt::format("{}, {} ranks, up to {}", name_of(of.collective), of.ranks,
+  const std::string spread =
+      of.hosts == 1 ? ""
+                    : fmt::format(" on {} hosts (at most {} on one)", of.hosts, of.most_on_a_host);
+  return fmt::format("{}, {} ranks{}, up to {}", name_of(of.collective), of.ranks, spread,
                      bytes_text(of.size));
 }
 
@@ -61,6 +66,16 @@ std::optional<std::uint64_t> since_first_came(std::span<const Try> ranks,
   const std::uint64_t begin = std::max(all->first_begin, earlier->last_end);
   if (all->last_end <= begin) return std::nullopt;
   return all->last_end - begin;
+}
+
+std::optional<std::uint64_t> shortest(std::span<const Try> ranks) {
+  const std::optional<Span> all = span_of(ranks);
+  return all ? std::optional(all->shortest) : std::nullopt;
+}
+
+std::optional<std::uint64_t> longest(std::span<const Try> ranks) {
+  const std::optional<Span> all = span_of(ranks);
+  return all ? std::optional(all->longest) : std::nullopt;
 }
 
 std::optional<std::uint64_t> typical(std::span<const std::optional<std::uint64_t>> tries) {

@@ -16,8 +16,10 @@ namespace tutti {
 /// Calls that are measured together: what all ranks know of a call, and no more than that. Value.
 struct CallClass {
   Collective collective = Collective::kAllReduce;
-  std::int32_t ranks = 0;  ///< all of one host
+  std::int32_t ranks = 0;
   std::uint8_t size = 0;   ///< the largest input of a rank: up to 2^size bytes, more than half that
+  std::int32_t hosts = 1;  ///< groups of ranks that share memory
+  std::int32_t most_on_a_host = ranks;
   friend auto operator<=>(const CallClass&, const CallClass&) = default;
 };
 
@@ -25,7 +27,7 @@ inline constexpr std::uint8_t kLargestSize = 63;
 
 /// CallClass::size of so many bytes.
 std::uint8_t size_class(std::size_t bytes);
-/// "all_to_all, 4 ranks, up to 256 KiB".
+/// "all_to_all, 4 ranks, up to 256 KiB", "all_reduce, 8 ranks on 2 hosts (at most 4 on one), ...".
 std::string describe(const CallClass& of);
 
 /// A way of running a call. Those that are tried for one class give the same results bit for bit.
@@ -46,8 +48,8 @@ struct Verdict {
   friend bool operator==(const Verdict&, const Verdict&) = default;
 };
 
-/// When one rank began and ended a try, in nanoseconds of a clock that all ranks of a host share.
-/// Zeros: it did not try. A peer's numbers may be anything.
+/// When one rank began and ended a try, in nanoseconds of a clock that all ranks of a host share,
+/// and no others. Zeros: it did not try. A peer's numbers may be anything.
 struct Try {
   std::uint64_t began = 0, ended = 0;
 };
@@ -59,6 +61,12 @@ std::optional<std::uint64_t> since_last_came(std::span<const Try> ranks);
 /// CPUs, the last one may have come late because the others were busy with this very call.
 std::optional<std::uint64_t> since_first_came(std::span<const Try> ranks,
                                               std::span<const Try> before);
+
+/// What a try took the rank that it took the shortest, or the longest: what is known of ranks that
+/// share no clock. Where all wait for all, the first is about the time since the last one came.
+/// None when some rank has no numbers, or impossible ones.
+std::optional<std::uint64_t> shortest(std::span<const Try> ranks);
+std::optional<std::uint64_t> longest(std::span<const Try> ranks);
 
 /// What the tries of a way amount to: a quarter of them were faster. Chance makes calls slower, and
 /// seldom faster. None where less than half of them have a time.

@@ -56,8 +56,10 @@ class TuningFile : public ::testing::Test {
 };
 
 TEST(TuningText, ComesBackAsItWasWritten) {
-  const std::vector<Verdict> verdicts = {
-      verdict(3), verdict(18), {{Collective::kReduce, 8, 20}, {"two_shot", false}, 5}};
+  const std::vector<Verdict> verdicts = {verdict(3),
+                                         verdict(18),
+                                         {{Collective::kReduce, 8, 20}, {"two_shot", false}, 5},
+                                         {{Collective::kReduce, 8, 20, 3, 4}, {"ring", false}, 5}};
   const auto parsed = parse_tuning(tuning_text(kMachine, verdicts), kMachine);
   ASSERT_TRUE(parsed) << parsed.error().what;
   EXPECT_EQ(*parsed, verdicts);
@@ -79,7 +81,7 @@ TEST(TuningText, CutAnywhereIsRefused) {
 TEST(TuningText, AnErrorNamesTheLineOrTheVerdict) {
   std::string text = tuning_text(kMachine, {verdict(3), verdict(4)});
   const std::string whole = text;
-  text.insert(text.find("\"ranks\": 4", text.find("log2_bytes\": 4") - 40), "oops ");
+  text.insert(text.find("\"ranks\": 4", text.find("log2_bytes\": 4") - 50), "oops ");
   EXPECT_THAT(error_of(text), HasSubstr("line 5"));
   const auto changed = [&](const std::string& from, const std::string& to) {
     std::string copy = whole;
@@ -90,11 +92,15 @@ TEST(TuningText, AnErrorNamesTheLineOrTheVerdict) {
            {"\"ranks\": 4", "\"ranks\": -4"},
            {"\"ranks\": 4", "\"ranks\": 1e300"},
            {"\"ranks\": 4", "\"ranks\": \"4\""},
+           {"\"hosts\": 1", "\"hosts\": 0"},
+           {"\"hosts\": 1", "\"hosts\": 5"},
+           {"\"most_on_a_host\": 4", "\"most_on_a_host\": 5"},
+           {"\"most_on_a_host\": 4", "\"most_at_home\": 4"},
            {"\"log2_bytes\": 3", "\"log2_bytes\": 64"},
            {"\"kernel_reads\": false", "\"kernel_reads\": 0"},
            {"\"algorithm\": \"direct\"", "\"algorithm\": [1]"}})
     EXPECT_THAT(error_of(changed(from, to)), HasSubstr("verdict 1")) << to;
-  EXPECT_THAT(error_of(changed("\"format\": 1", "\"format\": 2")), HasSubstr("format"));
+  EXPECT_THAT(error_of(changed("\"format\": 2", "\"format\": 1")), HasSubstr("format"));
 }
 
 TEST(TuningSetting, NamesAFileOfTheMachineInTheCache) {

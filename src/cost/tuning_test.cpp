@@ -23,6 +23,16 @@ TEST(Tuning, ClassesEndAtPowersOfTwo) {
             "all_to_all, 4 ranks, up to 256 KiB");
   EXPECT_EQ(describe(CallClass{Collective::kReduce, 2, kLargestSize}),
             "reduce, 2 ranks, up to 8 EiB");
+  EXPECT_EQ(describe(CallClass{Collective::kReduce, 8, 10, 3, 4}),
+            "reduce, 8 ranks on 3 hosts (at most 4 on one), up to 1 KiB");
+}
+
+TEST(Tuning, ClassesTellPlacementsApart) {
+  const CallClass one_host{Collective::kAllReduce, 4, 17};
+  EXPECT_EQ(one_host, (CallClass{Collective::kAllReduce, 4, 17, 1, 4}));
+  EXPECT_NE(one_host, (CallClass{Collective::kAllReduce, 4, 17, 2, 2}));
+  EXPECT_NE((CallClass{Collective::kAllReduce, 4, 17, 2, 3}),
+            (CallClass{Collective::kAllReduce, 4, 17, 2, 2}));
 }
 
 TEST(Tuning, ALateRankDoesNotCountAgainstATry) {
@@ -50,6 +60,16 @@ TEST(Tuning, WorkBeforeTheLastRankCameCountsOnceTheCallBeforeIsOver) {
   EXPECT_EQ(since_first_came(not_made, before), std::nullopt);
   const Try forever[] = {{1, kHuge}, {1, 2}};
   EXPECT_EQ(since_first_came(ranks, forever), std::nullopt);
+}
+
+TEST(Tuning, OfRanksWithoutACommonClockTheShortestAndTheLongestTimeAreKnown) {
+  const Try ranks[] = {{1000, 9100}, {90, 290}, {777'000, 777'500}};
+  EXPECT_EQ(shortest(ranks), 200U);
+  EXPECT_EQ(longest(ranks), 8100U);
+  const Try not_made[] = {{1000, 9100}, {0, 0}};
+  EXPECT_EQ(shortest(not_made), std::nullopt);
+  EXPECT_EQ(longest(not_made), std::nullopt);
+  EXPECT_EQ(shortest({}), std::nullopt);
 }
 
 TEST(Tuning, NumbersOfAPeerMayBeAnything) {

@@ -77,21 +77,8 @@ struct alignas(kLine) Progress {
   /// none. It looks at a peer's `gave_up` after it has set this, and a peer that gave up looks at
   /// this before its caller gets the buffers back.
   std::atomic<std::uint64_t> touching;
-  std::atomic<std::uint64_t> trials;  ///< how many TrialTimes the owner has published
 };
 static_assert(sizeof(Progress) == kLine);
-
-/// How long a rank's tries of several ways of running a call took; the k-th that a rank publishes
-/// lies at k % 2. It publishes the next one only after it has read that of every peer, so what it
-/// overwrites all have read.
-inline constexpr std::size_t kMostWays = 3, kMostTries = 16;
-struct TryTimes {
-  std::uint64_t began, ended;  ///< nanoseconds of the monotonic clock; 0: not tried
-};
-struct alignas(kLine) TrialTimes {
-  std::uint64_t of;  ///< tells what was tried
-  TryTimes tries[kMostWays][kMostTries];
-};
 
 /// What a rank wants its peers to show of a call should it not match theirs: its place and its
 /// arguments, written under TUTTI_CHECK=1 alone. See caption.hpp.
@@ -102,7 +89,6 @@ struct alignas(kLine) Caption {
 struct RankBlock {
   std::uint64_t nonce;  ///< tells whether a read at this block's address reached this block
   Progress progress;
-  TrialTimes trials[2];
   Entry entries[kEntries];
   alignas(kLine) std::byte notes[kEntries][kNoteBytes];
   alignas(kLine) std::byte packets[kPackets][kPacketBytes];

@@ -104,6 +104,81 @@ TEST_P(Trials, MayBeMadeInPlace) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Trials, ::testing::Values(2, 3, 4, 5));
 
+struct Spread {
+  Placement placement;
+  int ranks;
+};
+void PrintTo(const Spread& spread, std::ostream* out) {
+  *out << spread.ranks << " on " << testing::name_of(spread.placement);
+}
+
+class TrialsBetweenHosts : public ::testing::TestWithParam<Spread> {};
+
+TEST_P(TrialsBetweenHosts, DoNotChangeABitOfAnyResult) {
+  constexpr int kCallsOfThreeWays = 54;
+  const auto [placement, n] = GetParam();
+  const Runtimes measure = make_test_runtimes(placement, n);
+  const Runtimes guess = make_test_runtimes(placement, n, {{"TUNING", "off"}});
+  Call call;
+  call.root = n - 1;
+  call.count = 5001;
+  for (const Collective collective : {Collective::kAllReduce, Collective::kAllGather,
+                                      Collective::kReduceScatter, Collective::kBroadcast})
+    for (const DataType type : {DataType::kFloat32, DataType::kInt32}) {
+      call.collective = collective;
+      call.type = type;
+      const Outputs expected = outputs_of(guess, call, 1);
+      EXPECT_EQ(outputs_of(measure, call, kCallsOfThreeWays + 4), expected)
+          << describe(signature_of(call));
+    }
+  EXPECT_EQ(verdicts_of(measure), n == 2 ? 1U : 4U);
+  EXPECT_EQ(verdicts_of(guess), 0U);
+}
+
+TEST_P(TrialsBetweenHosts, AreMadeOnceAProcessAndPlacement) {
+  const auto [placement, n] = GetParam();
+  const Runtimes runtimes = make_test_runtimes(placement, n);
+  Call call;
+  call.count = 20'000;
+  call.type = DataType::kInt32;
+  outputs_of(runtimes, call, kCalls);
+  const std::vector<Verdict> first = runtimes[0]->tuning->verdicts(n);
+  ASSERT_EQ(first.size(), 1U);
+  EXPECT_EQ(first[0].of.hosts, placement == Placement::kMixed ? 2 : n);
+  EXPECT_EQ(first[0].of.most_on_a_host, placement == Placement::kMixed ? 2 : 1);
+  outputs_of(runtimes, call, kCalls);
+  EXPECT_EQ(runtimes[0]->tuning->verdicts(n), first);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, TrialsBetweenHosts,
+                         ::testing::Values(Spread{Placement::kHosts, 2},
+                                           Spread{Placement::kHosts, 3},
+                                           Spread{Placement::kMixed, 4}));
+
+// The root of a broadcast waits for nobody, so it comes to the call after a course before the
+// others have made their last try.
+TEST(Trials, BetweenHostsWhosePeerLeavesOrAbortsEndInAnErrorThatNamesIt) {
+  constexpr int kRanks = 3;
+  const auto runtimes = make_test_runtimes(Placement::kHosts, kRanks);
+  for (const bool aborts : {false, true}) {
+    std::latch made(kRanks);
+    run_ranks(runtimes, [&](Communicator& communicator) {
+      std::vector<float> data(4000);
+      const Call call = call_of(Collective::kBroadcast, data);
+      const bool fails = communicator.rank() == 1;
+      for (int i = 0; i < kCallsOfACourse - (fails ? 1 : 0); ++i)
+        EXPECT_TRUE(communicator.run(call));
+      made.arrive_and_wait();
+      if (fails) return aborts ? communicator.abort({}) : void();
+      const Status status = communicator.run(call);
+      ASSERT_FALSE(status);
+      EXPECT_EQ(status.error().code, Code::kPeerFailed) << status.error().what;
+      EXPECT_THAT(status.error().what, HasSubstr("rank 1"));
+    });
+    EXPECT_EQ(verdicts_of(runtimes), 0U);
+  }
+}
+
 /// All ranks of a group whose processes are this one, for one thread to drive.
 std::vector<std::unique_ptr<Communicator>> all_ranks_of(const Runtimes& runtimes) {
   const int n = static_cast<int>(runtimes.size());
@@ -157,6 +232,19 @@ TEST(Trials, AreMadeOnceAProcess) {
   ASSERT_EQ(first.size(), 1U);
   outputs_of(runtimes, call, kCalls);
   EXPECT_EQ(runtimes[0]->tuning->verdicts(2), first);
+}
+
+// What a program does not want for its calls may be all that the ranks can tell each other by.
+TEST(Trials, AreToldWhicheverAlgorithmsAreExcluded) {
+  for (const Placement placement : {Placement::kProcesses, Placement::kHosts}) {
+    const auto runtimes =
+        make_test_runtimes(placement, 2, {{"ALGO", "allgather:^direct,ring,circulant"}});
+    Call call;
+    call.count = 20'000;
+    call.type = DataType::kInt32;
+    outputs_of(runtimes, call, kCalls);
+    EXPECT_EQ(verdicts_of(runtimes), 1U);
+  }
 }
 
 // What rank 0 knows all ranks run, even what no measurement would have said.

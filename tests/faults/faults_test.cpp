@@ -209,6 +209,50 @@ TEST_P(FaultsOfTrials, AKilledRankEndsTheWaitForTheVerdict) {
 
 INSTANTIATE_TEST_SUITE_P(Over, FaultsOfTrials, ::testing::Values("shm"), transport_name);
 
+class FaultsOfTrialsBetweenHosts : public FaultsOfTrials {};
+
+TEST_P(FaultsOfTrialsBetweenHosts, AKilledRankEndsThemForAllOthers) {
+  form(4);
+  expect_all_fine(job_->all(), "reduce 20000", 7);
+  const Ranks others = job_->all_but({2});
+  job_->tell(others, "reduce 20000");
+  const TimePoint fault = Clock::now();
+  kill(2);
+  expect_remote_error(others, {2}, fault, {}, "reduce");
+  expect_ended(others, {2});
+  expect_shrunk_works(others, {2});
+  expect_nothing_left();
+}
+
+// The root of a broadcast waits for nobody: it is the first to tell what its tries took.
+TEST_P(FaultsOfTrialsBetweenHosts, AKilledRankEndsTheWaitForItsTimes) {
+  form(4);
+  expect_all_fine(job_->all(), "broadcast 8000", kCallsOfACourse - 1);
+  const Ranks others = job_->all_but({2});
+  expect_all_fine(others, "broadcast 8000", 1);
+  job_->tell(others, "broadcast 8000");
+  EXPECT_FALSE((*job_)[0].says("anything", Seconds(0.2)));
+  const TimePoint fault = Clock::now();
+  kill(2);
+  expect_remote_error(others, {2}, fault, {}, "broadcast");
+  expect_ended(others, {2});
+  expect_shrunk_works(others, {2});
+  expect_nothing_left();
+}
+
+TEST_P(FaultsOfTrialsBetweenHosts, ATimeoutEndsTheWaitForTheTimesOfARankThatLives) {
+  form(2, {{"TUTTI_TIMEOUT", "0.5"}});
+  expect_all_fine(job_->all(), "reduce 20000", kCallsOfACourse);
+  const TimePoint fault = Clock::now();
+  (*job_)[0].tell("reduce 20000");
+  expect_remote_error({0}, {1}, fault, {Seconds(0.49), Seconds(1 * kSlack)}, "reduce");
+  EXPECT_FALSE((*job_)[1].ask("reduce 20000").ok());
+  expect_nothing_left();
+}
+
+INSTANTIATE_TEST_SUITE_P(Over, FaultsOfTrialsBetweenHosts, ::testing::Values("tcp"),
+                         transport_name);
+
 INSTANTIATE_TEST_SUITE_P(Over, Faults, ::testing::Values("shm", "tcp", "mapped"), transport_name);
 
 }  // namespace
