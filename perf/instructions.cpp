@@ -39,6 +39,8 @@ constexpr Case kCases[] = {
     {"group_of_one_8B_1_rank", 1, 8,
      [](Ranks& ranks, std::size_t) { ranks.call_all(ncclFloat32, 2); }},
     {"group_8B_2_ranks", 2, 8, [](Ranks& ranks, std::size_t) { ranks.call_all(ncclFloat32, 2); }},
+    // What a rank does for each of its peers.
+    {"group_8B_16_ranks", 16, 8, [](Ranks& ranks, std::size_t) { ranks.call_all(ncclFloat32, 2); }},
     {"group_4K_2_ranks", 2, 4096,
      [](Ranks& ranks, std::size_t) { ranks.call_all(ncclFloat32, 1024); }},
     // Never like the last call, so that each looks for its plan.

@@ -25,6 +25,10 @@ constexpr std::size_t kStreamFrom = 1024;
 /// Entries whose lines are taken back from their readers this many calls before they are refilled.
 constexpr std::uint64_t kFetchAhead = 4;
 
+/// Up to so many operands of a pass, what their owners publish next is fetched ahead. Ranks that
+/// read from many peers are in step, as a rule, so that the line would come twice.
+constexpr std::size_t kFewPlaces = 4;
+
 /// Buffers of peers are touched so many bytes at a time, so that a rank that gives up or aborts has
 /// them back soon.
 constexpr std::size_t kTouchBytes = std::size_t{1} << 20;
@@ -94,8 +98,10 @@ void CollectiveRun::start(const Plans& plans, const CollectiveArgs& args) {
   args_ = &args;
   iteration_ = 0;
   op_ = 0;
+  place_ = 0;
   own_slots_ = nullptr;
   ++team_.sequence;
+  published_at_ = PublishedAt(team_.sequence);
   phase_ = Phase::kEnter;
 }
 
@@ -211,9 +217,11 @@ Result<bool> CollectiveRun::enter() {
 /// Where that is not known yet it waits for `stride` more calls than it must, so that one look at a
 /// peer serves for many, and a rank that is far ahead does not watch over each step of the others.
 bool CollectiveRun::is_unread(std::uint64_t call, std::uint64_t stride) {
+  if (team_.entered_by_all > call) return true;
   const std::uint64_t readers = team_.entry_readers[call % kEntries];
   for (Rank peer = 0; peer < team_.size() && readers != 0; ++peer)
     if (is_behind(peer, readers, call + 1)) return have_entered(readers, call + 1 + stride);
+  team_.entered_by_all = *std::ranges::min_element(team_.entered);
   return true;
 }
 
@@ -221,7 +229,8 @@ Status CollectiveRun::publish_input() {
   const std::size_t bytes = plan_->input_bytes(team_.rank());
   if (bytes == 0) return ok_status();
   TUTTI_CHECK(bytes <= kPacketBytes, "bytes={}", bytes);
-  const Destination to{published_memory(team_.rank()), team_.stores_for_peers()};
+  const Destination to{published_at_.in(team_.own_block(), holder_of(bytes)),
+                       team_.stores_for_peers()};
   if (args_->reduction.op == ReduceOp::kPreMulSum) {
     const std::byte* const source = args_->input;
     reduce(args_->reduction, {&source, 1}, 1, {&to, 1}, bytes / plan_->element_bytes());
@@ -314,8 +323,7 @@ Status CollectiveRun::find_buffers_of(Rank peer) {
 
 /// Whether `peer` is a mapped one among `ranks` that is not known to have entered call `sequence`.
 bool CollectiveRun::is_behind(Rank peer, std::uint64_t ranks, std::uint64_t sequence) const {
-  return team_.entered[peer] < sequence && (ranks >> (peer % 64) & 1) != 0 &&
-         peer != team_.rank() && team_.member(peer).block != nullptr;
+  return team_.entered[peer] < sequence && (ranks >> (peer % 64) & 1) != 0;
 }
 
 /// Whether every mapped peer among `ranks` has entered call `sequence` (and so left the one
@@ -353,11 +361,16 @@ Result<bool> CollectiveRun::has_entered(Rank peer) {
         team_.member(peer).label, seen, team_.member(team_.rank()).label, team_.sequence);
   if (entry.call_hash != args_->call_hash) return mismatch(peer, read_call(entry.call));
   team_.entered[peer] = team_.sequence;
-  // A peer that runs ahead has filled the next entry too; it comes while this one is worked on.
-  const std::uint64_t next = (team_.sequence + 1) % kEntries;
-  __builtin_prefetch(&block->entries[next]);
-  if (plan_->input_bytes(peer) > kInlineBytes) __builtin_prefetch(&block->notes[next]);
+  fetch_next(peer);
   return true;
+}
+
+/// A peer that runs ahead has filled the next entry too; it comes while this one is worked on.
+void CollectiveRun::fetch_next(Rank peer) const {
+  const RankBlock& block = *team_.member(peer).block;
+  const std::uint64_t next = (team_.sequence + 1) % kEntries;
+  __builtin_prefetch(&block.entries[next]);
+  if (plan_->input_bytes(peer) > kInlineBytes) __builtin_prefetch(&block.notes[next]);
 }
 
 Error CollectiveRun::mismatch(Rank peer, const CallSignature& theirs) const {
@@ -718,31 +731,59 @@ Result<std::byte*> CollectiveRun::slot_memory(const lower::Operand& operand, std
 
 Result<bool> CollectiveRun::run_passes() {
   const std::span<const Pass> passes = plan_->passes();
-  for (; op_ < passes.size(); ++op_) {
-    TUTTI_ASSIGN(const bool there, owners_are_there(plan_->places(passes[op_])));
-    if (!there) return false;
+  const bool direct = plan_->lowered().protocol == Protocol::kDirect;
+  for (; op_ < passes.size(); ++op_, place_ = 0) {
+    const std::span<const Place> places = plan_->places(passes[op_]);
+    if (!skip_owners_in_call(places)) {
+      TUTTI_ASSIGN(const bool there, owners_are_there(places));
+      if (!there) return false;
+    }
+    if (direct) TUTTI_TRY(find_buffers(places));
     start_stopwatch();
     TUTTI_TRY(run_pass(passes[op_]));
   }
   return true;
 }
 
-/// Whether the peers whose buffers these are have entered; then locate() finds them.
-Result<bool> CollectiveRun::owners_are_there(std::span<const Place> places) {
-  for (const Place& place : places) {
-    if (!lower::is_peers_buffer(place.memory)) continue;
-    if (team_.entered[place.owner] < team_.sequence) {
-      TUTTI_ASSIGN(const bool entered, has_entered(place.owner));
-      if (!entered) return false;
-    }
-    if (plan_->lowered().protocol == Protocol::kDirect) TUTTI_TRY(find_buffers_of(place.owner));
+/// Moves place_ to the next one whose owner is not seen to have made this call; false when there is
+/// one. Short, because a rank that reads from many peers does this for each: the fewer instructions
+/// lie between two loads, the more of the peers' lines are on the way at once.
+bool CollectiveRun::skip_owners_in_call(std::span<const Place> places) {
+  const std::uint64_t call = team_.sequence, hash = args_->call_hash;
+  const std::size_t index = call % kEntries;
+  const bool fetches_next = places.size() <= kFewPlaces;
+  std::uint64_t* const entered = team_.entered.data();
+  std::size_t place = place_;
+  for (; place < places.size(); ++place) {
+    const Rank owner = places[place].owner;
+    if (!lower::is_peers_buffer(places[place].memory) || entered[owner] >= call) continue;
+    const Entry& entry = team_.member(owner).block->entries[index];
+    if (entry.sequence.load(std::memory_order_acquire) != call || entry.call_hash != hash) break;
+    entered[owner] = call;
+    if (fetches_next) fetch_next(owner);
   }
+  place_ = place;
+  return place == places.size();
+}
+
+/// Whether the peers whose buffers these are have entered; an error when one made another call.
+Result<bool> CollectiveRun::owners_are_there(std::span<const Place> places) {
+  do {
+    TUTTI_ASSIGN(const bool entered, has_entered(places[place_].owner));
+    if (!entered) return false;
+  } while (!skip_owners_in_call(places));
   return true;
+}
+
+Status CollectiveRun::find_buffers(std::span<const Place> places) {
+  for (const Place& place : places)
+    if (lower::is_peers_buffer(place.memory)) TUTTI_TRY(find_buffers_of(place.owner));
+  return ok_status();
 }
 
 Status CollectiveRun::run_pass(const Pass& pass) {
   const std::span<const Place> from = plan_->sources(pass), to = plan_->destinations(pass);
-  for (std::size_t s = 0; s < from.size(); ++s) sources_[s] = locate(from[s]);
+  locate_sources(from);
   for (std::size_t d = 0; d < to.size(); ++d)
     destinations_[d] = {locate(to[d]), stores_to(to[d].memory, pass.bytes)};
   const std::span<const std::byte*> sources(sources_.data(), from.size());
@@ -800,6 +841,19 @@ Status CollectiveRun::check_owners(const Pass& pass) const {
   return ok_status();
 }
 
+void CollectiveRun::locate_sources(std::span<const Place> places) {
+  const bool publishes = plan_->lowered().protocol == Protocol::kPublished;
+  const std::byte** const sources = sources_.data();
+  for (std::size_t s = 0; s < places.size(); ++s) {
+    const Place& place = places[s];
+    if (publishes && place.memory == Memory::kPublished)
+      sources[s] = published_at_.in(*team_.member(place.owner).block, place.holder) + place.offset;
+    else
+      sources[s] = locate(place);
+  }
+}
+
+/// All but what kPublished programs publish.
 std::byte* CollectiveRun::locate(const Place& place) const {
   const auto at = [&](const std::byte* buffer) {
     return buffer == nullptr ? nullptr : const_cast<std::byte*>(buffer) + place.offset;
@@ -810,8 +864,7 @@ std::byte* CollectiveRun::locate(const Place& place) const {
     case Memory::kOutput:
       return at(args_->output);
     case Memory::kPublished:
-      return at(plan_->lowered().protocol == Protocol::kPublished ? published_memory(place.owner)
-                                                                  : peers_[place.owner].input);
+      return at(peers_[place.owner].input);
     case Memory::kPeerOutput:
       return at(peers_[place.owner].output);
     case Memory::kScratch:
@@ -819,15 +872,6 @@ std::byte* CollectiveRun::locate(const Place& place) const {
       break;  // of staged programs
   }
   return nullptr;
-}
-
-std::byte* CollectiveRun::published_memory(Rank owner) const {
-  RankBlock& block = *team_.member(owner).block;
-  const std::uint64_t entry = team_.sequence % kEntries;
-  const std::size_t bytes = plan_->input_bytes(owner);
-  if (bytes <= kInlineBytes) return block.entries[entry].payload;
-  if (bytes <= kNoteBytes) return block.notes[entry];
-  return block.packets[team_.sequence % kPackets];
 }
 
 }  // namespace tutti::exec

@@ -62,14 +62,17 @@ class CollectiveRun {
   [[nodiscard]] bool is_behind(Rank peer, std::uint64_t ranks, std::uint64_t sequence) const;
   bool have_entered(std::uint64_t ranks, std::uint64_t sequence);
   Result<bool> has_entered(Rank peer);
+  void fetch_next(Rank peer) const;
   Error mismatch(Rank peer, const CallSignature& theirs) const;
 
   Result<bool> may_reuse_staging();
   Result<bool> run_ops();
   Result<bool> ready(std::uint32_t op_id, std::uint64_t slice);
   Result<bool> run_passes();
+  bool skip_owners_in_call(std::span<const Place> places);
   Result<bool> owners_are_there(std::span<const Place> places);
   Status run_pass(const Pass& pass);
+  void locate_sources(std::span<const Place> places);
   Status touch_peers(const Pass& pass, std::span<const std::byte*> sources,
                      std::span<Destination> destinations);
   Status read_input(const Place& source, std::byte* to, const Pass& pass);
@@ -94,7 +97,6 @@ class CollectiveRun {
                             std::uint64_t slice);
   Result<std::byte*> slot_memory(const lower::Operand& operand, std::uint32_t piece,
                                  std::uint64_t slice);
-  std::byte* published_memory(Rank owner) const;
 
   /// A peer's buffers as this rank reaches them, with Protocol::kDirect.
   struct PeerBuffers {
@@ -105,6 +107,7 @@ class CollectiveRun {
     bool mapped_by_all = false;
   };
   Status find_buffers_of(Rank peer);
+  Status find_buffers(std::span<const Place> places);
 
   Team& team_;
   Plans plans_;
@@ -113,8 +116,10 @@ class CollectiveRun {
   const CollectiveArgs* args_ = nullptr;
   Phase phase_ = Phase::kIdle;
   std::uint64_t iteration_ = 0;
-  std::uint32_t op_ = 0;  ///< or pass
+  std::uint32_t op_ = 0;   ///< or pass
+  std::size_t place_ = 0;  ///< of the pass; the owners of those before it are there
   std::byte* scratch_ = nullptr;
+  PublishedAt published_at_;
   StreamingStores stores_;
   std::optional<TimePoint> all_there_;  ///< since when no peer has to come any more, or nearly so
   std::byte* own_slots_ = nullptr;      ///< this rank's region in this call

@@ -105,6 +105,30 @@ inline std::atomic<std::uint8_t>& departure_mark(RankBlock& block, Rank rank) {
   return reinterpret_cast<std::atomic<std::uint8_t>*>(&block + 1)[rank];
 }
 
+/// What of a block holds an input that its owner published.
+enum class Holder : std::uint8_t { kEntry, kNote, kPacket };
+constexpr Holder holder_of(std::size_t bytes) {
+  if (bytes <= kInlineBytes) return Holder::kEntry;
+  return bytes <= kNoteBytes ? Holder::kNote : Holder::kPacket;
+}
+
+/// Where a rank's block has what it publishes in a call. Value.
+class PublishedAt {
+ public:
+  explicit PublishedAt(std::uint64_t call = 0)
+      : offsets_{offsetof(RankBlock, entries) + (call % kEntries) * sizeof(Entry) +
+                     offsetof(Entry, payload),
+                 offsetof(RankBlock, notes) + (call % kEntries) * kNoteBytes,
+                 offsetof(RankBlock, packets) + (call % kPackets) * kPacketBytes} {}
+
+  [[nodiscard]] std::byte* in(RankBlock& block, Holder holder) const {
+    return reinterpret_cast<std::byte*>(&block) + offsets_[static_cast<std::size_t>(holder)];
+  }
+
+ private:
+  std::size_t offsets_[3];
+};
+
 /// Point-to-point, sender's side: one line per destination rank.
 struct alignas(kLine) Outbox {
   std::atomic<std::uint64_t> published;     ///< slices made available since the beginning

@@ -137,6 +137,12 @@ void Plan::bind_passes() {
   for (const lower::Op& op : program_->ops) bind_passes_of(op);
 }
 
+Place Plan::place_of(const lower::Operand& operand, std::uint32_t piece) const {
+  const std::size_t published = operand.owner != kNoRank ? input_bytes_[operand.owner] : 0;
+  return {operand.memory, holder_of(published), operand.owner,
+          chunks_[operand.pieces[piece]].begin * element_bytes_};
+}
+
 void Plan::bind_passes_of(const lower::Op& op) {
   Pass shape;
   shape.sources = static_cast<std::uint16_t>(op.sources.size());
@@ -157,9 +163,7 @@ void Plan::bind_passes_of(const lower::Op& op) {
     if (bytes == 0) continue;
     std::vector<Place> places;
     for (const auto* operands : {&op.sources, &op.destinations})
-      for (const lower::Operand& operand : *operands)
-        places.push_back(
-            {operand.memory, operand.owner, chunks_[operand.pieces[piece]].begin * element_bytes_});
+      for (const lower::Operand& operand : *operands) places.push_back(place_of(operand, piece));
     const auto follows_last_pass = [&] {
       const Pass& last = passes_.back();
       for (std::size_t i = 0; i < places.size(); ++i)

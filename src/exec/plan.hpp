@@ -27,7 +27,8 @@ struct BoundWait {
 /// A run of bytes at a fixed distance from the start of a buffer.
 struct Place {
   lower::Memory memory = lower::Memory::kInput;
-  Rank owner = kNoRank;  ///< of a peer's buffer
+  Holder holder = Holder::kEntry;  ///< of what `owner` publishes
+  Rank owner = kNoRank;            ///< of a peer's buffer
   std::size_t offset = 0;
 };
 
@@ -118,6 +119,7 @@ class Plan {
   void bind_waits();
   void bind_passes();
   void bind_passes_of(const lower::Op& op);
+  [[nodiscard]] Place place_of(const lower::Operand& operand, std::uint32_t piece) const;
   void find_users(const Team& team);
 
   std::shared_ptr<const lower::Lowered> lowered_;

@@ -13,6 +13,10 @@
 
 namespace tutti::exec {
 
+namespace {
+constexpr std::uint64_t kAllCalls = ~std::uint64_t{0};
+}
+
 StoreGuess StoreGuess::for_this_machine() {
   StoreGuess stores;
 #if defined(__x86_64__)
@@ -38,7 +42,9 @@ Team::Team(Rank rank, std::int32_t size, StagingPool& staging, const TeamOptions
       leases_{{staging, options.communicator, options.staging_bytes + kLine},
               {staging, options.communicator, options.staging_bytes + kLine}},
       peer_regions_(size),
-      scratch_(nullptr, [](std::byte* data) { std::free(data); }) {}
+      scratch_(nullptr, [](std::byte* data) { std::free(data); }) {
+  entered[rank] = kAllCalls;
+}
 
 Result<std::unique_ptr<Team>> Team::create(Rank rank, std::int32_t size, StagingPool& staging,
                                            LocalBoard& board, const TeamOptions& options) {
@@ -98,6 +104,7 @@ void Team::add_remote(Rank rank, std::shared_ptr<Connection> connection, std::st
   if (std::find(remote_.begin(), remote_.end(), connection.get()) == remote_.end())
     remote_.push_back(connection.get());
   members_[rank] = {nullptr, {}, -1, {}, std::move(connection), nullptr, std::move(label)};
+  entered[rank] = kAllCalls;
 }
 
 void Team::set_cpus(int ranks, int cpus) {

@@ -161,8 +161,11 @@ class Team {
   std::uint64_t entry_hash[kEntries] = {};     ///< of the call in each entry; 0: none yet
   std::uint64_t packet_filled[kPackets] = {};  ///< by which call; 0: none yet
   std::uint64_t staged_calls = 0;              ///< of them, staged ones
-  std::vector<std::uint64_t> entered;          ///< per rank: highest call known to be entered
-  std::vector<std::uint64_t> seen_progress;    ///< per rank
+  /// Per rank: highest call known to be entered. This rank and unmapped ones, for which nobody
+  /// waits, are in all of them.
+  std::vector<std::uint64_t> entered;
+  std::uint64_t entered_by_all = 0;  ///< at most the lowest of those, which may have grown since
+  std::vector<std::uint64_t> seen_progress;  ///< per rank
   std::vector<std::uint64_t> base;  ///< per rank: progress at the start of this staged call
   std::vector<std::uint64_t> region_free[2];  ///< per rank: progress that frees this region
 

@@ -118,6 +118,32 @@ TEST(Collectives, OneThreadDrivesEightRanks) {
   }
 }
 
+/// More than one op adds up, so that a rank reads its own first sum again, and more than there are
+/// bits for readers of an entry; calls enough to refill every entry, note and packet.
+TEST(Collectives, OfSeventyRanksAreRightInOneShot) {
+  constexpr int kRanks = 70;
+  auto communicators = all_ranks(kRanks, {{"ALGO", "one_shot"}});
+  for (const std::size_t count : {2u, 100u, 1000u}) {
+    std::vector<std::vector<float>> sent(kRanks), received(kRanks, std::vector<float>(count));
+    for (int round = 0; round < (kSanitized ? 70 : 140); ++round) {
+      std::vector<Communicator*> all;
+      for (int rank = 0; rank < kRanks; ++rank) {
+        sent[rank].assign(count, static_cast<float>(rank + round));
+        Call call;
+        call.send = sent[rank].data();
+        call.recv = received[rank].data();
+        call.count = count;
+        ASSERT_TRUE(communicators[rank]->start({&call, 1}));
+        all.push_back(communicators[rank].get());
+      }
+      ASSERT_TRUE(run_group(all));
+      const std::vector<float> sum(count,
+                                   static_cast<float>(kRanks * (kRanks - 1) / 2 + kRanks * round));
+      for (const auto& result : received) ASSERT_EQ(result, sum) << "round " << round;
+    }
+  }
+}
+
 TEST(Collectives, WithoutReductionIgnoreTheOperator) {
   auto ranks = all_ranks(2);
   std::vector<float> data[2] = {{3, 4}, {0, 0}};
