@@ -47,9 +47,12 @@ Result<Verdict> get_verdict(ByteReader& reader, Rank rank) {
   verdict.way.algorithm = reader.text(kLongestText);
   verdict.way.kernel_reads = reader.get<std::uint8_t>() != 0;
   verdict.measured_s = reader.get<std::int64_t>();
-  if (collective >= kCollectives || verdict.of.size > kLargestSize)
-    return peer_error(Code::kPeerFailed, rank, "rank {} announces a verdict on collective {}", rank,
-                      collective);
+  const auto is_count = [&](std::int32_t n) { return n > 0 && n <= verdict.of.ranks; };
+  if (collective >= kCollectives || verdict.of.size > kLargestSize || !is_count(verdict.of.hosts) ||
+      !is_count(verdict.of.most_on_a_host))
+    return peer_error(Code::kPeerFailed, rank,
+                      "rank {} announces a verdict on collective {}, {} ranks on {} hosts", rank,
+                      collective, verdict.of.ranks, verdict.of.hosts);
   verdict.of.collective = static_cast<Collective>(collective);
   return verdict;
 }

@@ -35,8 +35,9 @@ bool kernel_reads_pay(const ir::Request& request, std::size_t output_bytes) {
 }  // namespace
 
 Result<BoundPlan*> PlanCache::get(const Call& call, bool in_place) {
-  const Key key{call.collective, call.type, in_place, call.op == ReduceOp::kPreMulSum,
-                call.root,       call.count};
+  // All that the choice depends on: calls that run differently must not share a plan.
+  const ReduceOp op = reduces(call.collective) ? call.op : ReduceOp::kSum;
+  const Key key{call.collective, call.type, op, in_place, call.root, call.count};
   if (!recent_.empty() && recent_.front().key == key) return &recent_.front().bound;
   if (const auto found = plans_.find(key); found != plans_.end()) {
     recent_.splice(recent_.begin(), recent_, found->second);

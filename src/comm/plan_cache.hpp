@@ -53,7 +53,8 @@ class PlanCache {
   struct Key {
     Collective collective;
     DataType type;
-    bool in_place, scales_input;
+    ReduceOp op;  ///< kSum where nothing is reduced
+    bool in_place;
     Rank root;
     std::size_t count;
     friend auto operator<=>(const Key&, const Key&) = default;

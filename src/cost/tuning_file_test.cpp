@@ -100,7 +100,13 @@ TEST(TuningText, AnErrorNamesTheLineOrTheVerdict) {
            {"\"kernel_reads\": false", "\"kernel_reads\": 0"},
            {"\"algorithm\": \"direct\"", "\"algorithm\": [1]"}})
     EXPECT_THAT(error_of(changed(from, to)), HasSubstr("verdict 1")) << to;
-  EXPECT_THAT(error_of(changed("\"format\": 2", "\"format\": 1")), HasSubstr("format"));
+  EXPECT_THAT(error_of(changed("\"format\": 2", "\"format\": 3")), HasSubstr("format"));
+}
+
+TEST(TuningText, OfAnEarlierFormatSaysNothing) {
+  const auto parsed = parse_tuning(R"({"format": 1, "machine": "a", "verdicts": [{}]})", "a");
+  ASSERT_TRUE(parsed) << parsed.error().what;
+  EXPECT_THAT(*parsed, IsEmpty());
 }
 
 TEST(TuningSetting, NamesAFileOfTheMachineInTheCache) {

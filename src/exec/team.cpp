@@ -110,7 +110,7 @@ void Team::add_remote(Rank rank, std::shared_ptr<Connection> connection, std::st
 void Team::set_cpus(int ranks, int cpus) {
   options_.wait = WaitPolicy::for_ranks_on_host(ranks, cpus);
   options_.wait_beside_caller = WaitPolicy::beside_callers(ranks, cpus);
-  stores_for_peers_ = ranks <= cpus ? Stores::kContended : Stores::kCached;
+  stores_for_peers_ = ranks <= cpus ? Stores::kContended : Stores::kForPeers;
 }
 
 bool Team::can_read(Rank rank, std::uint64_t address) const {

@@ -188,7 +188,7 @@ class Team {
   std::vector<Observer> observers_;  ///< once departed: mapped peers that may read its memory
   lower::Placement placement_;
   bool reads_inputs_ = false, in_one_process_ = false;
-  Stores stores_for_peers_ = Stores::kCached;
+  Stores stores_for_peers_ = Stores::kForPeers;
   AbortWord abort_;
   WaitWord blocked_;
   std::vector<WaitWord> also_blocked_;  ///< while on_several_

@@ -465,15 +465,19 @@ class Combiner {
   std::conditional_t<kScaled, ValuesOf<Element>, Nothing> factors_;
 };
 
-/// The destinations of one pass. `head_bytes()` go first, so that the stores to one of them are
-/// aligned after it. Streaming stores need whole, aligned registers: it is the first destination
-/// that wants them, and another one that is not aligned then gets ordinary stores. Where nothing is
-/// streamed it is the first one, since a store across two cache lines costs about two.
+/// The destinations of one pass. With Heads::kAligned `head_bytes()` go first, so that the stores
+/// to one of them are aligned after it. Streaming stores need whole, aligned registers: it is the
+/// first destination that wants them, and another one that is not aligned then gets ordinary
+/// stores. Where nothing is streamed it is the first one, since a store across two cache lines
+/// costs about two.
 class Writer {
  public:
-  HWY_INLINE Writer(const Destination* destinations, std::size_t count, std::size_t bytes)
+  enum class Heads : std::uint8_t { kNone, kAligned };
+
+  HWY_INLINE Writer(const Destination* destinations, std::size_t count, std::size_t bytes,
+                    Heads heads)
       : destinations_(destinations), count_(count) {
-    if (bytes >= kWorthAligning) align(bytes);
+    if (heads == Heads::kAligned && bytes >= kWorthAligning) align(bytes);
   }
 
   /// Less than a register.
@@ -553,14 +557,24 @@ void HWY_INLINE walk(std::size_t head, std::size_t bytes, BlockFunction block, P
   if (bytes != offset) part(PartOfVector{bytes - offset}, offset);
 }
 
+/// Which of two NaNs their sum is depends on whether they meet in a block or in the head of one, so
+/// no address may decide that where Stores::kCached promises it.
+bool HWY_INLINE is_cached(const ReducePass& pass) {
+  for (std::size_t j = 0; j < pass.destination_count; ++j)
+    if (pass.destinations[j].stores != Stores::kCached) return false;
+  return true;
+}
+
 template <class Element, class Op, int kFixedSources>
 void HWY_INLINE reduce_sources(const ReducePass& pass) {
   const std::size_t bytes = pass.count * Element::kBytes;
   const Combiner<Element, Op, kFixedSources> combiner(pass);
-  Writer writer(pass.destinations, pass.destination_count, bytes);
+  const auto heads = is_cached(pass) ? Writer::Heads::kNone : Writer::Heads::kAligned;
+  Writer writer(pass.destinations, pass.destination_count, bytes, heads);
   // A head that would split an element: the destination is not even aligned to its elements.
   const bool splits = writer.head_bytes() % Element::kBytes != 0;
-  if (splits) writer = Writer(pass.destinations, pass.destination_count, 0);
+  if (splits)
+    writer = Writer(pass.destinations, pass.destination_count, bytes, Writer::Heads::kNone);
 
   const auto block = [&](auto size, std::size_t offset) HWY_ATTR {
     constexpr int kVectors = decltype(size)::value;
@@ -585,7 +599,7 @@ void reduce_kernel(const ReducePass& pass) {
 
 void copy_kernel(const std::byte* source, const Destination* destinations,
                  std::size_t destination_count, std::size_t bytes) {
-  const Writer writer(destinations, destination_count, bytes);
+  const Writer writer(destinations, destination_count, bytes, Writer::Heads::kAligned);
   const auto block = [&](auto size, std::size_t offset) HWY_ATTR {
     constexpr int kVectors = decltype(size)::value;
     VBytes values[kVectors];

@@ -28,8 +28,11 @@ struct Reduction {
 };
 
 enum class Stores : std::uint8_t {
-  kCached,       ///< ordinary stores
-  kContended,    ///< ordinary stores to lines that another core has read: asked for well ahead
+  /// Ordinary stores. The same elements of a reduction go through the same instructions wherever
+  /// `data` lies, so that ranks that add the same get the same bits even of NaNs.
+  kCached,
+  kForPeers,     ///< ordinary stores of whole lines, of what this rank alone computes
+  kContended,    ///< the same to lines that another core has read: asked for well ahead
   kNonTemporal,  ///< streaming stores; the function ends with a store fence
 };
 

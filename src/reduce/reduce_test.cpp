@@ -85,7 +85,8 @@ class ElementSource {
 
   std::size_t pick(std::size_t below) { return random_() % below; }
   Stores pick_stores() {
-    constexpr Stores kAll[] = {Stores::kCached, Stores::kContended, Stores::kNonTemporal};
+    constexpr Stores kAll[] = {Stores::kCached, Stores::kForPeers, Stores::kContended,
+                               Stores::kNonTemporal};
     return kAll[pick(std::size(kAll))];
   }
 
@@ -362,6 +363,33 @@ TEST(Reduce, ScalesTheMarkedSourcesOnly) {
   const std::array<float, 2> b = {1.0F, 4.0F};
   EXPECT_EQ(reduce_pair(scaled, a, b, 0b01), (std::array<float, 2>{5.0F, 5.0F}));
   EXPECT_EQ(reduce_pair(scaled, a, b, 0b10), (std::array<float, 2>{8.5F, 4.0F}));
+}
+
+// Ranks that add the same must get the same, even where two NaNs meet.
+TEST(Reduce, GivesTheSameBitsWhereverItsCachedDestinationLies) {
+  constexpr std::size_t kCount = 700;
+  for (const DataType type : {DataType::kFloat16, DataType::kFloat32, DataType::kFloat64}) {
+    const std::size_t width = size_of(type);
+    Bytes nans[2];
+    for (std::size_t s = 0; s < 2; ++s)
+      for (std::size_t i = 0; i < kCount * width; ++i)  // all ones but for the lowest payload bits
+        nans[s].push_back(i % width == 0 ? static_cast<std::byte>(0xfc | s) : std::byte{0xff});
+    const std::array<const std::byte*, 2> sources = {nans[0].data(), nans[1].data()};
+    Reduction reduction;
+    reduction.type = type;
+    for (const KernelTable* target : every_target()) {
+      Bytes first;
+      for (std::size_t offset = 0; offset < kMaxOffset; offset += width) {
+        alignas(64) std::byte memory[kCount * sizeof(double) + kMaxOffset];
+        const Destination destination{memory + offset, Stores::kCached};
+        const ReducePass pass{&reduction, sources.data(), 2, 0, &destination, 1, kCount};
+        target->reduce[static_cast<int>(type)][static_cast<int>(ReduceOp::kSum)](pass);
+        const Bytes result(memory + offset, memory + offset + kCount * width);
+        if (offset == 0) first = result;
+        ASSERT_EQ(result, first) << target->name << " at " << offset;
+      }
+    }
+  }
 }
 
 TEST(Reduce, OfNoElementsTouchesNothing) {

@@ -150,6 +150,25 @@ TEST_P(TrialsBetweenHosts, AreMadeOnceAProcessAndPlacement) {
   EXPECT_EQ(runtimes[0]->tuning->verdicts(n), first);
 }
 
+// A maximum is tried and a sum is not: a plan of one that served the other, on the rank that has
+// it, would leave the ranks with different algorithms for one call.
+TEST_P(TrialsBetweenHosts, KeepOperatorsApart) {
+  const auto [placement, n] = GetParam();
+  const Runtimes runtimes = make_test_runtimes(placement, n);
+  testing::Case sum;
+  sum.request = {Collective::kAllReduce, n, 0, true};
+  sum.count = 20'000;
+  sum.in_place_ranks = 0b10;
+  testing::Case maximum = sum;
+  maximum.op = ReduceOp::kMax;
+  maximum.request.in_place = false;
+  std::vector<testing::Case> cases = {sum};
+  cases.insert(cases.end(), kCallsOfACourse + 4, maximum);
+  cases.push_back(sum);
+  run_ranks(runtimes, [&](Communicator& communicator) { run_cases(communicator, cases); });
+  EXPECT_EQ(verdicts_of(runtimes), n == 2 ? 1U : 0U);
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, TrialsBetweenHosts,
                          ::testing::Values(Spread{Placement::kHosts, 2},
                                            Spread{Placement::kHosts, 3},
