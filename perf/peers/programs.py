@@ -14,7 +14,7 @@ from libraries import PACKAGES, TUTTI, is_tutti
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 LIMIT_S = 300  # of one program
-CALLS_OF_TRIALS = 40  # more than a course of them has (src/comm/trials.cpp)
+CALLS_OF_TRIALS = 40  # more than a course of two ways has (src/comm/trials.cpp)
 
 
 class Failed(Exception):

@@ -175,20 +175,25 @@ class FaultsOfTrials : public FaultsOver {
     for (int i = 0; i < calls; ++i)
       for (const Answer& answer : job_->ask(ranks, call)) EXPECT_TRUE(answer.ok()) << answer;
   }
+  /// What `others` are in the middle of.
+  void expect_a_kill_ends(const Ranks& others, int victim, const std::string& call) {
+    const TimePoint fault = Clock::now();
+    kill(victim);
+    expect_remote_error(others, {victim}, fault, {}, call);
+    expect_ended(others, {victim});
+    expect_shrunk_works(others, {victim});
+    expect_nothing_left();
+  }
+  void expect_a_kill_ends_a_try() {
+    form(4);
+    expect_all_fine(job_->all(), "reduce 20000", 7);
+    const Ranks others = job_->all_but({2});
+    job_->tell(others, "reduce 20000");
+    expect_a_kill_ends(others, 2, "reduce");
+  }
 };
 
-TEST_P(FaultsOfTrials, AKilledRankEndsThemForAllOthers) {
-  form(4);
-  expect_all_fine(job_->all(), "reduce 20000", 7);
-  const Ranks others = job_->all_but({2});
-  job_->tell(others, "reduce 20000");
-  const TimePoint fault = Clock::now();
-  kill(2);
-  expect_remote_error(others, {2}, fault, {}, "reduce");
-  expect_ended(others, {2});
-  expect_shrunk_works(others, {2});
-  expect_nothing_left();
-}
+TEST_P(FaultsOfTrials, AKilledRankEndsThemForAllOthers) { expect_a_kill_ends_a_try(); }
 
 // Published, a reduce is over for all but its root at once, so they wait for the verdict before the
 // call that needs it, while the root has not made its last try.
@@ -199,30 +204,14 @@ TEST_P(FaultsOfTrials, AKilledRankEndsTheWaitForTheVerdict) {
   expect_all_fine(others, "collect 8000", 1);
   job_->tell(others, "collect 8000");
   EXPECT_FALSE((*job_)[1].says("anything", Seconds(0.2)));
-  const TimePoint fault = Clock::now();
-  kill(0);
-  expect_remote_error(others, {0}, fault, {}, "collect");
-  expect_ended(others, {0});
-  expect_shrunk_works(others, {0});
-  expect_nothing_left();
+  expect_a_kill_ends(others, 0, "collect");
 }
 
 INSTANTIATE_TEST_SUITE_P(Over, FaultsOfTrials, ::testing::Values("shm"), transport_name);
 
 class FaultsOfTrialsBetweenHosts : public FaultsOfTrials {};
 
-TEST_P(FaultsOfTrialsBetweenHosts, AKilledRankEndsThemForAllOthers) {
-  form(4);
-  expect_all_fine(job_->all(), "reduce 20000", 7);
-  const Ranks others = job_->all_but({2});
-  job_->tell(others, "reduce 20000");
-  const TimePoint fault = Clock::now();
-  kill(2);
-  expect_remote_error(others, {2}, fault, {}, "reduce");
-  expect_ended(others, {2});
-  expect_shrunk_works(others, {2});
-  expect_nothing_left();
-}
+TEST_P(FaultsOfTrialsBetweenHosts, AKilledRankEndsThemForAllOthers) { expect_a_kill_ends_a_try(); }
 
 // The root of a broadcast waits for nobody: it is the first to tell what its tries took.
 TEST_P(FaultsOfTrialsBetweenHosts, AKilledRankEndsTheWaitForItsTimes) {
@@ -232,12 +221,7 @@ TEST_P(FaultsOfTrialsBetweenHosts, AKilledRankEndsTheWaitForItsTimes) {
   expect_all_fine(others, "broadcast 8000", 1);
   job_->tell(others, "broadcast 8000");
   EXPECT_FALSE((*job_)[0].says("anything", Seconds(0.2)));
-  const TimePoint fault = Clock::now();
-  kill(2);
-  expect_remote_error(others, {2}, fault, {}, "broadcast");
-  expect_ended(others, {2});
-  expect_shrunk_works(others, {2});
-  expect_nothing_left();
+  expect_a_kill_ends(others, 2, "broadcast");
 }
 
 TEST_P(FaultsOfTrialsBetweenHosts, ATimeoutEndsTheWaitForTheTimesOfARankThatLives) {
