@@ -109,10 +109,7 @@ void sleep_on_any(WaitSet& waits) {
 
 WaitPolicy WaitPolicy::for_ranks_on_host(int ranks, int cpus) {
   WaitPolicy policy;
-  if (ranks > cpus) {
-    policy.spins = 0;
-    policy.yields = 20000;
-  }
+  if (ranks > cpus) policy.spins = 0;
   return policy;
 }
 

@@ -4,10 +4,11 @@
 // Measured on a 2-vCPU virtual machine: one flag hop costs 49 ns spinning, 0.3 us with sched_yield,
 // 13 us with a futex across CPUs, and 1.5 us with sched_yield between two ranks of one CPU. So
 // ranks that have a CPU each spin for a while; ranks that share CPUs yield almost at once; both
-// sleep when nothing has come for long. A worker beside a caller that computes sleeps soon where
-// the two share a CPU: what it spins is taken from the caller, and a yield may last until the
-// caller's slice is over (milliseconds), whereas a thread that was woken comes in the caller's
-// place.
+// sleep when nothing has come for some milliseconds. Not sooner: a virtual CPU that has halted may
+// need milliseconds to come back, and its peers, who wait for it, would sleep in turn. A worker
+// beside a caller that computes sleeps soon where the two share a CPU: what it spins is taken from
+// the caller, and a yield may last until the caller's slice is over (milliseconds), whereas a
+// thread that was woken comes in the caller's place.
 #pragma once
 
 #include <atomic>
@@ -27,8 +28,8 @@ enum class WaitPhase : std::uint8_t { kSpin, kYield, kSleep };
 enum class Beside : std::uint8_t { kNobody, kCaller };
 
 struct WaitPolicy {
-  std::uint32_t spins = 2000;   ///< polls with a pause between them
-  std::uint32_t yields = 2000;  ///< then polls with sched_yield
+  std::uint32_t spins = 2000;    ///< polls with a pause between them
+  std::uint32_t yields = 20000;  ///< then polls with sched_yield: 6 ms on a CPU of one's own
   Nanos longest_sleep = std::chrono::milliseconds(1);
 
   /// For `ranks` of one host that have `cpus` CPUs together.

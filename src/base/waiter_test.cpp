@@ -20,6 +20,14 @@ TEST(Waiter, RanksThatShareCpusDoNotSpin) {
   EXPECT_GT(WaitPolicy::for_ranks_on_host(2, 2).spins, 0u);
 }
 
+TEST(Waiter, YieldsForMillisecondsBeforeItSleeps) {
+  for (const int ranks : {2, 8}) {
+    const WaitPolicy policy = WaitPolicy::for_ranks_on_host(ranks, 2);
+    EXPECT_EQ(policy.phase(policy.spins + 19999), WaitPhase::kYield);
+    EXPECT_EQ(policy.phase(policy.spins + 20000), WaitPhase::kSleep);
+  }
+}
+
 TEST(Waiter, SleepsSoonBesideACallerThatComputesUnlessEachHasACpu) {
   const WaitPolicy crowded = WaitPolicy::beside_callers(2, 3);
   EXPECT_EQ(crowded.phase(crowded.spins), WaitPhase::kSleep);
