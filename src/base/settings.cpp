@@ -31,6 +31,10 @@ constexpr SettingInfo kSettings[] = {
     {"COMM_ID", Kind::kString, "", "", "", "NCCL_COMM_ID",
      "host:port where rank 0 listens, whatever the unique id says; the ranks may then make an id "
      "each instead of passing one on (on several hosts that needs TUTTI_JOB_KEY)."},
+    {"COMM_BLOCKING", Kind::kChoice, "config", "", "config|0|1", "NCCL_COMM_BLOCKING",
+     "0 lets init, split and shrink return ncclInProgress, 1 makes them wait, whatever the "
+     "caller's "
+     "ncclConfig_t says; config heeds that."},
     {"JOB_KEY", Kind::kString, "", "", "", "",
      "Secret that all ranks of a job share and prove to each other.", true},
     {"INSECURE", Kind::kBool, "0", "", "0|1", "",

@@ -36,6 +36,15 @@ Maker maker_of(Rendezvous meeting) {
   };
 }
 
+/// What `config` asks for, but for what the environment overrides.
+Result<CommConfig> wanted(const ncclConfig_t* config, const CommConfig& defaults) {
+  TUTTI_ASSIGN(CommConfig parsed, parse_config(config, defaults));
+  TUTTI_ASSIGN(const auto runtime, process().runtime());
+  const std::string& blocking = runtime->settings.text("COMM_BLOCKING");
+  if (blocking != "config") parsed.blocking = blocking == "1";
+  return parsed;
+}
+
 /// Clears *newcomm first, so that a failed init leaves NULL.
 Result<ncclResult_t> init_rank(const char* function, ncclComm_t* newcomm, int ranks, int rank,
                                std::vector<ncclUniqueId> ids, const ncclConfig_t* config) {
@@ -43,7 +52,7 @@ Result<ncclResult_t> init_rank(const char* function, ncclComm_t* newcomm, int ra
   TUTTI_TRY(check_out(newcomm, "comm"));
   show(newcomm, nullptr);
   TUTTI_TRY(check_world(ranks, rank));
-  TUTTI_ASSIGN(const CommConfig parsed, parse_config(config, {}));
+  TUTTI_ASSIGN(const CommConfig parsed, wanted(config, {}));
   return begin(function, newcomm, parsed, maker_of(meet_by_ids(std::move(ids), ranks, rank)));
 }
 
@@ -136,7 +145,7 @@ Result<ncclResult_t> split(ncclComm* parent, int color, int key, ncclComm_t* new
     return make_error(Code::kInvalidArgument, "color is {}, neither NCCL_SPLIT_NOCOLOR nor >= 0",
                       color);
   }
-  TUTTI_ASSIGN(const CommConfig parsed, parse_config(config, parent->comm->config));
+  TUTTI_ASSIGN(const CommConfig parsed, wanted(config, parent->comm->config));
   TUTTI_ASSIGN(Maker make,
                in_turn_of(parent, [color, key](Communicator& family,
                                                const CommunicatorOptions& options, Deadline limit) {
@@ -182,7 +191,7 @@ Result<ncclResult_t> shrink(ncclComm* parent, int* list, int count, ncclComm_t* 
                       "shrinkFlags is {:#x}, neither NCCL_SHRINK_DEFAULT nor NCCL_SHRINK_ABORT",
                       flags);
   }
-  TUTTI_ASSIGN(const CommConfig parsed, parse_config(config, parent->comm->config));
+  TUTTI_ASSIGN(const CommConfig parsed, wanted(config, parent->comm->config));
   if (flags == NCCL_SHRINK_ABORT) {
     parent->comm->communicator->abort(
         make_error(Code::kAborted, "rank {} called ncclCommShrink with NCCL_SHRINK_ABORT",
