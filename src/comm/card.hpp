@@ -39,10 +39,10 @@ struct Card {
     Blob address;
   };
   std::vector<Address> addresses;
-  std::vector<Verdict> verdicts;  ///< rank 0's, for communicators of this size
+  std::vector<Verdict> verdicts;  ///< rank 0's, for communicators of this size; newest first
 };
 inline constexpr std::uint32_t kCardVersion = 7;
-/// More than there are classes of calls for one number of ranks and three placements of them.
+/// The newest that rank 0 knows: five placements of its ranks have fewer classes that are tried.
 inline constexpr std::uint32_t kMostCardVerdicts = 1024;
 
 Blob encode(const Card& card);

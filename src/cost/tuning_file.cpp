@@ -1,10 +1,12 @@
 #include "src/cost/tuning_file.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <functional>
+#include <span>
 
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
@@ -25,7 +27,9 @@ using Json = nlohmann::json;
 
 constexpr int kFormat = 2;
 constexpr std::string_view kMark = "{\"format\": ";  // how files begin, and nobody's notes
-constexpr std::size_t kMostBytes = 1 << 20, kMostVerdicts = 4096, kLongestName = 64;
+constexpr std::size_t kMostVerdicts = 4096, kLongestName = 64;
+// A verdict takes some 180 bytes, and never a KiB.
+constexpr std::size_t kMostBytes = kMostVerdicts * 1024;
 constexpr std::int64_t kStaysTrue = 7 * 24 * 3600;  // seconds: machines are changed and moved
 constexpr std::int64_t kClocksDiffer = 60;
 
@@ -77,9 +81,7 @@ Result<std::vector<Verdict>> verdicts_of(const Json& file, std::string_view mach
   if (format != kFormat) return make_error(Code::kInvalidArgument, "its format is not {}", kFormat);
   if (file.at("machine").get<std::string>() != machine) return std::vector<Verdict>();
   const Json& entries = file.at("verdicts");
-  if (!entries.is_array() || entries.size() > kMostVerdicts)
-    return make_error(Code::kInvalidArgument, "its verdicts are no list of at most {}",
-                      kMostVerdicts);
+  if (!entries.is_array()) return make_error(Code::kInvalidArgument, "its verdicts are no list");
   std::vector<Verdict> verdicts;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     std::string why;
@@ -98,7 +100,8 @@ Result<std::vector<Verdict>> verdicts_of(const Json& file, std::string_view mach
   return verdicts;
 }
 
-/// "" where there is no file. Devices and pipes are none to be read, and may block whoever does.
+/// "" where there is no file; no more of a large one than a tuning file has. Devices and pipes are
+/// none to be read, and may block whoever does.
 Result<std::string> contents_of(const std::string& path) {
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file && (errno == ENOENT || errno == ENOTDIR)) return std::string();
@@ -108,7 +111,7 @@ Result<std::string> contents_of(const std::string& path) {
   if (!S_ISREG(about.st_mode))
     return make_error(Code::kInvalidArgument,
                       "{} is no regular file: let TUTTI_TUNING_FILE name one, or none", path);
-  std::string text(kMostBytes + 1, '\0');
+  std::string text(std::min(static_cast<std::size_t>(about.st_size), kMostBytes), '\0');
   std::size_t bytes = 0;
   while (bytes < text.size()) {
     const ssize_t got = ::read(file.get(), text.data() + bytes, text.size() - bytes);
@@ -119,8 +122,6 @@ Result<std::string> contents_of(const std::string& path) {
     bytes += static_cast<std::size_t>(got);
   }
   text.resize(bytes);
-  if (bytes > kMostBytes)
-    return make_error(Code::kInvalidArgument, "{} has more than {} bytes", path, kMostBytes);
   return text;
 }
 
@@ -223,10 +224,22 @@ Result<std::vector<Verdict>> parse_tuning(std::string_view text, std::string_vie
 std::vector<Verdict> TuningStore::verdicts(std::int32_t ranks) {
   const std::scoped_lock lock(mutex_);
   load_once();
-  std::vector<Verdict> chosen;
-  for (const auto& [of, verdict] : verdicts_)
-    if (of.ranks == ranks) chosen.push_back(verdict);
+  std::vector<Verdict> chosen = newest_first();
+  std::erase_if(chosen, [&](const Verdict& verdict) { return verdict.of.ranks != ranks; });
   return chosen;
+}
+
+std::vector<Verdict> TuningStore::newest_first() const {
+  std::vector<Verdict> all;
+  for (const auto& [of, verdict] : verdicts_) all.push_back(verdict);
+  std::ranges::sort(all, std::ranges::greater(), &Verdict::measured_s);
+  return all;
+}
+
+void TuningStore::forget_the_oldest() {
+  if (verdicts_.size() <= kMostVerdicts) return;
+  const std::vector<Verdict> all = newest_first();
+  for (const Verdict& old : std::span(all).subspan(kMostVerdicts)) verdicts_.erase(old.of);
 }
 
 std::size_t TuningStore::size() {
@@ -239,8 +252,8 @@ void TuningStore::add(const Verdict& verdict, bool keep) {
   {
     const std::scoped_lock lock(mutex_);
     if (keep) load_once();
-    if (verdicts_.size() >= kMostVerdicts && !verdicts_.contains(verdict.of)) return;
     verdicts_[verdict.of] = verdict;
+    forget_the_oldest();
   }
   if (!keep || path_.empty()) return;
   if (const Status saved = save(); !saved)
@@ -274,6 +287,7 @@ void TuningStore::merge(const std::vector<Verdict>& verdicts) {
     const auto [known, inserted] = verdicts_.try_emplace(verdict.of, verdict);
     if (!inserted && known->second.measured_s < verdict.measured_s) known->second = verdict;
   }
+  forget_the_oldest();
 }
 
 Status TuningStore::save() {

@@ -26,8 +26,9 @@ std::string tuning_file(const std::string& setting, const Environment& environme
 std::string tuning_text(std::string_view machine, const std::vector<Verdict>& verdicts);
 Result<std::vector<Verdict>> parse_tuning(std::string_view text, std::string_view machine);
 
-/// The verdicts that a process knows. Thread-safe. The file is read when they are first asked for;
-/// one that cannot be read or written is a line in the log.
+/// The verdicts that a process knows: the newest 4,096, and its file holds no more. Thread-safe.
+/// The file is read when they are first asked for; one that cannot be read or written is a line in
+/// the log.
 class TuningStore {
  public:
   /// `path` "": nothing is kept.
@@ -35,7 +36,7 @@ class TuningStore {
       : path_(std::move(path)), machine_(std::move(machine)) {}
 
   [[nodiscard]] const std::string& path() const { return path_; }
-  /// Those for communicators of `ranks` ranks that are not too old.
+  /// Those for communicators of `ranks` ranks that are not too old, newest first.
   std::vector<Verdict> verdicts(std::int32_t ranks);
   std::size_t size();
   /// Remembers a verdict until the process ends, and where `keep` in the file, whose other entries
@@ -45,6 +46,8 @@ class TuningStore {
  private:
   void load_once();
   void merge(const std::vector<Verdict>& verdicts);
+  [[nodiscard]] std::vector<Verdict> newest_first() const;
+  void forget_the_oldest();
   Status save();
 
   const std::string path_, machine_;

@@ -13,17 +13,21 @@
 namespace tutti {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
+using testing::ElementsAreArray;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::UnorderedElementsAre;
 
 constexpr std::string_view kMachine = "A \"fast\" CPU, 2 CPUs, Linux 6.1";
 
+/// The same throughout a run, or verdicts made a second apart would differ.
 std::int64_t now() {
   using std::chrono::system_clock;
-  return std::chrono::duration_cast<std::chrono::seconds>(system_clock::now().time_since_epoch())
-      .count();
+  static const auto kStart = system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(kStart).count();
 }
 
 Verdict verdict(std::uint8_t size, std::int32_t ranks = 4, std::int64_t age_s = 0) {
@@ -103,6 +107,14 @@ TEST(TuningText, AnErrorNamesTheLineOrTheVerdict) {
   EXPECT_THAT(error_of(changed("\"format\": 2", "\"format\": 3")), HasSubstr("format"));
 }
 
+/// Of `count` classes, one second older each.
+std::vector<Verdict> many_verdicts(std::int32_t count) {
+  std::vector<Verdict> verdicts;
+  for (std::int32_t i = 0; i < count; ++i)
+    verdicts.push_back(verdict(static_cast<std::uint8_t>(i % 64), 4 + i / 64, 60 + i));
+  return verdicts;
+}
+
 TEST(TuningText, OfAnEarlierFormatSaysNothing) {
   const auto parsed = parse_tuning(R"({"format": 1, "machine": "a", "verdicts": [{}]})", "a");
   ASSERT_TRUE(parsed) << parsed.error().what;
@@ -154,6 +166,40 @@ TEST_F(TuningFile, ForgetsVerdictsOfOldAndOfTheFuture) {
   write(tuning_text(
       kMachine, {verdict(3, 4, week - 60), verdict(4, 4, week + 60), verdict(5, 4, -2 * week)}));
   EXPECT_THAT(store().verdicts(4), ElementsAre(verdict(3, 4, week - 60)));
+}
+
+// Of several processes each may know as many as one file holds.
+TEST_F(TuningFile, KeepsTheNewestVerdictsWhereThereAreTooMany) {
+  constexpr std::size_t kMost = 4096;
+  const std::vector<Verdict> many = many_verdicts(2 * kMost);
+  write(tuning_text(kMachine, many));
+  TuningStore one = store();
+  EXPECT_EQ(one.size(), kMost);
+  const Verdict another = verdict(3, 1000);
+  one.add(another, true);
+  EXPECT_THAT(one.verdicts(1000), ElementsAre(another));
+  EXPECT_EQ(one.size(), kMost);
+
+  TuningStore next = store();
+  EXPECT_EQ(next.size(), kMost);
+  EXPECT_THAT(next.verdicts(1000), ElementsAre(another));
+  EXPECT_THAT(next.verdicts(4), ElementsAreArray(many.begin(), many.begin() + 64));
+  EXPECT_THAT(next.verdicts(many[kMost - 2].of.ranks), Contains(many[kMost - 2]));
+  EXPECT_THAT(next.verdicts(many[kMost - 1].of.ranks), Not(Contains(many[kMost - 1])));
+}
+
+TEST_F(TuningFile, ThatIsTooLargeToBeReadIsReplaced) {
+  write(tuning_text(kMachine, many_verdicts(64'000)));
+  TuningStore one = store();
+  EXPECT_THAT(one.verdicts(4), IsEmpty());
+  one.add(verdict(3), true);
+  EXPECT_THAT(store().verdicts(4), ElementsAre(verdict(3)));
+}
+
+TEST_F(TuningFile, TellsTheNewestFirst) {
+  write(tuning_text(kMachine, {verdict(3, 4, 20), verdict(4, 4, 30), verdict(5, 4, 10)}));
+  EXPECT_THAT(store().verdicts(4),
+              ElementsAre(verdict(5, 4, 10), verdict(3, 4, 20), verdict(4, 4, 30)));
 }
 
 TEST_F(TuningFile, ThatIsDamagedIsReplaced) {

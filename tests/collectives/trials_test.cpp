@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 
+#include "src/comm/card.hpp"
 #include "tests/collectives/cases.hpp"
 #include "tests/collectives/ranks.hpp"
 
@@ -281,6 +282,25 @@ TEST(Trials, AreNotMadeOfWhatRankZeroKnows) {
     });
     EXPECT_EQ(runtimes[0]->tuning->verdicts(2), std::vector<Verdict>{known});
   }
+}
+
+// More than rank 0 tells are known, and those that it tells are not the first by class.
+TEST(Trials, AreNotMadeOfTheNewestThatRankZeroKnows) {
+  const auto runtimes = make_test_runtimes(Placement::kProcesses, 2);
+  TuningStore& store = *runtimes[0]->tuning;
+  for (int c = 0; c < static_cast<int>(Collective::kReduce); ++c)
+    for (std::uint8_t size = 0; size <= kLargestSize; ++size)
+      for (std::int32_t hosts = 1; hosts <= 2; ++hosts)
+        for (std::int32_t most = 1; most <= 2; ++most)
+          store.add({{static_cast<Collective>(c), 2, size, hosts, most}, {"ring", false}, 1},
+                    false);
+  ASSERT_GE(store.size(), kMostCardVerdicts);
+  const Verdict newest{{Collective::kReduce, 2, 17}, {"two_shot", false}, 2};
+  store.add(newest, false);
+  run_ranks(runtimes, [&](Communicator& communicator) {
+    std::vector<float> data(32768, 1.0F);
+    EXPECT_EQ(*communicator.algorithm_for(call_of(Collective::kReduce, data)), "two_shot");
+  });
 }
 
 TEST(Trials, AreNotMadeInMappedMemory) {
