@@ -46,12 +46,11 @@ Result<BoundPlan*> PlanCache::get(const Call& call, bool in_place) {
   return find_out(key, call);
 }
 
-/// As guessed, since what is tried waits for it.
 Result<BoundPlan*> PlanCache::exchange(const Call& call) {
   if (!exchange_) {
-    TUTTI_ASSIGN(const Choice choice,
-                 tuner_.without_policy().choose(situation_of(call), team_.placement()));
-    const Task task{shape_of(call), {choice.algorithm, false}, choice.mapped, false, choice.reason};
+    const ir::Algorithm* const algorithm = tuner_.for_exchange();
+    TUTTI_CHECK(algorithm != nullptr, "no algorithm tells the ranks of trials");
+    const Task task{shape_of(call), {algorithm, false}, algorithm, false, "after trials"};
     TUTTI_ASSIGN(exchange_, make(call, false, task));
   }
   return &*exchange_;

@@ -48,8 +48,9 @@ class Tuner {
   static Result<Tuner> create(const std::vector<ir::Algorithm>& algorithms, TunerPolicy policy);
 
   Result<Choice> choose(const Situation& situation, const lower::Placement& placement) const;
-  /// The same without any policy, for calls that no program makes.
-  [[nodiscard]] Tuner without_policy() const { return Tuner(*algorithms_); }
+  /// Of an all-gather that no program makes, whatever the policy; nullptr: there is none. Straight
+  /// to each rank, it needs one slot however many ranks there are.
+  [[nodiscard]] const ir::Algorithm* for_exchange() const { return find("direct"); }
 
  private:
   struct Asked {
