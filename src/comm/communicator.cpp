@@ -146,8 +146,8 @@ class RankCommunicator final : public Communicator {
 
   Result<std::string> algorithm_for(const Call& call) override {
     if (is_point_to_point(call)) return std::string("direct");
-    TUTTI_ASSIGN(const Choice choice, plans_.choose(call));
-    return std::string(choice.algorithm->name);
+    TUTTI_ASSIGN(const ir::Algorithm* const algorithm, plans_.algorithm_for(call));
+    return std::string(algorithm->name);
   }
 
   // --- groups of ranks ---

@@ -14,8 +14,6 @@ using lower::Protocol;
 
 namespace {
 
-constexpr std::string_view kMeasured = "measured";
-
 /// A guess: whether reading peers' buffers through the kernel beats staging (perf/, 2 to 8 ranks on
 /// 2 CPUs). For large outputs the kernel's copy fills the cache with what does not fit it; several
 /// readers of the same pages get in each other's way, and so do many of different ones; short reads
@@ -59,7 +57,7 @@ Result<BoundPlan*> PlanCache::exchange(const Call& call) {
 /// For a call without a plan, or on trial.
 Result<BoundPlan*> PlanCache::find_out(const Key& key, const Call& call) {
   const Shape shape = shape_of(call);
-  TUTTI_ASSIGN(const Choice choice, guess(call));
+  TUTTI_ASSIGN(const Choice choice, tuner_.choose(situation_of(call), team_.placement()));
   TUTTI_ASSIGN(const std::vector<Option> options, options_for(choice, shape));
   std::vector<Way> ways;
   for (const Option& option : options)
@@ -76,7 +74,7 @@ Result<BoundPlan*> PlanCache::find_out(const Key& key, const Call& call) {
     return &(on_trial_[{key, turn.way}] = std::move(bound));
   }
   on_trial_.clear();  // where other trials go on, they bind theirs anew
-  if (options.size() > 1 && trials_.verdict(of)) task.reason = kMeasured;
+  if (turn.measured) task.reason = "measured";
   TUTTI_ASSIGN(BoundPlan bound, make(call, key.in_place, task));
   if (recent_.size() >= kMostPlans) {
     plans_.erase(recent_.back().key);
@@ -85,10 +83,6 @@ Result<BoundPlan*> PlanCache::find_out(const Key& key, const Call& call) {
   recent_.push_front({key, std::move(bound)});
   plans_[key] = recent_.begin();
   return &recent_.front().bound;
-}
-
-Result<Choice> PlanCache::guess(const Call& call) const {
-  return tuner_.choose(situation_of(call), team_.placement());
 }
 
 Situation PlanCache::situation_of(const Call& call) const {
@@ -102,18 +96,12 @@ Situation PlanCache::situation_of(const Call& call) const {
   return situation;
 }
 
-Result<Choice> PlanCache::choose(const Call& call) const {
-  TUTTI_ASSIGN(Choice choice, guess(call));
-  if (!may_try(choice)) return choice;
-  const std::optional<Way> known = trials_.verdict(class_of(shape_of(call)));
-  if (!known) {
-    if (!choice.others.empty()) choice.reason += ", not measured yet";
-    return choice;
-  }
-  choice.reason = kMeasured;
-  for (const ir::Algorithm* const other : choice.others)
-    if (other->name == known->algorithm) choice.algorithm = other;
-  return choice;
+Result<const ir::Algorithm*> PlanCache::algorithm_for(const Call& call) const {
+  TUTTI_ASSIGN(const Choice choice, tuner_.choose(situation_of(call), team_.placement()));
+  if (const std::optional<Way> known = trials_.verdict(class_of(shape_of(call))))
+    for (const ir::Algorithm* const other : choice.others)
+      if (other->name == known->algorithm) return other;
+  return choice.algorithm;
 }
 
 PlanCache::Shape PlanCache::shape_of(const Call& call) const {

@@ -47,7 +47,7 @@ class PlanCache {
   /// time.
   Result<BoundPlan*> exchange(const Call& call);
   /// What runs `call`, or would if nothing about it is measured yet.
-  Result<Choice> choose(const Call& call) const;
+  Result<const ir::Algorithm*> algorithm_for(const Call& call) const;
 
  private:
   struct Key {
@@ -92,7 +92,6 @@ class PlanCache {
   };
 
   Result<BoundPlan*> find_out(const Key& key, const Call& call);
-  [[nodiscard]] Result<Choice> guess(const Call& call) const;
   [[nodiscard]] Situation situation_of(const Call& call) const;
   [[nodiscard]] Shape shape_of(const Call& call) const;
   [[nodiscard]] CallClass class_of(const Shape& shape) const;

@@ -91,7 +91,7 @@ Trials::Turn Trials::turn(const CallClass& of, std::span<const Way> ways) {
   const auto turn_of = [&](const Way& way, bool on_trial) -> std::optional<Turn> {
     const auto at = std::ranges::find(ways, way);
     if (at == ways.end()) return std::nullopt;
-    return Turn{static_cast<std::size_t>(at - ways.begin()), on_trial};
+    return Turn{static_cast<std::size_t>(at - ways.begin()), on_trial, !on_trial};
   };
   if (!measures_ || ways.size() < 2) return {};
   // Now and for good: a rank that asks again, having forgotten its plan, must hear the same.

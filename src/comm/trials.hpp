@@ -45,6 +45,7 @@ class Trials {
   struct Turn {
     std::size_t way = 0;    ///< of those asked about
     bool on_trial = false;  ///< begin() and end() this call
+    bool measured = false;  ///< a verdict says so
   };
   /// What the next call, of class `of`, runs; not while due(). `ways`: those that it may, the same
   /// on all ranks, the one without measuring first.

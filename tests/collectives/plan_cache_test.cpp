@@ -1,14 +1,24 @@
 // What a rank plans, in a team that was told where its members are and has met none of them.
 #include "src/comm/plan_cache.hpp"
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "algorithms/algorithms.hpp"
+#include "src/base/log.hpp"
 #include "src/base/shared_heap.hpp"
 #include "src/exec/local_board.hpp"
 
 namespace tutti {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 /// Rank 0 of `ranks`, as many on each of `hosts`.
 class Planner {
@@ -67,6 +77,51 @@ TEST(PlanCache, HasRoomForTheTimesOfTrialsWhereverThereIsRoomForTrials) {
   }
   const auto exchange = planner.plans().exchange(planner.trials().gather());
   EXPECT_TRUE(exchange) << exchange.error().what;
+}
+
+/// What the log says of the plans that are made while it lives.
+class Reasons {
+ public:
+  Reasons() : path_(std::filesystem::temp_directory_path() / "tutti_reasons_XXXXXX") {
+    ::close(::mkstemp(path_.data()));
+    set({path_, "INFO", "TUNING"});
+  }
+  ~Reasons() {
+    set({});
+    std::filesystem::remove(path_);
+  }
+  [[nodiscard]] std::vector<std::string> all() const {
+    std::vector<std::string> lines;
+    std::ifstream file(path_);
+    for (std::string line; std::getline(file, line);) lines.push_back(line);
+    return lines;
+  }
+
+ private:
+  static void set(const std::vector<std::string>& values) {
+    const char* const names[] = {"TUTTI_DEBUG_FILE", "TUTTI_DEBUG", "TUTTI_DEBUG_SUBSYS"};
+    for (std::size_t i = 0; i < std::size(names); ++i)
+      values.empty() ? ::unsetenv(names[i]) : ::setenv(names[i], values[i].c_str(), 1);
+    reset_log();
+  }
+  std::string path_;
+};
+
+// One class of calls, of which those on integers were tried.
+TEST(PlanCache, CallsMeasuredWhatAVerdictChoseAndNothingElse) {
+  const std::vector<Verdict> known = {
+      {{Collective::kAllReduce, 4, 14, 4, 1}, {"ring", false}, 1},
+      {{Collective::kAllGather, 4, 14, 4, 1}, {"direct", false}, 1}};
+  Planner planner(4, 4, {}, "allgather:^direct", known);
+  const Reasons reasons;
+  for (const Call& call : {call_of(Collective::kAllReduce, 4000, DataType::kInt32),
+                           call_of(Collective::kAllReduce, 4000, DataType::kFloat32),
+                           call_of(Collective::kAllGather, 4000, DataType::kInt32)})
+    ASSERT_TRUE(planner.plans().get(call, false));
+  EXPECT_THAT(reasons.all(),
+              ElementsAre(HasSubstr("int32: ring (measured)"),
+                          HasSubstr("float: circulant (16000 bytes over 4 ranks of several hosts)"),
+                          HasSubstr("int32: circulant (64000 bytes")));
 }
 
 }  // namespace
