@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <ranges>
 #include <set>
 
 #include <unistd.h>
@@ -49,8 +50,7 @@ class Assembler {
     assembly.agreement = agreement_;
     assembly.verdicts = std::move(verdicts_);
     assembly.transports.assign(used_.begin(), used_.end());
-    const std::vector<std::int32_t>& host = assembly.team->placement().host;
-    assembly.hosts = *std::max_element(host.begin(), host.end()) + 1;
+    assembly.calls = class_of_calls(assembly.team->placement());
     return assembly;
   }
 
@@ -137,6 +137,8 @@ class Assembler {
     mine.pid = static_cast<std::uint32_t>(getpid());
     mine.host = host_name();
     mine.boot = boot_of_this_machine();
+    for (const auto& transport : runtime_.transports)
+      mine.mbit_per_s = std::max(mine.mbit_per_s, transport->caps().mbit_per_s);
     mine.cpus = CpuShare::of_this_thread();
     mine.agreement = agreement_;
     for (const auto& transport : runtime_.transports)
@@ -274,6 +276,21 @@ class Assembler {
     share_cpus(placement);
     team_->set_placement(std::move(placement));
     return ok_status();
+  }
+
+  [[nodiscard]] CallClass class_of_calls(const lower::Placement& placement) const {
+    CallClass of;
+    of.ranks = size_;
+    std::map<std::int32_t, std::int32_t> ranks_on;
+    for (const std::int32_t host : placement.host) ++ranks_on[host];
+    of.hosts = static_cast<std::int32_t>(ranks_on.size());
+    of.most_on_a_host = std::ranges::max(ranks_on | std::views::values);
+    if (of.hosts == 1) return of;
+    std::set<std::string> boots;
+    for (const Card& card : cards_) boots.insert(card.boot);
+    of.machines = std::min(of.hosts, static_cast<std::int32_t>(boots.size()));
+    of.mbit_per_s = std::ranges::min(cards_ | std::views::transform(&Card::mbit_per_s));
+    return of;
   }
 
   /// Ranks that share no memory may still share CPUs.

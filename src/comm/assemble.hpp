@@ -17,7 +17,7 @@ struct Assembly {
   Agreement agreement;
   std::vector<Verdict> verdicts;        ///< that rank 0 knows
   std::vector<std::string> transports;  ///< in use here: "threads", "shm", "tcp"
-  std::int32_t hosts = 1;
+  CallClass calls;                      ///< of all here, but for their collective and size
 };
 
 /// Collective over the bootstrap's ranks.

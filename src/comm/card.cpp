@@ -32,6 +32,7 @@ Result<CpuShare> get_cpus(ByteReader& reader, Rank rank) {
 void put(ByteWriter& writer, const Verdict& verdict) {
   writer.put(to_underlying(verdict.of.collective)).put(verdict.of.ranks).put(verdict.of.size);
   writer.put(verdict.of.hosts).put(verdict.of.most_on_a_host);
+  writer.put(verdict.of.machines).put(verdict.of.mbit_per_s);
   writer.sized(as_bytes(verdict.way.algorithm));
   writer.put(static_cast<std::uint8_t>(verdict.way.kernel_reads)).put(verdict.measured_s);
 }
@@ -44,12 +45,14 @@ Result<Verdict> get_verdict(ByteReader& reader, Rank rank) {
   verdict.of.size = reader.get<std::uint8_t>();
   verdict.of.hosts = reader.get<std::int32_t>();
   verdict.of.most_on_a_host = reader.get<std::int32_t>();
+  verdict.of.machines = reader.get<std::int32_t>();
+  verdict.of.mbit_per_s = reader.get<std::uint32_t>();
   verdict.way.algorithm = reader.text(kLongestText);
   verdict.way.kernel_reads = reader.get<std::uint8_t>() != 0;
   verdict.measured_s = reader.get<std::int64_t>();
   const auto is_count = [&](std::int32_t n) { return n > 0 && n <= verdict.of.ranks; };
   if (collective >= kCollectives || verdict.of.size > kLargestSize || !is_count(verdict.of.hosts) ||
-      !is_count(verdict.of.most_on_a_host))
+      !is_count(verdict.of.most_on_a_host) || !is_count(verdict.of.machines))
     return peer_error(Code::kPeerFailed, rank,
                       "rank {} announces a verdict on collective {}, {} ranks on {} hosts", rank,
                       collective, verdict.of.ranks, verdict.of.hosts);
@@ -64,7 +67,7 @@ Blob encode(const Card& card) {
   ByteWriter writer(blob);
   writer.put(card.version).put(card.process_token).put(card.block_offset);
   writer.put(card.block_address).put(card.pid);
-  writer.sized(as_bytes(card.host)).sized(as_bytes(card.boot));
+  writer.sized(as_bytes(card.host)).sized(as_bytes(card.boot)).put(card.mbit_per_s);
   writer.sized(as_bytes(card.agreement.algorithm));
   writer.put(card.agreement.staging_bytes);
   writer.put(static_cast<std::uint8_t>(card.agreement.deterministic));
@@ -93,6 +96,7 @@ Result<Card> decode_card(std::span<const std::byte> bytes, Rank rank) {
   card.pid = reader.get<std::uint32_t>();
   card.host = reader.text(kLongestText);
   card.boot = reader.text(kLongestText);
+  card.mbit_per_s = reader.get<std::uint32_t>();
   card.agreement.algorithm = reader.text(kLongestText);
   card.agreement.staging_bytes = reader.get<std::uint64_t>();
   card.agreement.deterministic = reader.get<std::uint8_t>() != 0;

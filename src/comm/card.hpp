@@ -32,7 +32,8 @@ struct Card {
   std::uint32_t pid = 0;
   std::string host;  ///< name, for messages
   std::string boot;  ///< the boot of the machine: equal where ranks share its CPUs; "": unknown
-  CpuShare cpus;     ///< of the thread that makes the communicator
+  std::uint32_t mbit_per_s = 0;  ///< of its network interface; 0: unknown
+  CpuShare cpus;                 ///< of the thread that makes the communicator
   Agreement agreement;
   struct Address {
     std::string transport;
@@ -41,7 +42,7 @@ struct Card {
   std::vector<Address> addresses;
   std::vector<Verdict> verdicts;  ///< rank 0's, for communicators of this size; newest first
 };
-inline constexpr std::uint32_t kCardVersion = 7;
+inline constexpr std::uint32_t kCardVersion = 8;
 /// The newest that rank 0 knows: five placements of its ranks have fewer classes that are tried.
 inline constexpr std::uint32_t kMostCardVerdicts = 1024;
 

@@ -14,10 +14,11 @@ Card sample() {
   card.pid = 77;
   card.host = "node7";
   card.boot = "boot 7";
+  card.mbit_per_s = 25'000;
   card.cpus = {{0b0110, 1}, {1500, 99}};
   card.agreement = {"ring", 1 << 20, true, false};
   card.addresses = {{"shm", Blob(3, std::byte{1})}, {"tcp", {}}};
-  card.verdicts = {{{Collective::kAllToAll, 4, 18, 2, 3}, {"direct", true}, 1'800'000'000}};
+  card.verdicts = {{{Collective::kAllToAll, 4, 18, 2, 3, 2, 100}, {"direct", true}, 1'800'000'000}};
   return card;
 }
 
@@ -36,6 +37,7 @@ TEST(Card, ComesBackAsItWasSent) {
   EXPECT_EQ(card->pid, 77u);
   EXPECT_EQ(card->host, "node7");
   EXPECT_EQ(card->boot, "boot 7");
+  EXPECT_EQ(card->mbit_per_s, 25'000u);
   EXPECT_EQ(card->cpus, sample().cpus);
   EXPECT_EQ(card->agreement, sample().agreement);
   ASSERT_EQ(card->addresses.size(), 2u);

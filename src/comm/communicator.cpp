@@ -37,10 +37,10 @@ class RankCommunicator final : public Communicator {
         bootstrap_(std::move(bootstrap)),
         team_(std::move(assembly.team)),
         transports_(std::move(assembly.transports)),
-        hosts_(assembly.hosts),
+        hosts_(assembly.calls.hosts),
         name_(options.name),
         trials_(*team_, assembly.agreement.measures, assembly.verdicts, *runtime_->tuning),
-        plans_(*team_, trials_, std::move(tuner), runtime_->programs),
+        plans_(*team_, trials_, std::move(tuner), runtime_->programs, assembly.calls),
         collective_(*team_),
         point_to_point_(*team_),
         timeout_(runtime_->settings.seconds("TIMEOUT")) {

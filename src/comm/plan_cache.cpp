@@ -113,12 +113,9 @@ PlanCache::Shape PlanCache::shape_of(const Call& call) const {
 }
 
 CallClass PlanCache::class_of(const Shape& shape) const {
-  CallClass of{shape.request.collective, team_.size(), size_class(shape.largest.input)};
-  std::map<std::int32_t, std::int32_t> ranks_on;
-  for (const std::int32_t host : team_.placement().host) ++ranks_on[host];
-  of.hosts = static_cast<std::int32_t>(ranks_on.size());
-  of.most_on_a_host = 0;
-  for (const auto& [host, ranks] : ranks_on) of.most_on_a_host = std::max(of.most_on_a_host, ranks);
+  CallClass of = calls_;
+  of.collective = shape.request.collective;
+  of.size = size_class(shape.largest.input);
   return of;
 }
 

@@ -36,9 +36,11 @@ struct BoundPlan {
 /// One per communicator; used by its thread. Keeps the most recently used plans.
 class PlanCache {
  public:
-  /// `team`, `trials` and `library` outlive it.
-  PlanCache(exec::Team& team, Trials& trials, Tuner tuner, ProgramLibrary& library)
-      : team_(team), trials_(trials), tuner_(std::move(tuner)), library_(library) {}
+  /// `team`, `trials` and `library` outlive it. `calls`: the class of all, but for their collective
+  /// and size.
+  PlanCache(exec::Team& team, Trials& trials, Tuner tuner, ProgramLibrary& library,
+            const CallClass& calls)
+      : team_(team), trials_(trials), tuner_(std::move(tuner)), library_(library), calls_(calls) {}
 
   /// `in_place`: of this rank's buffers. The plan stays valid until the next call of get(), which
   /// is not to be made while trials are due.
@@ -118,6 +120,7 @@ class PlanCache {
   Trials& trials_;
   Tuner tuner_;
   ProgramLibrary& library_;
+  const CallClass calls_;
   std::list<Entry> recent_;  ///< most recent first
   std::map<Key, std::list<Entry>::iterator> plans_;
   std::map<std::pair<Key, std::size_t>, BoundPlan> on_trial_;  ///< by key and way

@@ -95,8 +95,11 @@ Trials::Turn Trials::turn(const CallClass& of, std::span<const Way> ways) {
   };
   if (!measures_ || ways.size() < 2) return {};
   // Now and for good: a rank that asks again, having forgotten its plan, must hear the same.
-  if (of.size > kLargestTried && !decided(of))
-    decide_for(of, verdict({of.collective, of.ranks, kLargestTried, of.hosts, of.most_on_a_host}));
+  if (of.size > kLargestTried && !decided(of)) {
+    CallClass largest_tried = of;
+    largest_tried.size = kLargestTried;
+    decide_for(of, verdict(largest_tried));
+  }
   if (const auto known = decided(of))
     return *known ? turn_of(**known, false).value_or(Turn{}) : Turn{};
   current_ = courses_.try_emplace(of).first;

@@ -42,9 +42,11 @@ std::uint8_t size_class(std::size_t bytes) {
 }
 
 std::string describe(const CallClass& of) {
-  const std::string spread =
-      of.hosts == 1 ? ""
-                    : fmt::format(" on {} hosts (at most {} on one)", of.hosts, of.most_on_a_host);
+  std::string spread;
+  if (of.hosts > 1)
+    spread = fmt::format(" on {} hosts (at most {} on one, {} machine{}, {} Mbit/s)", of.hosts,
+                         of.most_on_a_host, of.machines, of.machines == 1 ? "" : "s",
+                         of.mbit_per_s == 0 ? "unknown" : fmt::to_string(of.mbit_per_s));
   return fmt::format("{}, {} ranks{}, up to {}", name_of(of.collective), of.ranks, spread,
                      bytes_text(of.size));
 }

@@ -20,6 +20,8 @@ struct CallClass {
   std::uint8_t size = 0;   ///< the largest input of a rank: up to 2^size bytes, more than half that
   std::int32_t hosts = 1;  ///< groups of ranks that share memory
   std::int32_t most_on_a_host = ranks;
+  std::int32_t machines = 1;     ///< that the hosts are on: containers may share one
+  std::uint32_t mbit_per_s = 0;  ///< of the slowest interface between hosts; 0: unknown
   friend auto operator<=>(const CallClass&, const CallClass&) = default;
 };
 
@@ -27,7 +29,8 @@ inline constexpr std::uint8_t kLargestSize = 63;
 
 /// CallClass::size of so many bytes.
 std::uint8_t size_class(std::size_t bytes);
-/// "all_to_all, 4 ranks, up to 256 KiB", "all_reduce, 8 ranks on 2 hosts (at most 4 on one), ...".
+/// "all_to_all, 4 ranks, up to 256 KiB", "all_reduce, 8 ranks on 2 hosts (at most 4 on one, 1
+/// machine, 10000 Mbit/s), ...".
 std::string describe(const CallClass& of);
 
 /// A way of running a call. Those that are tried for one class give the same results bit for bit.

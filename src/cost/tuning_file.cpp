@@ -25,10 +25,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kFormat = 2;
+constexpr int kFormat = 3;
 constexpr std::string_view kMark = "{\"format\": ";  // how files begin, and nobody's notes
 constexpr std::size_t kMostVerdicts = 4096, kLongestName = 64;
-// A verdict takes some 180 bytes, and never a KiB.
+// A verdict takes some 220 bytes, and never a KiB.
 constexpr std::size_t kMostBytes = kMostVerdicts * 1024;
 constexpr std::int64_t kStaysTrue = 7 * 24 * 3600;  // seconds: machines are changed and moved
 constexpr std::int64_t kClocksDiffer = 60;
@@ -62,16 +62,21 @@ Result<Verdict> verdict_of(const Json& entry) {
   const auto size = integer_of(entry.at("log2_bytes"));
   const auto hosts = integer_of(entry.at("hosts"));
   const auto most_on_a_host = integer_of(entry.at("most_on_a_host"));
+  const auto machines = integer_of(entry.at("machines"));
+  const auto mbit_per_s = integer_of(entry.at("mbit_per_s"));
   verdict.way.algorithm = entry.at("algorithm").get<std::string>();
   verdict.way.kernel_reads = entry.at("kernel_reads").get<bool>();
   verdict.measured_s = integer_of(entry.at("measured"));
   const bool valid = collective < kCollectives && ranks > 0 && ranks <= INT32_MAX && size >= 0 &&
                      size <= kLargestSize && hosts > 0 && hosts <= ranks && most_on_a_host > 0 &&
-                     most_on_a_host <= ranks && verdict.way.algorithm.size() <= kLongestName;
+                     most_on_a_host <= ranks && machines > 0 && machines <= hosts &&
+                     mbit_per_s >= 0 && mbit_per_s <= UINT32_MAX &&
+                     verdict.way.algorithm.size() <= kLongestName;
   if (!valid) return make_error(Code::kInvalidArgument, "a value is out of its range");
-  verdict.of = {static_cast<Collective>(collective), static_cast<std::int32_t>(ranks),
-                static_cast<std::uint8_t>(size), static_cast<std::int32_t>(hosts),
-                static_cast<std::int32_t>(most_on_a_host)};
+  verdict.of = {static_cast<Collective>(collective),       static_cast<std::int32_t>(ranks),
+                static_cast<std::uint8_t>(size),           static_cast<std::int32_t>(hosts),
+                static_cast<std::int32_t>(most_on_a_host), static_cast<std::int32_t>(machines),
+                static_cast<std::uint32_t>(mbit_per_s)};
   return verdict;
 }
 
@@ -205,10 +210,12 @@ std::string tuning_text(std::string_view machine, const std::vector<Verdict>& ve
   for (const Verdict& verdict : verdicts)
     entries += fmt::format(
         "{}\n  {{\"collective\": \"{}\", \"ranks\": {}, \"hosts\": {}, \"most_on_a_host\": {}, "
-        "\"log2_bytes\": {}, \"algorithm\": {}, \"kernel_reads\": {}, \"measured\": {}}}",
+        "\"machines\": {}, \"mbit_per_s\": {}, \"log2_bytes\": {}, \"algorithm\": {}, "
+        "\"kernel_reads\": {}, \"measured\": {}}}",
         entries.empty() ? "" : ",", name_of(verdict.of.collective), verdict.of.ranks,
-        verdict.of.hosts, verdict.of.most_on_a_host, verdict.of.size, quoted(verdict.way.algorithm),
-        verdict.way.kernel_reads, verdict.measured_s);
+        verdict.of.hosts, verdict.of.most_on_a_host, verdict.of.machines, verdict.of.mbit_per_s,
+        verdict.of.size, quoted(verdict.way.algorithm), verdict.way.kernel_reads,
+        verdict.measured_s);
   return fmt::format("{}{},\n \"machine\": {},\n \"verdicts\": [{}]}}\n", kMark, kFormat,
                      quoted(machine), entries);
 }

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <thread>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -63,7 +64,8 @@ TEST(TuningText, ComesBackAsItWasWritten) {
   const std::vector<Verdict> verdicts = {verdict(3),
                                          verdict(18),
                                          {{Collective::kReduce, 8, 20}, {"two_shot", false}, 5},
-                                         {{Collective::kReduce, 8, 20, 3, 4}, {"ring", false}, 5}};
+                                         {{Collective::kReduce, 8, 20, 3, 4}, {"ring", false}, 5},
+                                         {{Collective::kReduce, 8, 20, 3, 4, 2, ~0U}, {"ring"}, 5}};
   const auto parsed = parse_tuning(tuning_text(kMachine, verdicts), kMachine);
   ASSERT_TRUE(parsed) << parsed.error().what;
   EXPECT_EQ(*parsed, verdicts);
@@ -85,7 +87,7 @@ TEST(TuningText, CutAnywhereIsRefused) {
 TEST(TuningText, AnErrorNamesTheLineOrTheVerdict) {
   std::string text = tuning_text(kMachine, {verdict(3), verdict(4)});
   const std::string whole = text;
-  text.insert(text.find("\"ranks\": 4", text.find("log2_bytes\": 4") - 50), "oops ");
+  text.insert(text.find("\"ranks\": 4", text.rfind("collective")), "oops ");
   EXPECT_THAT(error_of(text), HasSubstr("line 5"));
   const auto changed = [&](const std::string& from, const std::string& to) {
     std::string copy = whole;
@@ -100,11 +102,13 @@ TEST(TuningText, AnErrorNamesTheLineOrTheVerdict) {
            {"\"hosts\": 1", "\"hosts\": 5"},
            {"\"most_on_a_host\": 4", "\"most_on_a_host\": 5"},
            {"\"most_on_a_host\": 4", "\"most_at_home\": 4"},
+           {"\"machines\": 1", "\"machines\": 2"},
+           {"\"mbit_per_s\": 0", "\"mbit_per_s\": 4294967296"},
            {"\"log2_bytes\": 3", "\"log2_bytes\": 64"},
            {"\"kernel_reads\": false", "\"kernel_reads\": 0"},
            {"\"algorithm\": \"direct\"", "\"algorithm\": [1]"}})
     EXPECT_THAT(error_of(changed(from, to)), HasSubstr("verdict 1")) << to;
-  EXPECT_THAT(error_of(changed("\"format\": 2", "\"format\": 3")), HasSubstr("format"));
+  EXPECT_THAT(error_of(changed("\"format\": 3", "\"format\": 4")), HasSubstr("format"));
 }
 
 /// Of `count` classes, one second older each.
@@ -116,9 +120,13 @@ std::vector<Verdict> many_verdicts(std::int32_t count) {
 }
 
 TEST(TuningText, OfAnEarlierFormatSaysNothing) {
-  const auto parsed = parse_tuning(R"({"format": 1, "machine": "a", "verdicts": [{}]})", "a");
-  ASSERT_TRUE(parsed) << parsed.error().what;
-  EXPECT_THAT(*parsed, IsEmpty());
+  for (const int format : {1, 2}) {
+    const std::string text =
+        fmt::format(R"({{"format": {}, "machine": "a", "verdicts": [{{}}]}})", format);
+    const auto parsed = parse_tuning(text, "a");
+    ASSERT_TRUE(parsed) << parsed.error().what;
+    EXPECT_THAT(*parsed, IsEmpty());
+  }
 }
 
 TEST(TuningSetting, NamesAFileOfTheMachineInTheCache) {

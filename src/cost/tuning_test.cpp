@@ -23,8 +23,11 @@ TEST(Tuning, ClassesEndAtPowersOfTwo) {
             "all_to_all, 4 ranks, up to 256 KiB");
   EXPECT_EQ(describe(CallClass{Collective::kReduce, 2, kLargestSize}),
             "reduce, 2 ranks, up to 8 EiB");
-  EXPECT_EQ(describe(CallClass{Collective::kReduce, 8, 10, 3, 4}),
-            "reduce, 8 ranks on 3 hosts (at most 4 on one), up to 1 KiB");
+  EXPECT_EQ(
+      describe(CallClass{Collective::kReduce, 8, 10, 3, 4}),
+      "reduce, 8 ranks on 3 hosts (at most 4 on one, 1 machine, unknown Mbit/s), up to 1 KiB");
+  EXPECT_EQ(describe(CallClass{Collective::kReduce, 8, 10, 3, 4, 2, 25'000}),
+            "reduce, 8 ranks on 3 hosts (at most 4 on one, 2 machines, 25000 Mbit/s), up to 1 KiB");
 }
 
 TEST(Tuning, ClassesTellPlacementsApart) {
@@ -33,6 +36,10 @@ TEST(Tuning, ClassesTellPlacementsApart) {
   EXPECT_NE(one_host, (CallClass{Collective::kAllReduce, 4, 17, 2, 2}));
   EXPECT_NE((CallClass{Collective::kAllReduce, 4, 17, 2, 3}),
             (CallClass{Collective::kAllReduce, 4, 17, 2, 2}));
+  EXPECT_NE((CallClass{Collective::kAllReduce, 4, 17, 2, 2, 2}),
+            (CallClass{Collective::kAllReduce, 4, 17, 2, 2, 1}));
+  EXPECT_NE((CallClass{Collective::kAllReduce, 4, 17, 2, 2, 2, 1'000}),
+            (CallClass{Collective::kAllReduce, 4, 17, 2, 2, 2, 10'000}));
 }
 
 TEST(Tuning, ALateRankDoesNotCountAgainstATry) {

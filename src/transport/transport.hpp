@@ -39,8 +39,9 @@ namespace tutti {
 
 /// Data, asked once.
 struct Caps {
-  bool mapped = false;         ///< Connection::mapped() is the peer's shared heap
-  bool device_memory = false;  ///< buffers may be GPU memory
+  bool mapped = false;           ///< Connection::mapped() is the peer's shared heap
+  bool device_memory = false;    ///< buffers may be GPU memory
+  std::uint32_t mbit_per_s = 0;  ///< of the network interface; 0: none, or unknown
 };
 
 /// Tells the messages of one directed lane of one communicator apart from all others.

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <fstream>
 #include <thread>
 #include <tuple>
 
@@ -262,6 +263,12 @@ Result<SocketAddress> choose_address(const InterfaceChoice& choice) {
   TUTTI_ASSIGN(const auto all, list_interfaces());
   TUTTI_ASSIGN(const auto chosen, select_interfaces(all, choice));
   return chosen.front().address;
+}
+
+std::uint32_t mbit_per_s(const std::string& interface) {
+  std::int32_t speed = 0;  // -1 where it is unknown
+  std::ifstream file(fmt::format("/sys/class/net/{}/speed", interface));
+  return file >> speed && speed > 0 ? static_cast<std::uint32_t>(speed) : 0;
 }
 
 bool is_local(const SocketAddress& address) {

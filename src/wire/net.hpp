@@ -67,6 +67,8 @@ Result<std::vector<NetInterface>> select_interfaces(std::span<const NetInterface
 
 /// The best address of this machine by `choice`.
 Result<SocketAddress> choose_address(const InterfaceChoice& choice);
+/// How fast its driver says that an interface is; 0: it does not know, as that of lo.
+std::uint32_t mbit_per_s(const std::string& interface);
 /// True when `address` is one of this machine's (loopback included).
 bool is_local(const SocketAddress& address);
 

@@ -67,6 +67,11 @@ TEST(SelectInterfaces, FollowsPrefixExactAndExclude) {
   EXPECT_THAT(chosen({"", "AF_INET6"}), testing::ElementsAre("eth0 [2001:db8::5]:0"));
 }
 
+TEST(Interfaces, HaveTheSpeedThatTheirDriversSayOrNone) {
+  EXPECT_EQ(mbit_per_s("lo"), 0U);
+  EXPECT_EQ(mbit_per_s("no such interface"), 0U);
+}
+
 TEST(SelectInterfaces, ListsWhatThereIsWhenNothingFits) {
   EXPECT_THAT(chosen({"wlan", ""}).front(), HasSubstr("eth0"));
   EXPECT_THAT(chosen({"", "AF_X25"}).front(), HasSubstr("AF_X25"));

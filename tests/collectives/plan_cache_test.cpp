@@ -37,7 +37,9 @@ class Planner {
     auto tuner = Tuner::create(algorithms_, {algorithms, false});
     EXPECT_TRUE(tuner);
     trials_ = std::make_unique<Trials>(*team_, true, known, store_);
-    plans_ = std::make_unique<PlanCache>(*team_, *trials_, *std::move(tuner), library_);
+    plans_ = std::make_unique<PlanCache>(
+        *team_, *trials_, *std::move(tuner), library_,
+        CallClass{Collective::kAllReduce, ranks, 0, hosts, ranks / hosts});
   }
   PlanCache& plans() { return *plans_; }
   Trials& trials() { return *trials_; }

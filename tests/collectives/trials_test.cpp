@@ -147,8 +147,32 @@ TEST_P(TrialsBetweenHosts, AreMadeOnceAProcessAndPlacement) {
   ASSERT_EQ(first.size(), 1U);
   EXPECT_EQ(first[0].of.hosts, placement == Placement::kMixed ? 2 : n);
   EXPECT_EQ(first[0].of.most_on_a_host, placement == Placement::kMixed ? 2 : 1);
+  EXPECT_EQ(first[0].of.machines, 1);
   outputs_of(runtimes, call, kCalls);
   EXPECT_EQ(runtimes[0]->tuning->verdicts(n), first);
+}
+
+TEST_P(TrialsBetweenHosts, AreMadeOfEachNetwork) {
+  const auto [placement, n] = GetParam();
+  const Runtimes runtimes = make_test_runtimes(placement, n);
+  CallClass here{Collective::kAllReduce, n, 17, n, 1};
+  if (placement == Placement::kMixed) here = {Collective::kAllReduce, n, 17, 2, 2};
+  CallClass faster = here, elsewhere = here;
+  faster.mbit_per_s = 1000;
+  elsewhere.machines = 2;
+  const auto chosen = [&](const CallClass& of) {
+    runtimes[0]->tuning->add({of, {n == 2 ? "two_shot" : "circulant", false}, 1}, false);
+    std::string algorithm;
+    run_ranks(runtimes, [&](Communicator& communicator) {
+      std::vector<int> data(20'000);
+      const auto name = communicator.algorithm_for(call_of(Collective::kAllReduce, data));
+      if (communicator.rank() == n - 1) algorithm = *name;
+    });
+    return algorithm;
+  };
+  EXPECT_EQ(chosen(faster), n == 2 ? "one_shot" : "ring");
+  EXPECT_EQ(chosen(elsewhere), n == 2 ? "one_shot" : "ring");
+  EXPECT_EQ(chosen(here), n == 2 ? "two_shot" : "circulant");
 }
 
 // A maximum is tried and a sum is not: a plan of one that served the other, on the rank that has

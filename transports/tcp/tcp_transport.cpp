@@ -32,13 +32,15 @@ Result<SocketAddress> decode_address(std::span<const std::byte> blob) {
 
 class TcpTransport final : public Transport {
  public:
-  TcpTransport(Fd listener, SocketAddress address, const TcpOptions& options)
-      : address_(encode_address(address)),
+  TcpTransport(Fd listener, SocketAddress address, std::uint32_t mbit_per_s,
+               const TcpOptions& options)
+      : caps_{.mbit_per_s = mbit_per_s},
+        address_(encode_address(address)),
         peers_(std::move(listener), options.token, "tcp", hooks(options.liveness),
                options.sockets) {}
 
   [[nodiscard]] std::string_view name() const override { return "tcp"; }
-  [[nodiscard]] Caps caps() const override { return {}; }
+  [[nodiscard]] Caps caps() const override { return caps_; }
   [[nodiscard]] Blob address() const override { return address_; }
   [[nodiscard]] bool reaches(std::span<const std::byte> address) const override {
     return decode_address(address).ok();
@@ -71,6 +73,7 @@ class TcpTransport final : public Transport {
             }};
   }
 
+  const Caps caps_;
   const Blob address_;
   PeerListener peers_;
 };
@@ -78,11 +81,13 @@ class TcpTransport final : public Transport {
 }  // namespace
 
 Result<std::shared_ptr<Transport>> make_tcp_transport(const TcpOptions& options) {
-  TUTTI_ASSIGN(const SocketAddress interface, choose_address(options.interfaces));
-  TUTTI_ASSIGN(Fd listener, listen_on(interface));
+  TUTTI_ASSIGN(const auto all, list_interfaces());
+  TUTTI_ASSIGN(const auto chosen, select_interfaces(all, options.interfaces));
+  const NetInterface& interface = chosen.front();
+  TUTTI_ASSIGN(Fd listener, listen_on(interface.address));
   TUTTI_ASSIGN(const SocketAddress bound, local_address(listener.get()));
-  return std::shared_ptr<Transport>(
-      std::make_shared<TcpTransport>(std::move(listener), bound, options));
+  return std::shared_ptr<Transport>(std::make_shared<TcpTransport>(
+      std::move(listener), bound, mbit_per_s(interface.name), options));
 }
 
 }  // namespace tutti
