@@ -161,6 +161,8 @@ Result<Fd> lock_new_file(const std::string& path) {
 }
 
 Status write_all(int file, std::string_view text, const std::string& path) {
+  if (::ftruncate(file, 0) != 0)
+    return system_error(Code::kUnavailable, errno, fmt::format("cannot write {}", path));
   while (!text.empty()) {
     const ssize_t written = ::write(file, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
@@ -312,12 +314,11 @@ Status TuningStore::save() {
     if (const auto others = parse_tuning(text, machine_)) merge(*others);
     for (const auto& [of, verdict] : verdicts_) all.push_back(verdict);
   }
-  if (::ftruncate(file.get(), 0) != 0)
-    return system_error(Code::kUnavailable, errno, fmt::format("cannot write {}", next));
-  TUTTI_TRY(write_all(file.get(), tuning_text(machine_, all), next));
-  if (::rename(next.c_str(), path_.c_str()) != 0)
-    return system_error(Code::kUnavailable, errno, fmt::format("cannot replace {}", path_));
-  return ok_status();
+  Status written = write_all(file.get(), tuning_text(machine_, all), next);
+  if (written && ::rename(next.c_str(), path_.c_str()) != 0)
+    written = system_error(Code::kUnavailable, errno, fmt::format("cannot replace {}", path_));
+  if (!written) ::unlink(next.c_str());  // or half of it would stay, on a full disk at that
+  return written;
 }
 
 }  // namespace tutti

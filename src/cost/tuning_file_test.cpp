@@ -1,6 +1,7 @@
 #include "src/cost/tuning_file.hpp"
 
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -8,6 +9,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -229,6 +231,21 @@ TEST_F(TuningFile, OfSomebodyElseStaysAsItIs) {
     std::ifstream in(path());
     EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), text);
   }
+}
+
+// As on a disk that is full.
+TEST_F(TuningFile, ThatCannotBeWrittenLeavesTheOldOneAndNothingElse) {
+  store().add(verdict(3), true);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{64, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  store().add(verdict(4), true);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ::signal(SIGXFSZ, handler);
+  EXPECT_THAT(store().verdicts(4), ElementsAre(verdict(3)));
+  EXPECT_FALSE(std::filesystem::exists(path() + ".new"));
 }
 
 TEST_F(TuningFile, ThatIsAPipeOrADeviceIsNeitherWaitedForNorReplaced) {
