@@ -405,7 +405,7 @@ class RankCommunicator final : public Communicator {
     if (!warned_ && waited > kSayWhoWaits) {
       warned_ = true;
       log_warn(who_, "{} (call {}) waits for {} since {:.0f} s", describe(active_call_),
-               team_->sequence, awaited(), waited.count());
+               collective_.calls(), awaited(), waited.count());
     }
     return ok_status();
   }
@@ -476,7 +476,7 @@ class RankCommunicator final : public Communicator {
     const bool repeats = error.what.find(caption_) != std::string::npos;  // "" is everywhere
     error.what =
         fmt::format("{} (call {} of {}, rank {}): {}", repeats ? describe(active_call_) : caption_,
-                    team_->sequence, name_, rank(), error.what);
+                    collective_.calls(), name_, rank(), error.what);
     if (!known && raise(error)) bootstrap_->announce(error);
     log_warn(who_, "{}: {}", name_of(error.code), error.what);
     return error;

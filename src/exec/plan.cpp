@@ -71,6 +71,10 @@ Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> l
         lowered->algorithm, lowered->request.ranks, slot_pieces_of(*lowered),
         team.options().staging_bytes);
   std::unique_ptr<Plan> plan(new Plan(std::move(lowered), team, count, type, codec));
+  const std::size_t longest_input = *std::ranges::max_element(plan->input_bytes_);
+  TUTTI_CHECK(
+      plan->lowered().protocol != lower::Protocol::kPublished || longest_input <= kPacketBytes,
+      "published bytes={}", longest_input);
   plan->choose_slices(team);
   plan->bind_waits();
   plan->bind_passes();

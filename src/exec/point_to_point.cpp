@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "src/exec/caption.hpp"
+#include "src/exec/store_choice.hpp"
 #include "src/reduce/reduce.hpp"
 
 namespace tutti::exec {
@@ -13,7 +14,6 @@ namespace {
 constexpr Lane kPointToPointLane = 0xffff;
 constexpr std::size_t kSlotStride = sizeof(SlotHeader) + kMailSlotBytes + sizeof(Caption);
 constexpr std::size_t kCaptionOffset = kSlotStride - sizeof(Caption);
-constexpr std::size_t kStreamFrom = 1024;
 
 std::size_t mail_bytes(std::int32_t size) { return (sizeof(Outbox) + sizeof(Inbox)) * size; }
 Outbox& outbox(std::byte* mail, Rank destination) {

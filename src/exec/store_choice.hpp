@@ -17,6 +17,9 @@
 
 namespace tutti::exec {
 
+/// Below a few lines the fence after streaming stores costs more than they save.
+inline constexpr std::size_t kStreamFrom = 1024;
+
 /// Where stores are streaming ones.
 struct StreamingStores {
   bool output = false;  ///< into the rank's own output

@@ -13,10 +13,6 @@
 
 namespace tutti::exec {
 
-namespace {
-constexpr std::uint64_t kAllCalls = ~std::uint64_t{0};
-}
-
 StoreGuess StoreGuess::for_this_machine() {
   StoreGuess stores;
 #if defined(__x86_64__)
@@ -31,20 +27,14 @@ StoreGuess StoreGuess::for_this_machine() {
 }
 
 Team::Team(Rank rank, std::int32_t size, StagingPool& staging, const TeamOptions& options)
-    : entered(size, 0),
-      seen_progress(size, 0),
-      base(size, 0),
-      region_free{std::vector<std::uint64_t>(size, 0), std::vector<std::uint64_t>(size, 0)},
-      rank_(rank),
+    : rank_(rank),
       heap_(staging.heap()),
       options_(options),
       members_(size),
       leases_{{staging, options.communicator, options.staging_bytes + kLine},
               {staging, options.communicator, options.staging_bytes + kLine}},
       peer_regions_(size),
-      scratch_(nullptr, [](std::byte* data) { std::free(data); }) {
-  entered[rank] = kAllCalls;
-}
+      scratch_(nullptr, [](std::byte* data) { std::free(data); }) {}
 
 Result<std::unique_ptr<Team>> Team::create(Rank rank, std::int32_t size, StagingPool& staging,
                                            LocalBoard& board, const TeamOptions& options) {
@@ -104,7 +94,6 @@ void Team::add_remote(Rank rank, std::shared_ptr<Connection> connection, std::st
   if (std::find(remote_.begin(), remote_.end(), connection.get()) == remote_.end())
     remote_.push_back(connection.get());
   members_[rank] = {nullptr, {}, -1, {}, std::move(connection), nullptr, std::move(label)};
-  entered[rank] = kAllCalls;
 }
 
 void Team::set_cpus(int ranks, int cpus) {
@@ -128,9 +117,10 @@ Result<std::byte*> Team::allocate_shared(std::size_t bytes) {
   return memory.data();
 }
 
-Result<std::byte*> Team::enter_region(std::size_t lead) {
-  const std::uint64_t parity = staged_calls % 2;
+Result<std::byte*> Team::enter_region(std::uint64_t call, std::size_t lead) {
+  const std::uint64_t parity = call % 2;
   TUTTI_ASSIGN(std::byte* const region, leases_[parity].enter());
+  entered_ = &leases_[parity];
   std::byte* const slots = region + lead;
   if (slots != announced_[parity]) {
     announced_[parity] = slots;
@@ -150,11 +140,11 @@ Result<std::byte*> Team::peer_memory(Rank rank, std::uint64_t offset, std::size_
 
 /// One look serves for the whole call, call k: the peer announced its region before the progress
 /// that this rank has waited for, and announces the one of call k + 2 in its place only once this
-/// rank has left call k (see CollectiveRun::may_reuse_staging).
-Result<std::byte*> Team::peer_region(Rank rank) {
+/// rank has left call k (see StagedRun::take_memory).
+Result<std::byte*> Team::peer_region(std::uint64_t call, Rank rank) {
   PeerRegion& known = peer_regions_[rank];
-  const std::uint64_t parity = staged_calls % 2;
-  if (known.call == staged_calls + 1) return known.region[parity];
+  const std::uint64_t parity = call % 2;
+  if (known.call == call + 1) return known.region[parity];
   const Member& peer = members_[rank];
   const std::uint64_t announced =
       peer.block->progress.staging_offset[parity].load(std::memory_order_acquire);
@@ -169,7 +159,7 @@ Result<std::byte*> Team::peer_region(Rank rank) {
     known.region[parity] = region + lead;
     known.announced[parity] = announced;
   }
-  known.call = staged_calls + 1;
+  known.call = call + 1;
   return known.region[parity];
 }
 

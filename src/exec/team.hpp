@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/base/abort_word.hpp"
@@ -102,13 +103,17 @@ class Team {
   [[nodiscard]] RankBlock& own_block() { return *members_[rank_].block; }
   [[nodiscard]] AbortWord& abort_word() { return abort_; }
 
-  /// The memory for this rank's slots in the staged call that it enters, `lead` bytes behind a line
-  /// and announced to the peers, which have all left the call before last.
-  Result<std::byte*> enter_region(std::size_t lead);
-  /// This rank is done with that call: `base` holds what comes after it.
-  void leave_region() { leases_[staged_calls % 2].leave(base); }
-  /// A mapped peer's region in this staged call, in which it has made progress.
-  Result<std::byte*> peer_region(Rank rank);
+  /// The memory for this rank's slots in `call` (see ProgressCounters::calls()), which is staged,
+  /// `lead` bytes behind a line and announced to the peers, which have all left the call before
+  /// last.
+  Result<std::byte*> enter_region(std::uint64_t call, std::size_t lead);
+  /// This rank is done with the region that it entered, if any, and rank r is once its progress
+  /// reaches `left_at[r]`.
+  void leave_region(std::span<const std::uint64_t> left_at) {
+    if (entered_ != nullptr) std::exchange(entered_, nullptr)->leave(left_at);
+  }
+  /// A mapped peer's region in `call`, in which it has made progress.
+  Result<std::byte*> peer_region(std::uint64_t call, Rank rank);
   /// Private scratch of at least this size, 64-byte aligned; contents are lost when it grows.
   std::byte* scratch(std::size_t bytes);
   /// Zeroed shared memory that lives as long as the team.
@@ -155,20 +160,6 @@ class Team {
   /// so that this team may be destroyed.
   [[nodiscard]] bool unobserved();
 
-  // State of the collective protocol, in step on all ranks.
-  std::uint64_t sequence = 0;                  ///< calls entered
-  std::uint64_t entry_readers[kEntries] = {};  ///< Plan::entry_readers() of the call in each entry
-  std::uint64_t entry_hash[kEntries] = {};     ///< of the call in each entry; 0: none yet
-  std::uint64_t packet_filled[kPackets] = {};  ///< by which call; 0: none yet
-  std::uint64_t staged_calls = 0;              ///< of them, staged ones
-  /// Per rank: highest call known to be entered. This rank and unmapped ones, for which nobody
-  /// waits, are in all of them.
-  std::vector<std::uint64_t> entered;
-  std::uint64_t entered_by_all = 0;  ///< at most the lowest of those, which may have grown since
-  std::vector<std::uint64_t> seen_progress;  ///< per rank
-  std::vector<std::uint64_t> base;  ///< per rank: progress at the start of this staged call
-  std::vector<std::uint64_t> region_free[2];  ///< per rank: progress that frees this region
-
  private:
   Team(Rank rank, std::int32_t size, StagingPool& staging, const TeamOptions& options);
   [[nodiscard]] const WaitPolicy& policy(Beside beside) const {
@@ -196,10 +187,11 @@ class Team {
   Rank blocked_peer_ = kNoRank;
   std::uint32_t fruitless_ = 0;  ///< idle() calls since anything changed
   std::vector<std::byte*> shared_;
-  StagingPool::Lease leases_[2];  ///< for even and odd staged calls
-  std::byte* announced_[2] = {};  ///< where peers know the slots to be
+  StagingPool::Lease leases_[2];           ///< for even and odd calls
+  StagingPool::Lease* entered_ = nullptr;  ///< of those, in the call that runs
+  std::byte* announced_[2] = {};           ///< where peers know the slots to be
   struct PeerRegion {
-    std::uint64_t call = 0;  ///< `staged_calls` + 1 when it was looked up
+    std::uint64_t call = 0;  ///< 1 + the one in which it was looked up; 0: none
     std::uint64_t announced[2] = {};
     std::byte* region[2] = {};
   };

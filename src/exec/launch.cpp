@@ -1,0 +1,19 @@
+#include "src/exec/launch.hpp"
+
+namespace tutti::exec {
+
+void Launch::end() {
+  if (all_there_) plan_->store_choice()->end(Clock::now() - *all_there_);
+}
+
+void Launch::combine(std::span<const std::byte* const> sources, std::uint64_t scaled,
+                     std::span<const Destination> destinations, std::size_t bytes,
+                     bool completes) const {
+  if (sources.size() == 1 && scaled == 0) return copy_bytes(sources[0], destinations, bytes);
+  Reduction reduction = args_->reduction;
+  if (completes && reduction.op == ReduceOp::kAvg)
+    reduction.divisor = plan_->lowered().request.ranks;
+  reduce(reduction, sources, scaled, destinations, bytes / plan_->element_bytes());
+}
+
+}  // namespace tutti::exec

@@ -1,0 +1,82 @@
+// The call that a rank runs: its plan, its arguments, and how what it combines is stored.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "src/base/clock.hpp"
+#include "src/exec/plan.hpp"
+#include "src/exec/team.hpp"
+#include "src/reduce/reduce.hpp"
+
+namespace tutti::exec {
+
+struct CollectiveArgs {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  Reduction reduction;  ///< type, operator, this rank's scalar; the divisor is set by the run
+  /// The same on every rank, or the call is an error. Outlives the run.
+  const CallSignature* call = nullptr;
+  std::uint64_t call_hash = 0;  ///< hash_of(*call)
+  /// Shown beside `call` in that error, here and on mapped peers; must outlive the run. "":
+  /// nothing, and then in every call of the team.
+  std::string_view caption;
+};
+
+/// Resource; one per team, reused from call to call.
+class Launch {
+ public:
+  explicit Launch(const Team& team) : team_(team) {}
+
+  /// Both outlive the call.
+  void begin(Plan& plan, const CollectiveArgs& args) {
+    plan_ = &plan;
+    args_ = &args;
+  }
+  /// The ranks agreed on `plan`, which begins to run.
+  void run(Plan& plan) {
+    plan_ = &plan;
+    all_there_.reset();
+    stores_ = {};
+    if (StoreChoice* const choice = plan.store_choice()) stores_ = choice->begin();
+  }
+  /// It ran to its end.
+  void end();
+
+  [[nodiscard]] Plan& plan() const { return *plan_; }
+  [[nodiscard]] lower::Protocol protocol() const { return plan_->lowered().protocol; }
+  [[nodiscard]] const CollectiveArgs& args() const { return *args_; }
+  /// Whether this rank's input is scaled before it is combined.
+  [[nodiscard]] bool scales_input() const { return args_->reduction.op == ReduceOp::kPreMulSum; }
+
+  /// Destinations = combination of the sources, of which those marked in `scaled` are scaled
+  /// first; `completes`: see lower::Op.
+  void combine(std::span<const std::byte* const> sources, std::uint64_t scaled,
+               std::span<const Destination> destinations, std::size_t bytes, bool completes) const;
+  [[nodiscard]] Stores stores_to(lower::Memory memory, std::size_t bytes) const {
+    const bool streams = memory == lower::Memory::kOutput ? stores_.output : stores_.peers;
+    const bool pays = streams && bytes >= kStreamFrom && memory != lower::Memory::kScratch;
+    if (pays) return Stores::kNonTemporal;
+    const bool peers_have_it =
+        memory == lower::Memory::kSlot || memory == lower::Memory::kPeerOutput;
+    return peers_have_it ? team_.stores_for_peers() : Stores::kCached;
+  }
+
+  /// How long a call takes says something about its stores only from when all peers are there: with
+  /// kDirect at once, in a pipeline once it has something to read from its peers.
+  void start_stopwatch() {
+    if (!all_there_ && plan_->store_choice() != nullptr) all_there_ = Clock::now();
+  }
+
+ private:
+  const Team& team_;
+  Plan* plan_ = nullptr;
+  const CollectiveArgs* args_ = nullptr;
+  StreamingStores stores_;
+  std::optional<TimePoint> all_there_;  ///< since when no peer has to come any more, or nearly so
+};
+
+}  // namespace tutti::exec

@@ -1,0 +1,46 @@
+// Runs programs of one round: kPublished and kDirect.
+//
+// Such a program has no slots, slices, waits or messages, so its plan is a list of passes over
+// fixed places. A pass runs once the peers whose memory it reads or writes have entered the call;
+// that is all there is to wait for.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "src/exec/direct_buffers.hpp"
+#include "src/exec/entries.hpp"
+#include "src/exec/launch.hpp"
+#include "src/exec/plan.hpp"
+
+namespace tutti::exec {
+
+/// Resource; one per team, reused from call to call.
+class OneRoundRun {
+ public:
+  OneRoundRun(Launch& launch, Entries& entries, DirectBuffers& buffers)
+      : launch_(launch), entries_(entries), buffers_(buffers) {}
+
+  void start() { pass_ = place_ = 0; }
+  /// Whether all passes are done.
+  Result<bool> run();
+
+ private:
+  void locate_operands(const Pass& pass);
+  void locate_sources(std::span<const Place> places);
+  void combine(const Pass& pass) const;
+  [[nodiscard]] std::byte* locate(const Place& place) const;
+
+  Launch& launch_;
+  Entries& entries_;
+  DirectBuffers& buffers_;
+  std::size_t pass_ = 0;
+  std::size_t place_ = 0;  ///< of the pass; the owners of those before it are there
+  // Of the pass under way; here because they are long to initialise for each.
+  std::array<const std::byte*, lower::kMaxSources> sources_{};
+  std::array<Destination, lower::kMaxDestinations> destinations_{};
+};
+
+}  // namespace tutti::exec

@@ -1,0 +1,263 @@
+#include "src/exec/staged.hpp"
+
+namespace tutti::exec {
+
+using lower::Memory;
+using lower::OpKind;
+
+void StagedRun::start() {
+  iteration_ = 0;
+  op_ = 0;
+  own_slots_ = scratch_ = nullptr;
+}
+
+/// Nobody comes beyond this in call k + 2 before all have left call k: on that Team::peer_region()
+/// relies.
+Result<bool> StagedRun::take_memory() {
+  const Plan& plan = launch_.plan();
+  for (Rank peer = 0; peer < team_.size(); ++peer) {
+    if (peer == team_.rank() || team_.member(peer).block == nullptr) continue;
+    if (!progress_.left_call_before_last(peer)) return false;
+  }
+  if (!plan.program().slots.empty()) {
+    const bool receives = plan.output_bytes(team_.rank()) > 0;
+    const std::byte* const data = receives ? launch_.args().output : launch_.args().input;
+    TUTTI_ASSIGN(own_slots_, team_.enter_region(progress_.calls(), lead_of(data)));
+  }
+  if (const std::size_t bytes = plan.scratch_bytes(); bytes > 0) {
+    scratch_ = team_.scratch(bytes);
+    if (scratch_ == nullptr)
+      return make_error(Code::kUnavailable, "no memory for {} bytes of scratch", bytes);
+  }
+  return true;
+}
+
+Result<bool> StagedRun::run() {
+  const Plan& plan = launch_.plan();
+  const lower::Program& program = plan.program();
+  const std::uint64_t iterations = program.iterations(plan.slices());
+  while (iteration_ < iterations) {
+    const lower::Op& op = program.ops[op_];
+    const std::uint64_t slice = iteration_ - op.stage;
+    if (iteration_ >= op.stage && slice < plan.slices()) {
+      TUTTI_ASSIGN(const bool may_run, ready(op_, slice));
+      if (!may_run) return false;
+      if (op.stage > 0) launch_.start_stopwatch();
+      TUTTI_TRY(execute(op_, slice));
+      if (op.published) progress_.publish(program.position(op_, slice));
+    }
+    if (++op_ == program.ops.size()) {
+      op_ = 0;
+      ++iteration_;
+    }
+  }
+  return true;
+}
+
+Result<bool> StagedRun::ready(std::uint32_t op_id, std::uint64_t slice) {
+  const Plan& plan = launch_.plan();
+  const lower::Op& op = plan.program().ops[op_id];
+  for (const BoundWait& wait : plan.waits(op_id)) {
+    const std::int64_t wanted = static_cast<std::int64_t>(slice) + wait.delta;
+    if (wanted < 0) continue;
+    // First, since the progress of a peer that makes another call means nothing here.
+    TUTTI_ASSIGN(const bool same_call, entries_.has_entered(wait.rank));
+    if (!same_call) return false;
+    const std::uint64_t position = static_cast<std::uint64_t>(wanted) * wait.stride + wait.offset;
+    if (!progress_.reached(wait.rank, position)) return false;
+  }
+  for (const lower::TransferWait& wait : op.transfers) {
+    const std::int64_t wanted = static_cast<std::int64_t>(slice) + wait.slice_delta;
+    if (wanted < 0) continue;
+    TUTTI_ASSIGN(const bool done, transfers_done(wait.op, static_cast<std::uint64_t>(wanted)));
+    if (!done) return false;
+  }
+  if (op.peer != kNoRank && slice >= TransferRing::kDepth)
+    return transfers_done(op_id, slice - TransferRing::kDepth);
+  return true;
+}
+
+Result<bool> StagedRun::transfers_done(std::uint32_t op_id, std::uint64_t slice) {
+  TransferRing& ring = launch_.plan().ring(op_id);
+  if (ring.posted[slice % TransferRing::kDepth] != slice + 1) return true;
+  bool progressed = false;
+  for (std::uint32_t piece = 0; piece < ring.pieces; ++piece) {
+    const Transfer& transfer = ring.at(slice, piece);
+    Transfer::State state = transfer.state.load(std::memory_order_acquire);
+    if (state == Transfer::State::kPending && !progressed) {
+      team_.progress_connections();
+      progressed = true;
+      state = transfer.state.load(std::memory_order_acquire);
+    }
+    if (state == Transfer::State::kFailed) return transfer.error;
+    if (state == Transfer::State::kPending) {
+      team_.blocked_on_network(launch_.plan().program().ops[op_id].peer);
+      return false;
+    }
+  }
+  ring.posted[slice % TransferRing::kDepth] = 0;
+  return true;
+}
+
+Result<bool> StagedRun::drained() {
+  for (const std::uint32_t id : launch_.plan().transfer_ops()) {
+    for (const std::uint64_t posted : launch_.plan().ring(id).posted) {
+      if (posted == 0) continue;
+      TUTTI_ASSIGN(const bool done, transfers_done(id, posted - 1));
+      if (!done) return false;
+    }
+  }
+  return team_.flushed();
+}
+
+void StagedRun::cancel() {
+  Plan& plan = launch_.plan();
+  for (const std::uint32_t id : plan.transfer_ops()) {
+    const lower::Op& op = plan.program().ops[id];
+    TransferRing& ring = plan.ring(id);
+    for (std::uint64_t& posted : ring.posted) {
+      if (posted == 0) continue;
+      for (std::uint32_t piece = 0; piece < ring.pieces; ++piece)
+        team_.member(op.peer).connection->cancel(stream_of(op), ring.at(posted - 1, piece));
+      posted = 0;
+    }
+  }
+}
+
+// --- executing an op ---
+
+Status StagedRun::execute(std::uint32_t op_id, std::uint64_t slice) {
+  const lower::Op& op = launch_.plan().program().ops[op_id];
+  switch (op.kind) {
+    case OpKind::kCombine:
+      return combine(op, slice);
+    case OpKind::kEncode:
+    case OpKind::kDecode:
+      return convert(op, slice);
+    case OpKind::kSend:
+    case OpKind::kRecv:
+      return post(op_id, slice);
+  }
+  return ok_status();
+}
+
+Status StagedRun::combine(const lower::Op& op, std::uint64_t slice) {
+  const Plan& plan = launch_.plan();
+  std::uint64_t scaled = 0;
+  for (std::size_t s = 0; launch_.scales_input() && s < op.sources.size(); ++s)
+    if (op.sources[s].memory == Memory::kInput) scaled |= std::uint64_t{1} << s;
+
+  for (std::uint32_t i = 0; i < op.like.size(); ++i) {
+    const std::size_t bytes = plan.slice_of(op.like[i], slice).size() * plan.element_bytes();
+    if (bytes == 0) continue;
+    for (std::size_t s = 0; s < op.sources.size(); ++s) {
+      TUTTI_ASSIGN(sources_[s], locate(op.sources[s], i, slice));
+    }
+    for (std::size_t d = 0; d < op.destinations.size(); ++d) {
+      TUTTI_ASSIGN(std::byte* const data, locate(op.destinations[d], i, slice));
+      destinations_[d] = {data, launch_.stores_to(op.destinations[d].memory, bytes)};
+    }
+    launch_.combine({sources_.data(), op.sources.size()}, scaled,
+                    {destinations_.data(), op.destinations.size()}, bytes, op.completes);
+  }
+  return ok_status();
+}
+
+Status StagedRun::convert(const lower::Op& op, std::uint64_t slice) {
+  const Plan& plan = launch_.plan();
+  const Codec& codec = *plan.codec();
+  for (std::uint32_t i = 0; i < op.like.size(); ++i) {
+    const ir::ElementRange range = plan.slice_of(op.like[i], slice);
+    if (range.size() == 0) continue;
+    const std::size_t plain = range.size() * plan.element_bytes();
+    const std::size_t encoded = codec.encoded_bytes(range.size());
+    TUTTI_ASSIGN(const std::byte* const from, locate(op.sources[0], i, slice));
+    for (const lower::Operand& destination : op.destinations) {
+      TUTTI_ASSIGN(std::byte* const to, locate(destination, i, slice));
+      if (op.kind == OpKind::kEncode)
+        codec.encode({from, plain}, {to, encoded}, range.size());
+      else
+        codec.decode({from, encoded}, {to, plain}, range.size());
+    }
+  }
+  return ok_status();
+}
+
+Status StagedRun::post(std::uint32_t op_id, std::uint64_t slice) {
+  Plan& plan = launch_.plan();
+  const lower::Op& op = plan.program().ops[op_id];
+  const bool sends = op.kind == OpKind::kSend;
+  const StreamId stream = stream_of(op);
+  const MessageTag tag{entries_.sequence(), *launch_.args().call};
+  Connection& connection = *team_.member(op.peer).connection;
+  TransferRing& ring = plan.ring(op_id);
+  ring.posted[slice % TransferRing::kDepth] = slice + 1;
+  for (std::uint32_t i = 0; i < ring.pieces; ++i) {
+    Transfer& transfer = ring.at(slice, i);
+    const ir::ElementRange range = plan.slice_of(op.like[i], slice);
+    if (range.size() == 0) {  // both sides know that nothing travels
+      transfer.state.store(Transfer::State::kDone, std::memory_order_relaxed);
+      continue;
+    }
+    const std::size_t bytes = op.encoded ? plan.codec()->encoded_bytes(range.size())
+                                         : range.size() * plan.element_bytes();
+    const lower::Operand& operand = sends ? op.sources[0] : op.destinations[0];
+    TUTTI_ASSIGN(std::byte* const data, locate(operand, i, slice));
+    if (sends)
+      connection.send(stream, tag, {data, bytes}, transfer);
+    else
+      connection.recv(stream, tag, {data, bytes}, transfer);
+  }
+  return ok_status();
+}
+
+StreamId StagedRun::stream_of(const lower::Op& op) const {
+  const bool sends = op.kind == OpKind::kSend;
+  return {team_.options().communicator, sends ? team_.rank() : op.peer,
+          sends ? op.peer : team_.rank(), op.lane};
+}
+
+// --- locating operands ---
+
+Result<std::byte*> StagedRun::locate(const lower::Operand& operand, std::uint32_t piece,
+                                     std::uint64_t slice) {
+  const Plan& plan = launch_.plan();
+  const auto chunk = [&](const std::byte* buffer) {
+    const std::size_t begin = plan.slice_of(operand.pieces[piece], slice).begin;
+    return const_cast<std::byte*>(buffer) + begin * plan.element_bytes();
+  };
+  switch (operand.memory) {
+    case Memory::kInput:
+      return chunk(launch_.args().input);
+    case Memory::kOutput:
+      return chunk(launch_.args().output);
+    case Memory::kScratch: {
+      const lower::Program& program = plan.program();
+      const std::uint64_t index =
+          (slice % program.scratch_depth) * program.scratch_pieces + operand.pieces[piece];
+      return scratch_ + index * plan.stride();
+    }
+    case Memory::kSlot:
+      return slot_memory(operand, piece, slice);
+    case Memory::kPublished:
+    case Memory::kPeerOutput:
+      break;  // of one-round programs, which run in passes
+  }
+  TUTTI_CHECK(false, "memory={} in a staged program", name_of(operand.memory));
+}
+
+Result<std::byte*> StagedRun::slot_memory(const lower::Operand& operand, std::uint32_t piece,
+                                          std::uint64_t slice) {
+  const Plan& plan = launch_.plan();
+  const lower::Lowered& lowered = plan.lowered();
+  const lower::Program& owner = lowered.programs[operand.owner];
+  std::byte* region = own_slots_;
+  if (operand.owner != team_.rank()) {
+    TUTTI_ASSIGN(region, team_.peer_region(progress_.calls(), operand.owner));
+  }
+  const std::uint64_t index = (slice % lowered.slot_depth) * owner.slot_pieces +
+                              owner.slots[operand.index].first_piece + operand.pieces[piece];
+  return region + index * plan.stride();
+}
+
+}  // namespace tutti::exec
