@@ -44,7 +44,8 @@ TUTTI_API ncclResult_t tuttiStreamQuery(tuttiStream_t stream);
 
 /* ncclCommInitRank for a process that a launcher started: `tutti run`, torchrun, mpirun, srun, or
  * none, which makes one rank. `url` (NULL detects the launcher) is env://, tcp://host:port,
- * file:///path, pmi:// or pmix://. timeout_s <= 0: TUTTI_INIT_TIMEOUT. */
+ * file:///path, pmi:// or pmix://. timeout_s <= 0: TUTTI_INIT_TIMEOUT. It always waits, and so do
+ * the communicator's calls, whatever NCCL_COMM_BLOCKING says. */
 TUTTI_API ncclResult_t tuttiCommInitFromEnvironment(ncclComm_t* comm, const char* url,
                                                     double timeout_s);
 

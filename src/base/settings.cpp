@@ -32,9 +32,8 @@ constexpr SettingInfo kSettings[] = {
      "host:port where rank 0 listens, whatever the unique id says; the ranks may then make an id "
      "each instead of passing one on (on several hosts that needs TUTTI_JOB_KEY)."},
     {"COMM_BLOCKING", Kind::kChoice, "config", "", "config|0|1", "NCCL_COMM_BLOCKING",
-     "0 lets init, split and shrink return ncclInProgress, 1 makes them wait, whatever the "
-     "caller's "
-     "ncclConfig_t says; config heeds that."},
+     "0: communicators whose calls return ncclInProgress and finish in the background; 1: ones "
+     "whose calls wait; config: as the caller's ncclConfig_t says."},
     {"JOB_KEY", Kind::kString, "", "", "", "",
      "Secret that all ranks of a job share and prove to each other.", true},
     {"INSECURE", Kind::kBool, "0", "", "0|1", "",

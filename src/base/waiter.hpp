@@ -29,7 +29,7 @@ enum class Beside : std::uint8_t { kNobody, kCaller };
 
 struct WaitPolicy {
   std::uint32_t spins = 2000;    ///< polls with a pause between them
-  std::uint32_t yields = 20000;  ///< then polls with sched_yield: 6 ms on a CPU of one's own
+  std::uint32_t yields = 20000;  ///< then polls with sched_yield: 6 ms where a poll is one load
   Nanos longest_sleep = std::chrono::milliseconds(1);
 
   /// For `ranks` of one host that have `cpus` CPUs together.

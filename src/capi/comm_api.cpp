@@ -84,11 +84,12 @@ Result<ncclResult_t> init_all(ncclComm_t* comms, int count, const int* devices) 
   TUTTI_TRY(check_out(comms, "comm"));
   TUTTI_TRY(check_devices(count, devices));
   std::fill_n(comms, count, nullptr);
+  TUTTI_ASSIGN(const CommConfig parsed, wanted(nullptr, {}));
   Group& group = this_thread_group();
   group.start();
   const std::vector<Rendezvous> meetings = meet_in_process(count);
   for (int rank = 0; rank < count; ++rank) {
-    const auto added = begin("ncclCommInitAll", &comms[rank], {}, maker_of(meetings[rank]));
+    const auto added = begin("ncclCommInitAll", &comms[rank], parsed, maker_of(meetings[rank]));
     if (!added) group.fail(added.error());
   }
   Result<ncclResult_t> outcome = group.end();

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
-#include <ranges>
 #include <set>
 
 #include <unistd.h>
@@ -50,7 +49,7 @@ class Assembler {
     assembly.agreement = agreement_;
     assembly.verdicts = std::move(verdicts_);
     assembly.transports.assign(used_.begin(), used_.end());
-    assembly.calls = class_of_calls(assembly.team->placement());
+    assembly.calls = class_of_calls(cards_, assembly.team->placement());
     return assembly;
   }
 
@@ -276,21 +275,6 @@ class Assembler {
     share_cpus(placement);
     team_->set_placement(std::move(placement));
     return ok_status();
-  }
-
-  [[nodiscard]] CallClass class_of_calls(const lower::Placement& placement) const {
-    CallClass of;
-    of.ranks = size_;
-    std::map<std::int32_t, std::int32_t> ranks_on;
-    for (const std::int32_t host : placement.host) ++ranks_on[host];
-    of.hosts = static_cast<std::int32_t>(ranks_on.size());
-    of.most_on_a_host = std::ranges::max(ranks_on | std::views::values);
-    if (of.hosts == 1) return of;
-    std::set<std::string> boots;
-    for (const Card& card : cards_) boots.insert(card.boot);
-    of.machines = std::min(of.hosts, static_cast<std::int32_t>(boots.size()));
-    of.mbit_per_s = std::ranges::min(cards_ | std::views::transform(&Card::mbit_per_s));
-    return of;
   }
 
   /// Ranks that share no memory may still share CPUs.

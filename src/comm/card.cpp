@@ -1,5 +1,10 @@
 #include "src/comm/card.hpp"
 
+#include <algorithm>
+#include <map>
+#include <ranges>
+#include <set>
+
 #include "src/base/bytes.hpp"
 #include "src/base/result.hpp"
 
@@ -52,7 +57,8 @@ Result<Verdict> get_verdict(ByteReader& reader, Rank rank) {
   verdict.measured_s = reader.get<std::int64_t>();
   const auto is_count = [&](std::int32_t n) { return n > 0 && n <= verdict.of.ranks; };
   if (collective >= kCollectives || verdict.of.size > kLargestSize || !is_count(verdict.of.hosts) ||
-      !is_count(verdict.of.most_on_a_host) || !is_count(verdict.of.machines))
+      !is_count(verdict.of.most_on_a_host) || verdict.of.machines < 1 ||
+      verdict.of.machines > verdict.of.hosts)
     return peer_error(Code::kPeerFailed, rank,
                       "rank {} announces a verdict on collective {}, {} ranks on {} hosts", rank,
                       collective, verdict.of.ranks, verdict.of.hosts);
@@ -128,6 +134,21 @@ Result<Card> decode_card(std::span<const std::byte> bytes, Rank rank) {
     return peer_error(Code::kPeerFailed, rank, "rank {} sent a malformed card of {} bytes", rank,
                       bytes.size());
   return card;
+}
+
+CallClass class_of_calls(std::span<const Card> cards, const lower::Placement& placement) {
+  CallClass of;
+  of.ranks = static_cast<std::int32_t>(cards.size());
+  std::map<std::int32_t, std::int32_t> ranks_on;
+  for (const std::int32_t host : placement.host) ++ranks_on[host];
+  of.hosts = static_cast<std::int32_t>(ranks_on.size());
+  of.most_on_a_host = std::ranges::max(ranks_on | std::views::values);
+  if (of.hosts == 1) return of;
+  std::set<std::string> boots;
+  for (const Card& card : cards) boots.insert(card.boot);
+  of.machines = std::min(of.hosts, static_cast<std::int32_t>(boots.size()));
+  of.mbit_per_s = std::ranges::min(cards | std::views::transform(&Card::mbit_per_s));
+  return of;
 }
 
 }  // namespace tutti

@@ -9,6 +9,7 @@
 #include "src/base/blob.hpp"
 #include "src/base/cpus.hpp"
 #include "src/cost/tuning.hpp"
+#include "src/lower/program.hpp"
 #include "tutti/error.hpp"
 #include "tutti/types.hpp"
 
@@ -49,5 +50,8 @@ inline constexpr std::uint32_t kMostCardVerdicts = 1024;
 Blob encode(const Card& card);
 /// Hostile-safe; `rank` is named in errors.
 Result<Card> decode_card(std::span<const std::byte> bytes, Rank rank);
+
+/// The class of all calls of ranks with these cards, but for their collective and size.
+CallClass class_of_calls(std::span<const Card> cards, const lower::Placement& placement);
 
 }  // namespace tutti

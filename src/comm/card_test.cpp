@@ -103,5 +103,20 @@ TEST(Card, WithStagingThatNoSettingAllowsIsRefused) {
   }
 }
 
+TEST(ClassOfCalls, HasTheHostsTheirMachinesAndTheSlowestInterface) {
+  std::vector<Card> cards(4);
+  cards[0].boot = cards[1].boot = cards[2].boot = "a";
+  cards[3].boot = "b";
+  for (Card& card : cards) card.mbit_per_s = 25'000;
+  cards[2].mbit_per_s = 10'000;
+  lower::Placement placement;
+  placement.host = {0, 0, 1, 2};
+  EXPECT_EQ(class_of_calls(cards, placement), (CallClass{{}, 4, 0, 3, 2, 2, 10'000}));
+  cards[3].mbit_per_s = 0;  // unknown
+  EXPECT_EQ(class_of_calls(cards, placement).mbit_per_s, 0u);
+  placement.host = {0, 0, 0, 0};  // where no network is between them
+  EXPECT_EQ(class_of_calls(cards, placement), (CallClass{{}, 4, 0, 1, 4}));
+}
+
 }  // namespace
 }  // namespace tutti

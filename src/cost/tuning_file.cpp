@@ -1,6 +1,7 @@
 #include "src/cost/tuning_file.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
@@ -28,8 +29,8 @@ using Json = nlohmann::json;
 constexpr int kFormat = 3;
 constexpr std::string_view kMark = "{\"format\": ";  // how files begin, and nobody's notes
 constexpr std::size_t kMostVerdicts = 4096, kLongestName = 64;
-// A verdict takes some 220 bytes, and never a KiB.
-constexpr std::size_t kMostBytes = kMostVerdicts * 1024;
+// A verdict takes some 220 bytes, and with the longest name, all of it escaped, less than 640.
+constexpr std::size_t kMostBytes = kMostVerdicts * 640;
 constexpr std::int64_t kStaysTrue = 7 * 24 * 3600;  // seconds: machines are changed and moved
 constexpr std::int64_t kClocksDiffer = 60;
 
@@ -116,17 +117,16 @@ Result<std::string> contents_of(const std::string& path) {
   if (!S_ISREG(about.st_mode))
     return make_error(Code::kInvalidArgument,
                       "{} is no regular file: let TUTTI_TUNING_FILE name one, or none", path);
-  std::string text(std::min(static_cast<std::size_t>(about.st_size), kMostBytes), '\0');
-  std::size_t bytes = 0;
-  while (bytes < text.size()) {
-    const ssize_t got = ::read(file.get(), text.data() + bytes, text.size() - bytes);
+  std::string text;
+  std::array<char, 16384> part{};
+  while (text.size() < kMostBytes) {
+    const ssize_t got = ::read(file.get(), part.data(), part.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0)
       return system_error(Code::kUnavailable, errno, fmt::format("cannot read {}", path));
     if (got == 0) break;
-    bytes += static_cast<std::size_t>(got);
+    text.append(part.data(), static_cast<std::size_t>(got));
   }
-  text.resize(bytes);
   return text;
 }
 
@@ -307,6 +307,12 @@ Status TuningStore::save() {
   const std::string next = path_ + ".new";
   TUTTI_ASSIGN(const Fd file, lock_new_file(next));
   if (!file) return ok_status();  // this verdict goes with the next one
+  const Status replaced = replace_by(file.get(), next);
+  if (!replaced) ::unlink(next.c_str());  // or half of it would stay, on a full disk at that
+  return replaced;
+}
+
+Status TuningStore::replace_by(int file, const std::string& next) {
   TUTTI_ASSIGN(const std::string text, own_contents_of(path_));
   std::vector<Verdict> all;
   {
@@ -314,11 +320,10 @@ Status TuningStore::save() {
     if (const auto others = parse_tuning(text, machine_)) merge(*others);
     for (const auto& [of, verdict] : verdicts_) all.push_back(verdict);
   }
-  Status written = write_all(file.get(), tuning_text(machine_, all), next);
-  if (written && ::rename(next.c_str(), path_.c_str()) != 0)
-    written = system_error(Code::kUnavailable, errno, fmt::format("cannot replace {}", path_));
-  if (!written) ::unlink(next.c_str());  // or half of it would stay, on a full disk at that
-  return written;
+  TUTTI_TRY(write_all(file, tuning_text(machine_, all), next));
+  if (::rename(next.c_str(), path_.c_str()) != 0)
+    return system_error(Code::kUnavailable, errno, fmt::format("cannot replace {}", path_));
+  return ok_status();
 }
 
 }  // namespace tutti

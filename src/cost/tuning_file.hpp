@@ -49,6 +49,8 @@ class TuningStore {
   [[nodiscard]] std::vector<Verdict> newest_first() const;
   void forget_the_oldest();
   Status save();
+  /// `next` is the new file, open as `file` and locked.
+  Status replace_by(int file, const std::string& next);
 
   const std::string path_, machine_;
   std::mutex writing_;  ///< one thread at a time writes the file; taken before mutex_

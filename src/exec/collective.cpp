@@ -103,7 +103,9 @@ void CollectiveRun::begin(Plan& plan) {
 }
 
 void CollectiveRun::leave() {
+  // The region first, so that who knows that this rank has left finds it free.
   team_.leave_region(progress_.leave(launch_.plan()));
+  progress_.publish(0);
   launch_.end();
 }
 

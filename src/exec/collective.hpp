@@ -28,6 +28,8 @@ enum class Poll : std::uint8_t { kPending, kDone };
 class CollectiveRun {
  public:
   explicit CollectiveRun(Team& team) : team_(team) {}
+  CollectiveRun(const CollectiveRun&) = delete;
+  CollectiveRun& operator=(const CollectiveRun&) = delete;
 
   /// The previous run must be over. The plans and `args` must outlive the run; every rank starts
   /// with the same plans.

@@ -31,7 +31,6 @@ std::span<const std::uint64_t> ProgressCounters::leave(const Plan& plan) {
     ends[rank] = starts_[rank];
   }
   ++calls_;
-  publish(0);
   return ends;
 }
 

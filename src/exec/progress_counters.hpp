@@ -30,8 +30,8 @@ class ProgressCounters {
   bool left_call_before_last(Rank peer) { return passed(peer, ends_[calls_ % 2][peer]); }
   /// This rank has come to `position`.
   void publish(std::uint64_t position);
-  /// This rank has left a call that ran `plan`. Returns where each rank's counter stands when it
-  /// has, too.
+  /// This rank leaves a call that ran `plan`; publish(0) then tells its peers. Returns where each
+  /// rank's counter stands when it has left, too.
   std::span<const std::uint64_t> leave(const Plan& plan);
 
  private:

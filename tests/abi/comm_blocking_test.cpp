@@ -36,4 +36,19 @@ TEST(CommBlocking, InitsOfAnyConfigurationReturnAtOnce) {
   }
 }
 
+TEST(CommBlocking, HoldsForAllRanksOfAProcessAndTheirCalls) {
+  ncclComm_t comms[2] = {};
+  EXPECT_EQ(ncclCommInitAll(comms, 2, nullptr), ncclInProgress);
+  for (const ncclComm_t comm : comms) EXPECT_EQ(settled(comm), ncclSuccess);
+  float in = 1, out[2] = {};
+  for (int rank = 0; rank < 2; ++rank)
+    EXPECT_EQ(ncclAllReduce(&in, &out[rank], 1, ncclFloat, ncclSum, comms[rank], nullptr),
+              ncclInProgress);
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(settled(comms[rank]), ncclSuccess);
+    EXPECT_EQ(out[rank], 2);
+    EXPECT_EQ(ncclCommDestroy(comms[rank]), ncclSuccess);
+  }
+}
+
 }  // namespace

@@ -24,7 +24,7 @@ Nanos processor_time() {
 /// Runs `waiting`, which needs `late`, while another thread lets some time pass before it runs
 /// `late`. The thread that waits must not burn that time.
 void expect_sleep(const std::function<void()>& waiting, const std::function<void()>& late) {
-  const auto delay = std::chrono::milliseconds(kSanitized ? 3000 : 300);
+  const auto delay = std::chrono::milliseconds(kSanitized ? 6000 : 1000);
   std::thread others([&] {
     std::this_thread::sleep_for(delay);
     late();

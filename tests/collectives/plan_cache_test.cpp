@@ -1,9 +1,11 @@
 // What a rank plans, in a team that was told where its members are and has met none of them.
 #include "src/comm/plan_cache.hpp"
 
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -85,11 +87,13 @@ TEST(PlanCache, HasRoomForTheTimesOfTrialsWhereverThereIsRoomForTrials) {
 class Reasons {
  public:
   Reasons() : path_(std::filesystem::temp_directory_path() / "tutti_reasons_XXXXXX") {
-    ::close(::mkstemp(path_.data()));
+    const int file = ::mkstemp(path_.data());
+    EXPECT_GE(file, 0) << path_;
+    ::close(file);
     set({path_, "INFO", "TUNING"});
   }
   ~Reasons() {
-    set({});
+    set(before_);
     std::filesystem::remove(path_);
   }
   [[nodiscard]] std::vector<std::string> all() const {
@@ -100,12 +104,21 @@ class Reasons {
   }
 
  private:
-  static void set(const std::vector<std::string>& values) {
-    const char* const names[] = {"TUTTI_DEBUG_FILE", "TUTTI_DEBUG", "TUTTI_DEBUG_SUBSYS"};
-    for (std::size_t i = 0; i < std::size(names); ++i)
-      values.empty() ? ::unsetenv(names[i]) : ::setenv(names[i], values[i].c_str(), 1);
+  using Values = std::array<std::optional<std::string>, 3>;
+  static constexpr std::array kNames = {"TUTTI_DEBUG_FILE", "TUTTI_DEBUG", "TUTTI_DEBUG_SUBSYS"};
+
+  static Values get() {
+    Values values;
+    for (std::size_t i = 0; i < kNames.size(); ++i)
+      if (const char* const value = std::getenv(kNames[i])) values[i] = value;
+    return values;
+  }
+  static void set(const Values& values) {
+    for (std::size_t i = 0; i < kNames.size(); ++i)
+      values[i] ? ::setenv(kNames[i], values[i]->c_str(), 1) : ::unsetenv(kNames[i]);
     reset_log();
   }
+  const Values before_ = get();
   std::string path_;
 };
 
