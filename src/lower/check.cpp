@@ -417,7 +417,7 @@ class Replay {
     RankState& state = states_[rank];
     for (const std::uint32_t piece : op.destinations[0].pieces) {
       Cell& cell = own_cell(rank, op.destinations[0], piece, slice);
-      TUTTI_TRY(check_untouched(rank, cell));
+      TUTTI_TRY(check_overwritable(rank, cell, slice));
       cell.receiver = state.op;
     }
     Stream& stream = streams_[state.stream[state.op]];
@@ -425,8 +425,12 @@ class Replay {
     return ok_status();
   }
 
-  /// No transfer may still read or write what is to be written.
-  Status check_untouched(Rank rank, const Cell& cell) const {
+  /// No transfer may still read or write what is to be written, and a place goes from slice to
+  /// slice in order: then what comes before slice k + depth there comes before all later ones, too.
+  Status check_overwritable(Rank rank, const Cell& cell, std::uint64_t slice) const {
+    const Value& held = cell.value;
+    if (held.defined && held.call == states_[rank].call && held.slice > slice)
+      return wrong(rank, "writes slice {} where slice {} has been", slice, held.slice);
     if (cell.receiver != kNoOp)
       return wrong(rank, "overwrites what op {} is still receiving", cell.receiver);
     if (cell.sends > 0) return wrong(rank, "overwrites what is still being sent");
@@ -569,7 +573,7 @@ class Replay {
       return ok_status();
     }
     const std::size_t index = cell_index(rank, destination, piece, slice);
-    TUTTI_TRY(check_untouched(rank, state.cells[index]));
+    TUTTI_TRY(check_overwritable(rank, state.cells[index], slice));
     if (destination.memory == Memory::kSlot) {
       Sharing& shared = sharing(destination, index);
       for (const auto& [reader, clock] : shared.read)

@@ -16,9 +16,11 @@
 //   - lengths, codings and scaling: no piece is taken for longer than it is, encoded or scaled when
 //     it is not;
 //   - the postcondition of the collective, element range by element range.
-// Two ops meet in a place in the same slice, or in slices that are a depth apart. What orders them
-// stays when there are more slices before and after, so replays of 1 and of depth + 1 slices, for
-// each depth that occurs, speak for every number of slices.
+// Two ops meet in a place in the same slice, or in slices that are some depths apart. Of slices
+// that are one depth apart, all of the earlier one comes first. So it does where they are several
+// apart, since the place was written for each between. What orders two ops stays when there are
+// more slices before and after, so replays of 1 and of depth + 1 slices, for each depth that
+// occurs, speak for every number of slices.
 #pragma once
 
 #include <cstdint>

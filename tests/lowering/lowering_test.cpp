@@ -1,4 +1,6 @@
 // Every algorithm, lowered for several placements of the ranks on hosts, passes the replay check.
+#include <algorithm>
+#include <string>
 #include <vector>
 
 #include <fmt/format.h>
@@ -351,6 +353,32 @@ TEST(Lowering, RanksThatSendInDifferentStagesDoNotUnderstandEachOther) {
 
 // An executor binds as many chunks as the largest buffer has: one block of a vector that is not
 // split by rank.
+// In a long pipeline a late op of slice k comes after an early one of slice k + depth. What the
+// late one writes where the early one receives does no harm with depth + 1 slices, and does with
+// more.
+TEST(Lowering, APlaceGoesFromSliceToSliceInOrder) {
+  const auto schedule = schedule_of("ring", {Collective::kAllReduce, 6, 0, false});
+  ASSERT_TRUE(schedule);
+  const Placement placement{{0, 0, 0, 1, 1, 1}};
+  auto lowered = lower(*schedule, *ir::verify(*schedule), placement, {});
+  ASSERT_TRUE(lowered);
+  const auto keeps_a_sum = [](const Op& op) {
+    return op.stage > 3 && op.kind == OpKind::kCombine && op.sources.size() > 1 &&
+           op.destinations.size() > 1 && op.destinations[0].memory == Memory::kScratch;
+  };
+  auto& ops = lowered->programs[0].ops;
+  const auto late = std::ranges::find_if(ops, keeps_a_sum);
+  ASSERT_NE(late, ops.end());
+  const auto early = std::ranges::find(ops, OpKind::kRecv, &Op::kind);
+  ASSERT_NE(early, ops.end());
+  ASSERT_LT(early->stage, late->stage);
+  late->destinations[0].pieces = early->destinations[0].pieces;
+  const Status status = check(*lowered, placement);
+  ASSERT_FALSE(status);
+  EXPECT_NE(status.error().what.find("writes slice 0 where slice 2 has been"), std::string::npos)
+      << status.error().what;
+}
+
 TEST(Lowering, AProgramThatNamesChunksBeyondTheLargestBufferIsMalformed) {
   Lowered lowered =
       lowered_on_one_host("two_shot", {Collective::kAllReduce, 4, 0, /*in_place=*/false});
