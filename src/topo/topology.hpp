@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tutti/error.hpp"
@@ -48,7 +49,7 @@ using HostId = std::uint32_t;  ///< position in Topology::hosts()
 inline constexpr HostId kNoHost = ~HostId{0};
 
 /// What a format says beyond this page, kept word for word so that nothing is lost on the way
-/// through. Keys are unique and ascending.
+/// through. Keys are not empty, unique and ascending; keys and values are UTF-8.
 struct Attribute {
   std::string key;
   std::string value;
@@ -56,15 +57,15 @@ struct Attribute {
 };
 
 struct Host {
-  std::string name;  ///< unique
+  std::string name;  ///< unique; 1 to 256 bytes of UTF-8 without control characters
   std::vector<Attribute> attributes;
   friend bool operator==(const Host&, const Host&) = default;
 };
 
 struct Node {
   NodeKind kind = NodeKind::kCpu;
-  HostId host = kNoHost;  ///< kNoHost for a switch between hosts
-  std::string name;       ///< unique within its host, and among those without one
+  HostId host = kNoHost;  ///< kNoHost for a switch or NVSwitch between hosts
+  std::string name;       ///< as a host's; unique within its host, and among those without one
   std::vector<Attribute> attributes;
   friend bool operator==(const Node&, const Node&) = default;
 };
@@ -95,7 +96,7 @@ class Topology {
 
   /// kInvalidArgument names the part that is wrong: a link to a node that does not exist or to
   /// itself, a bandwidth that is zero, negative or not finite, two nodes of one name, a GPU without
-  /// a host, too many parts.
+  /// a host, too many parts. Several links between the same two nodes are several cables.
   static Result<Topology> create(Parts parts);
 
   [[nodiscard]] std::span<const Host> hosts() const { return parts_.hosts; }
@@ -133,6 +134,9 @@ Placement one_rank_each(const Topology& topology);
 
 /// kInvalidArgument where a rank is placed on no GPU or CPU node of the topology.
 Status check(const Placement& placement, const Topology& topology);
+
+/// "host/node", or "node" for one without a host.
+std::string full_name(const Topology& topology, NodeId node);
 
 /// "gpu", "cpu", "pci", "nvswitch", "nic", "switch"; "nvlink", "c2c", "pci", "system", "network".
 std::string_view name_of(NodeKind kind);

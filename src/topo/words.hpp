@@ -1,0 +1,19 @@
+// Text that came from outside: fit to be shown, fit to be kept.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace tutti::topo {
+
+/// `text` between backquotes in one line of printable ASCII: other bytes become \xNN, and what is
+/// longer than 60 bytes is cut.
+std::string shown(std::string_view text);
+
+/// Whether `text` is valid UTF-8 (Unicode 15, table 3-7): no overlong forms, no surrogates.
+bool is_utf8(std::string_view text);
+
+/// Whether `name` may name a host or node: 1 to 256 bytes of UTF-8 without control characters.
+bool is_name(std::string_view name);
+
+}  // namespace tutti::topo
