@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/base/result.hpp"
+#include "src/topo/mix.hpp"
 #include "src/topo/words.hpp"
 
 namespace tutti::topo {
@@ -159,17 +160,10 @@ Status check_parts(const Parts& parts) {
 
 // ---- the hash
 
-/// A chain of 64-bit words: each is mixed into the state by the output function of SplitMix64
-/// (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014), after which
-/// every bit of the state depends on every bit of the word.
+/// Of a chain of 64-bit words.
 class Hasher {
  public:
-  void word(std::uint64_t value) {
-    std::uint64_t z = (state_ ^ value) + 0x9E3779B97F4A7C15U;
-    z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9U;
-    z = (z ^ (z >> 27U)) * 0x94D049BB133111EBU;
-    state_ = z ^ (z >> 31U);
-  }
+  void word(std::uint64_t value) { state_ = mix(state_, value); }
   void number(double value) { word(std::bit_cast<std::uint64_t>(value)); }
 
   /// Length, then eight bytes to a word, lowest first.
@@ -228,20 +222,37 @@ Result<Topology> Topology::create(Parts parts) {
   return Topology(std::move(parts));
 }
 
+/// Keeps the order within each group.
+template <class Things, class GroupOf>
+Topology::Grouped Topology::group(const Things& things, std::size_t groups, GroupOf group_of) {
+  Grouped grouped;
+  grouped.first.assign(groups + 1, 0);
+  for (const auto& thing : things) ++grouped.first[group_of(thing) + 1];
+  std::partial_sum(grouped.first.begin(), grouped.first.end(), grouped.first.begin());
+  grouped.members.resize(things.size());
+  std::vector<std::uint32_t> next = grouped.first;
+  for (std::uint32_t id = 0; id < things.size(); ++id)
+    grouped.members[next[group_of(things[id])]++] = id;
+  return grouped;
+}
+
 Topology::Topology(Parts parts) : parts_(std::move(parts)) {
   for (Link& link : parts_.links) link.latency += 0.0;  // -0, which equals 0, would hash apart
-  first_of_.assign(parts_.nodes.size() + 1, 0);
-  for (const Link& link : parts_.links) ++first_of_[link.from + 1];
-  std::partial_sum(first_of_.begin(), first_of_.end(), first_of_.begin());
-  by_source_.resize(parts_.links.size());
-  std::vector<std::uint32_t> next = first_of_;
-  for (LinkId id = 0; id < parts_.links.size(); ++id)
-    by_source_[next[parts_.links[id].from]++] = id;
+  const std::size_t hosts = parts_.hosts.size();
+  links_by_source_ =
+      group(parts_.links, parts_.nodes.size(), [](const Link& link) { return link.from; });
+  nodes_by_host_ = group(parts_.nodes, hosts + 1, [&](const Node& node) {
+    return node.host == kNoHost ? hosts : node.host;
+  });
   hash_ = hash_of(parts_);
 }
 
 std::span<const LinkId> Topology::links_from(NodeId node) const {
-  return std::span(by_source_).subspan(first_of_[node], first_of_[node + 1] - first_of_[node]);
+  return links_by_source_.of(node);
+}
+
+std::span<const NodeId> Topology::nodes_of(HostId host) const {
+  return nodes_by_host_.of(host == kNoHost ? parts_.hosts.size() : host);
 }
 
 Placement one_rank_each(const Topology& topology) {

@@ -108,6 +108,8 @@ class Topology {
 
   /// The links that leave `node`, ascending.
   [[nodiscard]] std::span<const LinkId> links_from(NodeId node) const;
+  /// The nodes of `host`, ascending; for kNoHost those without one.
+  [[nodiscard]] std::span<const NodeId> nodes_of(HostId host) const;
 
   /// Of all parts, in their order; equal topologies have equal hashes, on every machine.
   [[nodiscard]] std::uint64_t hash() const { return hash_; }
@@ -115,11 +117,22 @@ class Topology {
   friend bool operator==(const Topology& a, const Topology& b) { return a.parts_ == b.parts_; }
 
  private:
-  explicit Topology(Parts parts);
+  explicit Topology(Parts parts);  // of parts that were checked
+
+  /// The positions of things in groups, one behind the other.
+  struct Grouped {
+    std::vector<std::uint32_t> members;
+    std::vector<std::uint32_t> first;  // in members, for each group; one more at the end
+    [[nodiscard]] std::span<const std::uint32_t> of(std::size_t group) const {
+      return std::span(members).subspan(first[group], first[group + 1] - first[group]);
+    }
+  };
+  template <class Things, class GroupOf>
+  static Grouped group(const Things& things, std::size_t groups, GroupOf group_of);
 
   Parts parts_;
-  std::vector<LinkId> by_source_;        // links, grouped by where they leave
-  std::vector<std::uint32_t> first_of_;  // in by_source_, for each node; one more at the end
+  Grouped links_by_source_;
+  Grouped nodes_by_host_;  // one group more, for those without a host
   std::uint64_t hash_ = 0;
 };
 

@@ -57,7 +57,7 @@ std::uint64_t hash_after(const std::function<void(Parts&)>& change) {
   return topology->hash();
 }
 
-TEST(Topology, KeepsItsPartsAndKnowsWhatLeavesANode) {
+TEST(Topology, KeepsItsPartsAndKnowsWhatLeavesANodeAndWhatAHostHas) {
   const auto topology = Topology::create(two_hosts());
   ASSERT_TRUE(topology) << topology.error().what;
   EXPECT_EQ(topology->parts(), two_hosts());
@@ -65,6 +65,8 @@ TEST(Topology, KeepsItsPartsAndKnowsWhatLeavesANode) {
   EXPECT_THAT(topology->links_from(4), ElementsAre(3, 5));
   EXPECT_THAT(topology->links_from(3), ElementsAre(4, 7));
   EXPECT_THAT(topology->links_from(5), IsEmpty());
+  EXPECT_THAT(topology->nodes_of(1), ElementsAre(2, 3, 5));
+  EXPECT_THAT(topology->nodes_of(kNoHost), ElementsAre(4));
   EXPECT_EQ(full_name(*topology, 2), "b/gpu0");
   EXPECT_EQ(full_name(*topology, 4), "s");
 }
