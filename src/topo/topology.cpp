@@ -56,6 +56,10 @@ Error bad_name(const std::string& whose) {
 }
 
 Status check_attributes(const std::vector<Attribute>& attributes, const std::string& whose) {
+  if (attributes.size() > Topology::kMostAttributes)
+    return make_error(Code::kInvalidArgument,
+                      "{}: {} attributes are too many: at most {} are accepted", whose,
+                      attributes.size(), Topology::kMostAttributes);
   for (std::size_t i = 0; i < attributes.size(); ++i) {
     const auto& [key, value] = attributes[i];
     if (key.empty())

@@ -93,6 +93,8 @@ class Topology {
   /// Most nodes and links that are accepted: enough for 10,000 GPU hosts.
   static constexpr std::size_t kMostNodes = 1U << 20U;
   static constexpr std::size_t kMostLinks = 1U << 23U;
+  /// Most attributes of one host or node.
+  static constexpr std::size_t kMostAttributes = 1024;
 
   /// kInvalidArgument names the part that is wrong: a link to a node that does not exist or to
   /// itself, a bandwidth that is zero, negative or not finite, two nodes of one name, a GPU without

@@ -159,6 +159,16 @@ TEST(Topology, RefusesMorePartsThanItHasRoomFor) {
             "1048577 hosts are too many: at most 1048576 are accepted");
 }
 
+TEST(Topology, RefusesMoreAttributesThanItHasRoomFor) {
+  std::vector<Attribute> many;
+  for (int i = 0; i < 1024; ++i) many.push_back({fmt::format("{:04}", i), ""});
+  const auto change = [&](Parts& parts) { parts.nodes[0].attributes = many; };
+  EXPECT_EQ(error_after(change), "");
+  many.push_back({"x", ""});
+  EXPECT_EQ(error_after(change),
+            "node 0 (`a/gpu0`): 1025 attributes are too many: at most 1024 are accepted");
+}
+
 TEST(TopologyHash, IsTheSameOnEveryMachine) {
   EXPECT_EQ(hash_after([](Parts&) {}), 17543712415755909642U);
   EXPECT_EQ(Topology::create({})->hash(), 2558736989570252433U);

@@ -7,7 +7,6 @@
 namespace tutti::topo {
 namespace {
 
-constexpr std::size_t kMostShown = 60;
 constexpr std::size_t kLongestName = 256;
 
 /// How many bytes the character takes that begins with `first`; 0 where none may.
@@ -33,13 +32,15 @@ bool is_control(char c) {
 
 }  // namespace
 
-std::string shown(std::string_view text) {
-  std::string line = "`";
-  for (const char c : text.substr(0, kMostShown))
+std::string printable(std::string_view text, std::size_t most) {
+  std::string line;
+  for (const char c : text.substr(0, most))
     line += c >= ' ' && c <= '~' ? std::string(1, c)
                                  : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-  return line + (text.size() > kMostShown ? "...`" : "`");
+  return line + (text.size() > most ? "..." : "");
 }
+
+std::string shown(std::string_view text) { return "`" + printable(text, 60) + "`"; }
 
 bool is_utf8(std::string_view text) {
   const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };

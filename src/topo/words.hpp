@@ -1,13 +1,17 @@
 // Text that came from outside: fit to be shown, fit to be kept.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace tutti::topo {
 
-/// `text` between backquotes in one line of printable ASCII: other bytes become \xNN, and what is
-/// longer than 60 bytes is cut.
+/// `text` in one line of printable ASCII: other bytes become \xNN, and what is longer than `most`
+/// bytes is cut.
+std::string printable(std::string_view text, std::size_t most);
+
+/// The first 60 bytes of it, printable and between backquotes.
 std::string shown(std::string_view text);
 
 /// Whether `text` is valid UTF-8 (Unicode 15, table 3-7): no overlong forms, no surrogates.

@@ -1,0 +1,1 @@
+target_link_libraries(tutti_src_topo PRIVATE nlohmann_json::nlohmann_json)
