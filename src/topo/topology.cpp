@@ -130,7 +130,7 @@ template <class Id, class Things, class Key>
 std::vector<Id> sorted_by(const Things& things, Key key) {
   std::vector<Id> order(things.size());
   std::iota(order.begin(), order.end(), Id{0});
-  std::ranges::stable_sort(order, {}, [&](Id id) { return key(things[id]); });
+  std::ranges::sort(order, {}, [&](Id id) { return std::pair(key(things[id]), id); });
   return order;
 }
 
