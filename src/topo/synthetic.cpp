@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "src/base/result.hpp"
 #include "src/topo/builder.hpp"

@@ -62,9 +62,10 @@ inline constexpr std::uint32_t kMostSyntheticSpines = 64;
 /// kInvalidArgument names the column, what stands there and what was expected.
 Result<Synthetic> parse_synthetic(std::string_view text);
 
-/// The machine. Hosts are "h0" and so on with nodes "gpu0", "cpu0", "nic0"; GPUs of a ring, torus
-/// or mesh have a host each, named by its coordinates ("1.0.2"), and a router of the same name that
-/// forwards what is for others.
+/// The machine of what parse_synthetic() made, or of values that it would accept. Hosts are "h0"
+/// and so on with nodes "gpu0", "cpu0", "nic0"; GPUs of a ring, torus or mesh have a host each,
+/// named by its coordinates ("1.0.2"), and a router of the same name that forwards what is for
+/// others.
 Result<Topology> build(const Synthetic& synthetic);
 
 /// Both.

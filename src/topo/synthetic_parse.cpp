@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <optional>
+#include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "src/base/nearest.hpp"
 #include "src/base/result.hpp"
