@@ -8,6 +8,8 @@ find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 pkg_check_modules(SODIUM REQUIRED libsodium)
 find_library(SODIUM_STATIC NAMES libsodium.a REQUIRED)
+find_library(PUGIXML_STATIC NAMES libpugixml.a REQUIRED)
+find_path(PUGIXML_INCLUDE pugixml.hpp REQUIRED)
 find_path(HWY_INCLUDE hwy/highway.h REQUIRED)
 
 set(TUTTI_DEPENDENCY_REPORT "")

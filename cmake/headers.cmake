@@ -27,6 +27,6 @@ endforeach()
 
 add_library(headers OBJECT EXCLUDE_FROM_ALL ${tutti_header_sources})
 target_include_directories(headers PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include
-                           ${HWY_INCLUDE} ${SODIUM_INCLUDE_DIRS})
+                           ${HWY_INCLUDE} ${SODIUM_INCLUDE_DIRS} ${PUGIXML_INCLUDE})
 target_link_libraries(headers PRIVATE tutti_fmt CLI11::CLI11 nlohmann_json::nlohmann_json)
 target_compile_options(headers PRIVATE -O0)
