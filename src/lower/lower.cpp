@@ -366,6 +366,27 @@ bool can_publish(const ir::Schedule& schedule, const Placement& placement) {
   return true;
 }
 
+bool overlap(const ir::ChunkSet& a, const ir::ChunkSet& b) {
+  if (a.space != b.space) return false;
+  for (std::uint32_t i = 0; i < a.count; ++i)
+    for (std::uint32_t j = 0; j < b.count; ++j)
+      if (a.at(i) == b.at(j)) return true;
+  return false;
+}
+
+/// Whether every message from scratch is what one pass makes: a set put together from parts would
+/// have to lie somewhere first, and there are neither slots nor scratch.
+bool sends_no_parts(const ir::Program& program) {
+  const auto makes_part_of = [](const ir::Step& step, const ir::ChunkSet& sent) {
+    return uses_dst(step.verb) && step.dst != sent && overlap(step.dst, sent);
+  };
+  return std::ranges::none_of(program.steps, [&](const ir::Step& send) {
+    return send.verb == ir::Verb::kSend && send.src.space == ir::Space::kScratch &&
+           std::ranges::any_of(program.steps,
+                               [&](const ir::Step& step) { return makes_part_of(step, send.src); });
+  });
+}
+
 bool can_go_direct(const ir::Schedule& schedule, const Placement& placement,
                    const LowerOptions& options) {
   const ir::Request& request = schedule.request;
@@ -375,7 +396,8 @@ bool can_go_direct(const ir::Schedule& schedule, const Placement& placement,
   for (const ir::Program& program : schedule.programs)
     for (const ir::Step& step : program.steps)
       if (step.verb == ir::Verb::kEncode || step.verb == ir::Verb::kDecode) return false;
-  return settle_movers(schedule, options).has_value();
+  return settle_movers(schedule, options).has_value() &&
+         std::ranges::all_of(schedule.programs, sends_no_parts);
 }
 
 std::string describe(const Operand& operand) {

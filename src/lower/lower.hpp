@@ -30,8 +30,8 @@ struct LowerOptions {
 /// Whether `schedule` fits options.protocol:
 ///   kPublished  all ranks mapped, one round, sends from input alone;
 ///   kDirect     all ranks mapped, what is sent is raw input or goes straight to an output (and may
-///               be stored there), no place is written which another rank touches, and peers'
-///               inputs need no scaling.
+///               be stored there) and is not put together from parts in scratch, no place is
+///               written which another rank touches, and peers' inputs need no scaling.
 bool can_lower(const ir::Schedule& schedule, const Placement& placement,
                const LowerOptions& options);
 
