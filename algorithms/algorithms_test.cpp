@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <set>
@@ -76,6 +77,61 @@ Oracle folded_halving(std::uint64_t n) {
                 : Oracle{2 * log_up(p) + 2, 2 * (p - 1) + p, p};
 }
 
+/// Numbers below n whose digits in base k are all 0 but one.
+std::uint64_t one_digit_below(std::uint64_t n, std::uint64_t k) {
+  std::uint64_t numbers = 0;
+  for (std::uint64_t i = 1; i < n; ++i) {
+    std::uint64_t rest = i;
+    while (rest % k == 0) rest /= k;
+    if (rest < k) ++numbers;
+  }
+  return numbers;
+}
+
+/// The most digits other than 0 of a number below n, in base k.
+std::uint64_t most_digits_below(std::uint64_t n, std::uint64_t k) {
+  std::uint64_t most = 0;
+  for (std::uint64_t i = 0; i < n; ++i) {
+    std::uint64_t digits = 0;
+    for (std::uint64_t rest = i; rest != 0; rest /= k) digits += rest % k != 0 ? 1 : 0;
+    most = std::max(most, digits);
+  }
+  return most;
+}
+
+/// The most places below n that a k-nomial tree has below one place: those that begin with its
+/// digits, up to the last that is not 0.
+std::uint64_t most_below(std::uint64_t n, std::uint64_t k) {
+  std::uint64_t most = 0;
+  for (std::uint64_t i = 1; i < n; ++i) {
+    std::uint64_t unit = 1;
+    while (i / unit % k == 0) unit *= k;
+    most = std::max(most, std::min(unit, n - i));
+  }
+  return most;
+}
+
+/// Partners of a root in a Bine tree that are in the tree before their turn.
+std::uint64_t already_served(std::uint64_t n) {
+  static const std::set<std::uint64_t> kOneIsServed = {9, 10, 17, 18, 20, 33};
+  return kOneIsServed.contains(n) ? 1 : 0;
+}
+
+/// Recursive multiplying. Its cores are worked by hand: rounds, and copies of the vector sent.
+/// Other numbers of ranks take the core named, one round more for the extras, and one copy more.
+Oracle multiplied(std::uint64_t n) {
+  struct Core {
+    std::uint64_t rounds, sent;
+  };
+  static const std::map<std::uint64_t, Core> kCores = {
+      {2, {1, 1}},  {3, {1, 2}},  {4, {1, 3}},  {6, {2, 3}},  {8, {2, 4}},  {9, {2, 4}},
+      {12, {2, 5}}, {16, {2, 6}}, {18, {3, 5}}, {24, {3, 6}}, {27, {3, 6}}, {32, {3, 7}}};
+  if (kCores.contains(n)) return {kCores.at(n).rounds, kCores.at(n).sent, 1};
+  const bool by_16 = n == 19 || n == 20;  // by 18 they would take a round more
+  const Core core = by_16 ? kCores.at(16) : std::prev(kCores.lower_bound(n))->second;
+  return {core.rounds + 1, core.sent + 1, 1};
+}
+
 /// The published costs, for n >= 2, written without looking at the algorithms' own cost().
 const std::map<Key, std::function<Oracle(std::uint64_t)>>& oracles() {
   using enum Collective;
@@ -100,6 +156,20 @@ const std::map<Key, std::function<Oracle(std::uint64_t)>>& oracles() {
       {{"ring", kReduceScatter}, [](N n) { return Oracle{n - 1, n - 1, n}; }},
       {{"ring", kBroadcast}, [](N n) { return Oracle{n - 2 + n, 1, 1, kSteps}; }},
       {{"ring", kReduce}, [](N n) { return Oracle{n - 2 + n, 1, 1, kSteps}; }},
+      {{"neighbor_exchange", kAllGather}, [](N n) { return Oracle{n / 2, n - 1, n}; }},
+      {{"binomial", kBroadcast}, [](N n) { return Oracle{log_down(n), log_up(n), 1}; }},
+      {{"binomial", kReduce}, [](N n) { return Oracle{log_down(n), 1, 1}; }},
+      {{"binomial", kGather}, [](N n) { return Oracle{log_down(n), most_below(n, 2), n}; }},
+      {{"binomial", kScatter}, [](N n) { return Oracle{log_down(n), n - 1, n}; }},
+      {{"k_nomial_4", kBroadcast},
+       [](N n) { return Oracle{most_digits_below(n, 4), one_digit_below(n, 4), 1}; }},
+      {{"k_nomial_4", kReduce}, [](N n) { return Oracle{most_digits_below(n, 4), 1, 1}; }},
+      {{"k_nomial_4", kGather},
+       [](N n) { return Oracle{most_digits_below(n, 4), most_below(n, 4), n}; }},
+      {{"k_nomial_4", kScatter}, [](N n) { return Oracle{most_digits_below(n, 4), n - 1, n}; }},
+      {{"bine", kBroadcast},
+       [](N n) { return Oracle{log_down(n), log_up(n) - already_served(n), 1}; }},
+      {{"bine", kReduce}, [](N n) { return Oracle{log_down(n), 1, 1}; }},
       {{"double_binary_tree", kAllReduce},
        [](N n) {
          return Oracle{2 * log_up(n), n == 2 ? 2U : n == 3 ? 3U : 4U, 2};
@@ -108,7 +178,14 @@ const std::map<Key, std::function<Oracle(std::uint64_t)>>& oracles() {
       {{"double_binary_tree", kReduce}, [](N n) { return Oracle{1 + log_up(n - 1), 1, 1}; }},
       {{"recursive_doubling", kAllReduce}, folded_doubling},
       {{"recursive_doubling", kAllGather}, [](N n) { return Oracle{log_up(n), n - 1, n}; }},
+      {{"recursive_multiplying", kAllReduce}, multiplied},
+      {{"recursive_multiplying", kAllGather},
+       [](N n) { return Oracle{multiplied(n).rounds, n - 1, n}; }},
       {{"rabenseifner", kAllReduce}, folded_halving},
+      {{"swing", kReduceScatter}, [](N n) { return Oracle{log_up(n), n - 1, n, kSteps}; }},
+      {{"swing", kAllGather}, [](N n) { return Oracle{log_up(n), n - 1, n, kSteps}; }},
+      {{"swing", kAllReduce}, [](N n) { return Oracle{2 * log_up(n), 2 * (n - 1), n, kSteps}; }},
+      {{"swing_latency", kAllReduce}, folded_doubling},
       {{"circulant", kReduceScatter}, [](N n) { return Oracle{log_up(n), n - 1, n, kSteps}; }},
       {{"circulant", kAllGather}, [](N n) { return Oracle{log_up(n), n - 1, n, kSteps}; }},
       {{"circulant", kAllReduce},
@@ -120,6 +197,9 @@ const std::map<Key, std::function<Oracle(std::uint64_t)>>& oracles() {
        }},
       {{"circulant_blocks", kReduce},
        [](N n) { return Oracle{kBlocks(n) - 1 + log_up(n), 1, 1, kSteps}; }},
+      {{"pat", kReduceScatter}, [](N n) { return Oracle{log_up(n), n - 1, n, kSteps}; }},
+      {{"pat", kAllGather}, [](N n) { return Oracle{log_up(n), n - 1, n, kSteps}; }},
+      {{"pat", kAllReduce}, [](N n) { return Oracle{2 * log_up(n), 2 * (n - 1), n, kSteps}; }},
       {{"bruck", kAllToAll}, [](N n) { return Oracle{log_up(n), set_bits_below(n), n, kSteps}; }},
       {{"bruck", kAllGather}, [](N n) { return Oracle{log_up(n), n - 1, n, kSteps}; }},
       {{"pairwise", kAllToAll}, [](N n) { return Oracle{n - 1, n - 1, n, kSteps}; }},
@@ -141,12 +221,27 @@ std::vector<Rank> roots_of(Collective collective, Rank ranks) {
   return roots;
 }
 
+/// Products of 2 and 3.
+bool is_smooth(std::uint64_t n) {
+  while (n % 2 == 0) n /= 2;
+  while (n % 3 == 0) n /= 3;
+  return n == 1;
+}
+
+/// Whether the algorithm promises the collective for n ranks, if it has it at all.
+bool promised_for(std::string_view algorithm, Collective collective, std::uint64_t n) {
+  if (algorithm == "neighbor_exchange" || algorithm == "swing") return n == 1 || n % 2 == 0;
+  if (collective != Collective::kAllGather) return true;
+  if (algorithm == "recursive_doubling") return is_power_of_two(n);
+  if (algorithm == "recursive_multiplying") return is_smooth(n);
+  return true;
+}
+
 /// Whether the table promises this request.
 bool promised(const ir::Algorithm& algorithm, const Request& request) {
   if (!oracles().contains({std::string(algorithm.name), request.collective})) return false;
-  const bool doubling_gather =
-      algorithm.name == "recursive_doubling" && request.collective == Collective::kAllGather;
-  if (doubling_gather && !is_power_of_two(static_cast<std::uint64_t>(request.ranks))) return false;
+  const auto n = static_cast<std::uint64_t>(request.ranks);
+  if (!promised_for(algorithm.name, request.collective, n)) return false;
   return !(request.in_place && request.collective == Collective::kAllToAll);
 }
 

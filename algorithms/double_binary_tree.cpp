@@ -22,6 +22,7 @@
 
 #include "algorithms/algorithms.hpp"
 #include "algorithms/member.hpp"
+#include "algorithms/tree.hpp"
 
 namespace tutti::algorithms {
 namespace {
@@ -74,40 +75,13 @@ ChunkSet chunk_of(ir::Space space, int tree) {
 
 Lane lane_of(int tree) { return static_cast<Lane>(tree); }
 
-/// Collects the sums of the children, adds the own input, and passes the whole to the parent; the
-/// root of the tree keeps it in the output.
-void sum_up(Member& me, const Place& place, int tree) {
-  const ChunkSet own = chunk_of(ir::Space::kInput, tree);
-  const ChunkSet result = chunk_of(ir::Space::kOutput, tree);
-  const bool is_root = place.parent == kNoRank;
-  ChunkSet sum = own;
-  for (const Rank child : place.children) {
-    if (child == kNoRank) continue;
-    const ChunkSet arrived = me.program.scratch(own);
-    me.program.recv(arrived, child, lane_of(tree));
-    if (is_root) {
-      me.program.copy(sum, result).reduce(arrived, result);
-      sum = result;
-    } else if (sum == own) {
-      me.program.reduce(own, arrived);
-      sum = arrived;
-    } else {
-      me.program.reduce(arrived, sum);
-    }
-  }
-  if (!is_root) me.program.send(sum, place.parent, lane_of(tree));
+Branch branch_of(const Place& place, int tree) {
+  return {.parent = place.parent, .children = place.children, .lane = lane_of(tree)};
 }
 
-/// Gets the result from the parent, if there is one, and passes it on to the children.
-void hand_down(Member& me, const Place& place, int tree, ChunkSet at_root) {
-  ChunkSet result = at_root;
-  if (place.parent != kNoRank) {
-    result = chunk_of(ir::Space::kOutput, tree);
-    me.program.recv(result, place.parent, lane_of(tree));
-  }
-  for (const Rank child : place.children) {
-    if (child != kNoRank) me.program.send(result, child, lane_of(tree));
-  }
+void sum_up(Member& me, const Place& place, int tree) {
+  sum_up(me, branch_of(place, tree), chunk_of(ir::Space::kInput, tree),
+         chunk_of(ir::Space::kOutput, tree));
 }
 
 /// A leaf has its sum at once: it is sent before waiting in the other tree.
@@ -122,7 +96,8 @@ void sum_up_both(Member& me, const Places& places) {
 void hand_down_both(Member& me, const Places& places) {
   const int first = places[0].is_leaf() ? 1 : 0;
   for (const int tree : {first, 1 - first}) {
-    hand_down(me, places[static_cast<std::size_t>(tree)], tree, chunk_of(ir::Space::kOutput, tree));
+    hand_down(me, branch_of(places[static_cast<std::size_t>(tree)], tree),
+              chunk_of(ir::Space::kOutput, tree));
   }
 }
 
@@ -164,8 +139,8 @@ void broadcast(Member& me) {
     return;
   }
   for (int tree = 0; tree < kTrees; ++tree) {
-    hand_down(me, {.children = {top_of(me, tree), kNoRank}}, tree,
-              chunk_of(ir::Space::kInput, tree));
+    const Place above = {.children = {top_of(me, tree), kNoRank}};
+    hand_down(me, branch_of(above, tree), chunk_of(ir::Space::kInput, tree));
   }
   me.program.copy(in(0, kTrees), out(0, kTrees));
 }

@@ -5,13 +5,6 @@
 #include "src/base/result.hpp"
 
 namespace tutti::algorithms {
-namespace {
-
-/// distance modulo n, never negative.
-Rank wrap(Rank value, Rank n) { return ((value % n) + n) % n; }
-
-}  // namespace
-
 Rank Member::away(Rank distance) const { return wrap(rank + distance, ranks); }
 
 Rank Member::from_root() const { return wrap(rank - request.root, ranks); }
@@ -57,17 +50,22 @@ void send_to_all(Member& me, ChunkSet src) {
   }
 }
 
+void combine(Member& me, Parts parts, ChunkSet dst, bool dst_is_own) {
+  if (dst_is_own && parts.own != 0) {
+    const ChunkSet saved = me.program.scratch(dst);
+    me.program.copy(parts.in_order[parts.own], saved);
+    parts.in_order[parts.own] = saved;
+  }
+  me.program.copy(parts.in_order.front(), dst);
+  for (std::size_t i = 1; i < parts.in_order.size(); ++i) {
+    me.program.reduce(parts.in_order[i], dst);
+  }
+}
+
 void combine_in_rank_order(Member& me, std::span<const ChunkSet> contributions, ChunkSet dst,
                            bool dst_is_own) {
-  std::vector<ChunkSet> parts(contributions.begin(), contributions.end());
-  ChunkSet& own = parts[static_cast<std::size_t>(me.rank)];
-  if (dst_is_own && me.rank != 0) {
-    const ChunkSet saved = me.program.scratch(dst);
-    me.program.copy(own, saved);
-    own = saved;
-  }
-  me.program.copy(parts.front(), dst);
-  for (std::size_t i = 1; i < parts.size(); ++i) me.program.reduce(parts[i], dst);
+  combine(me, {{contributions.begin(), contributions.end()}, static_cast<std::size_t>(me.rank)},
+          dst, dst_is_own);
 }
 
 std::vector<ChunkSet> parts_of(BlockRun run, Rank ranks) {
@@ -83,15 +81,19 @@ std::vector<ChunkSet> parts_of(BlockRun run, Rank ranks) {
   return parts;
 }
 
-void send_run(Member& me, BlockRun run, Rank peer) {
+void send_sets(Member& me, std::span<const ChunkSet> sets, Rank peer) {
   Lane lane = 0;
-  for (const ChunkSet part : parts_of(run, me.ranks)) me.program.send(part, peer, lane++);
+  for (const ChunkSet set : sets) me.program.send(set, peer, lane++);
 }
 
-void recv_run(Member& me, BlockRun run, Rank peer) {
+void recv_sets(Member& me, std::span<const ChunkSet> sets, Rank peer) {
   Lane lane = 0;
-  for (const ChunkSet part : parts_of(run, me.ranks)) me.program.recv(part, peer, lane++);
+  for (const ChunkSet set : sets) me.program.recv(set, peer, lane++);
 }
+
+void send_run(Member& me, BlockRun run, Rank peer) { send_sets(me, parts_of(run, me.ranks), peer); }
+
+void recv_run(Member& me, BlockRun run, Rank peer) { recv_sets(me, parts_of(run, me.ranks), peer); }
 
 std::vector<ChunkSet> receive_contributions(Member& me, ChunkSet like, ChunkSet own) {
   std::vector<ChunkSet> contributions(static_cast<std::size_t>(me.ranks), own);

@@ -26,6 +26,9 @@ constexpr std::uint32_t ceil_log2(std::uint32_t n) {
   return n <= 1 ? 0 : static_cast<std::uint32_t>(std::bit_width(n - 1));
 }
 
+/// value modulo n, never negative.
+constexpr Rank wrap(Rank value, Rank n) { return ((value % n) + n) % n; }
+
 /// One rank while its program is being written. Cheap to copy; valid while the builder lives.
 struct Member {
   ir::Request request;
@@ -64,11 +67,24 @@ ir::Cost cost_of(const ir::Request& request, std::uint32_t rounds, std::uint64_t
 /// everybody's first target; the operand is the same each time, so one publication serves all.
 void send_to_all(Member& me, ChunkSet src);
 
-/// dst = contributions[0] + contributions[1] + ... added in the order of ranks, so that every rank
-/// that combines the same contributions gets the same bits. contributions[me.rank] is this rank's
-/// own input; with `dst_is_own` they share memory, and it is saved first unless it comes first.
+/// dst = parts[0] + parts[1] + ..., added in this order, so that every rank that combines the same
+/// parts gets the same bits. parts[own] is this rank's; with `dst_is_own` it shares memory with
+/// `dst`, and is saved first unless it comes first.
+struct Parts {
+  std::vector<ChunkSet> in_order;
+  std::size_t own = 0;
+};
+void combine(Member& me, Parts parts, ChunkSet dst, bool dst_is_own);
+
+/// The same for one contribution of every rank, in the order of ranks; contributions[me.rank] is
+/// this rank's own input.
 void combine_in_rank_order(Member& me, std::span<const ChunkSet> contributions, ChunkSet dst,
                            bool dst_is_own);
+
+/// Sends and receives several sets at once: set i is a message on lane i, so that none has to wait
+/// for another. Both ends name sets of the same sizes in the same order.
+void send_sets(Member& me, std::span<const ChunkSet> sets, Rank peer);
+void recv_sets(Member& me, std::span<const ChunkSet> sets, Rank peer);
 
 /// Sends and receives a run of blocks that may wrap around from the last block to block 0: the run
 /// is then two messages, the second on lane 1, so that neither has to wait for the other. Both ends

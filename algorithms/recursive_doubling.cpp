@@ -19,42 +19,15 @@
 #include <bit>
 
 #include "algorithms/algorithms.hpp"
+#include "algorithms/exchange.hpp"
 #include "algorithms/member.hpp"
 
 namespace tutti::algorithms {
 namespace {
 
-Rank core_size(Rank ranks) {
-  return static_cast<Rank>(std::bit_floor(static_cast<std::uint32_t>(ranks)));
-}
-
-/// The sum so far of a rank: its input at first, then the output.
-struct Sum {
-  ChunkSet where = in(0);
-  ChunkSet arrived;  // scratch
-
-  void add_from(Member& me, Rank peer) {
-    me.program.recv(arrived, peer).copy(where, out(0)).reduce(arrived, out(0));
-    where = out(0);
-  }
-};
-
 void all_reduce(Member& me) {
-  const Rank core = core_size(me.ranks);
-  if (me.rank >= core) {
-    const Rank proxy = me.rank - core;
-    me.program.send(in(0), proxy).recv(out(0), proxy);
-    return;
-  }
-  const Rank extra = me.rank + core;
-  Sum sum{.arrived = me.program.scratch(out(0))};
-  if (extra < me.ranks) sum.add_from(me, extra);
-  for (Rank bit = 1; bit < core; bit *= 2) {
-    const Rank peer = me.rank ^ bit;
-    me.program.send(sum.where, peer);
-    sum.add_from(me, peer);
-  }
-  if (extra < me.ranks) me.program.send(out(0), extra);
+  reduce_by_doubling(
+      me, [](Rank rank, std::uint32_t step, Rank) { return rank ^ static_cast<Rank>(1U << step); });
 }
 
 void all_gather(Member& me) {
@@ -73,7 +46,8 @@ void all_gather(Member& me) {
 bool supports(const ir::Request& request) {
   if (!well_formed(request)) return false;
   if (request.collective == Collective::kAllReduce) return true;
-  return request.collective == Collective::kAllGather && core_size(request.ranks) == request.ranks;
+  return request.collective == Collective::kAllGather &&
+         std::has_single_bit(static_cast<std::uint32_t>(request.ranks));
 }
 
 Result<ir::Schedule> generate(const ir::Request& request) {
@@ -83,11 +57,9 @@ Result<ir::Schedule> generate(const ir::Request& request) {
 }
 
 ir::Cost cost(const ir::Request& request) {
+  if (request.collective == Collective::kAllReduce) return cost_of_doubling(request);
   const auto n = static_cast<std::uint32_t>(request.ranks);
-  const std::uint32_t steps = ceil_log2(std::bit_floor(n));
-  if (request.collective == Collective::kAllGather) return cost_of(request, steps, n - 1, n);
-  if (std::has_single_bit(n)) return cost_of(request, steps, steps, 1);
-  return cost_of(request, steps + 2, steps + 1, 1);
+  return cost_of(request, ceil_log2(n), n - 1, n);
 }
 
 }  // namespace

@@ -94,6 +94,19 @@ Lowered lowered_directly(std::string_view name, const ir::Request& request,
   return lowered_on_one_host(name, request, options);
 }
 
+TEST(Lowering, DoesNotGoDirectWhereAMessageIsPutTogetherInScratch) {
+  Placement placement;
+  placement.host.assign(4, 0);
+  LowerOptions options;
+  options.protocol = Protocol::kDirect;
+  const auto fits = [&](std::string_view name) {
+    return can_lower(*schedule_of(name, {Collective::kGather, 4, 0, /*in_place=*/true}), placement,
+                     options);
+  };
+  EXPECT_TRUE(fits("direct"));
+  EXPECT_FALSE(fits("binomial")) << "rank 2 sends its own block and that of rank 3 as one message";
+}
+
 TEST(Lowering, FusesATwoShotAllReduceIntoOnePassPerPhase) {
   const Lowered lowered =
       lowered_on_one_host("two_shot", {Collective::kAllReduce, 4, 0, /*in_place=*/false});

@@ -1,0 +1,122 @@
+// Bine: a binomial tree laid out so that its messages stay near.
+//
+// Words: a rank's place is a whole number, 0 at the root of the collective; places that differ by n
+// are the same rank. The tree grows in rounds L-1, ..., 1, 0. In round s every rank that is in it
+// serves the place rho(s) further on if its own place is even, and rho(s) back if it is odd, where
+// rho(s) = (1 - (-2)^(s+1)) / 3 = 1, -1, 3, -5, 11, ... A rank that is in the tree already is not
+// served again; after round 0 everybody is, whatever n. In a binomial tree the messages of a round
+// all go the same way, 2^s places; here they go to and fro, two thirds as far.
+//
+//   collective   rounds          bytes sent by the busiest rank
+//   broadcast    floor(log2 n)   S c, the root
+//   reduce       floor(log2 n)   S
+//
+// Rounds are messages that depend on one another. c, the root's children, is L = ceil(log2 n), or
+// L-1 where the root finds a rank served already (n = 9, 10, 17, 18, 20, 33, ...).
+//
+// Wins: broadcast and reduce of small messages, against the binomial tree, where ranks near each
+// other share a host, a switch or a ring, and links between such groups are scarce. Bine's
+// exchanges for the collectives without a root are those of Swing (swing.cpp). A sum is rounded
+// once per child.
+//
+// Source: De Sensi et al., "Bine Trees: Enhancing Collective Operations by Optimizing Communication
+// Locality" (SC 2025, arXiv 2508.17311). That a place is counted without wrapping around, by which
+// the tree exists for odd n too, is ours.
+#include <algorithm>
+#include <bit>
+
+#include "algorithms/algorithms.hpp"
+#include "algorithms/exchange.hpp"
+#include "algorithms/member.hpp"
+#include "algorithms/tree.hpp"
+
+namespace tutti::algorithms {
+namespace {
+
+/// A rank's edges; peers are ranks counted from the root, 0 .. n-1.
+struct Node {
+  bool in_tree = false;
+  Rank place = 0;  ///< not wrapped
+  Rank parent = kNoRank;
+  std::vector<Rank> children;  ///< in the order of rounds: those with the most below them first
+};
+
+/// Everybody's edges, by distance from the root.
+std::vector<Node> grow(Rank ranks) {
+  std::vector<Node> nodes(static_cast<std::size_t>(ranks));
+  nodes[0].in_tree = true;
+  std::vector<Rank> members = {0};
+  for (std::uint32_t round = ceil_log2(static_cast<std::uint32_t>(ranks)); round-- > 0;) {
+    const std::size_t servers = members.size();
+    for (std::size_t i = 0; i < servers; ++i) {
+      Node& server = nodes[static_cast<std::size_t>(members[i])];
+      const Rank place = swing_partner(server.place, round);
+      const Rank served = wrap(place, ranks);
+      Node& node = nodes[static_cast<std::size_t>(served)];
+      if (node.in_tree) continue;
+      node = {.in_tree = true, .place = place, .parent = members[i], .children = {}};
+      server.children.push_back(served);
+      members.push_back(served);
+    }
+  }
+  return nodes;
+}
+
+/// A rank's edges with ranks in place of distances.
+struct Edges {
+  Rank parent = kNoRank;
+  std::vector<Rank> children;
+};
+
+Edges edges_of(const Member& me) {
+  const std::vector<Node> nodes = grow(me.ranks);
+  const Node& node = nodes[static_cast<std::size_t>(me.from_root())];
+  const auto rank_at = [&](Rank distance) { return (me.request.root + distance) % me.ranks; };
+  Edges edges;
+  if (node.parent != kNoRank) edges.parent = rank_at(node.parent);
+  for (const Rank child : node.children) edges.children.push_back(rank_at(child));
+  return edges;
+}
+
+void broadcast(Member& me) {
+  const Edges edges = edges_of(me);
+  hand_down(me, {.parent = edges.parent, .children = edges.children},
+            me.is_root() ? in(0) : out(0));
+  if (me.is_root()) me.program.copy(in(0), out(0));
+}
+
+/// The child served last has the fewest ranks below it and is ready first.
+void reduce(Member& me) {
+  Edges edges = edges_of(me);
+  std::ranges::reverse(edges.children);
+  sum_up(me, {.parent = edges.parent, .children = edges.children}, in(0), out(0));
+}
+
+bool supports(const ir::Request& request) {
+  return well_formed(request) && (request.collective == Collective::kBroadcast ||
+                                  request.collective == Collective::kReduce);
+}
+
+Result<ir::Schedule> generate(const ir::Request& request) {
+  if (!supports(request)) return unsupported("bine", request);
+  return generate(request, "bine", 1,
+                  request.collective == Collective::kBroadcast ? broadcast : reduce);
+}
+
+ir::Cost cost(const ir::Request& request) {
+  const std::uint32_t rounds = ceil_log2(std::bit_floor(static_cast<std::uint32_t>(request.ranks)));
+  if (request.collective == Collective::kReduce) return cost_of(request, rounds, 1, 1);
+  return cost_of(request, rounds, grow(request.ranks).front().children.size(), 1);
+}
+
+}  // namespace
+
+ir::Algorithm bine() {
+  return {.name = "bine",
+          .summary = "a binomial tree whose messages go to and fro and so stay near",
+          .supports = supports,
+          .generate = generate,
+          .cost = cost};
+}
+
+}  // namespace tutti::algorithms

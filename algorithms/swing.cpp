@@ -1,0 +1,158 @@
+// Swing: exchanges with partners on alternating sides, so that messages stay near on a ring or a
+// torus.
+//
+// Words: in step s a rank's partner is rho(s) further on where the rank is even and as far back
+// where it is odd, rho(s) = 1, -1, 3, -5, 11, ... (swing_partner). After L = ceil(log2 n) steps
+// everybody has reached everybody, in hops that are two thirds as long as those of recursive
+// doubling. The all-gather takes the steps backwards, L-1, ..., 1, 0: in each a rank gets from its
+// partner the blocks that the partner has and it lacks. For a power of two those are n/2^(s+1)
+// blocks; for other even n some arrive by two ways, and only the first counts. Rotating the circle
+// by two ranks, or turning it over with even and odd exchanged, changes nothing: so when a block
+// arrives depends on the distance from its owner alone, forwards from even owners and backwards
+// from odd ones. The reduce-scatter is the all-gather backwards.
+//
+//   algorithm       collective       rounds         bytes sent by the busiest rank
+//   swing           reduce_scatter   L              S (n-1)/n                           n even
+//                   all_gather       L              S (n-1)/n                           n even
+//                   all_reduce       2 L            2 S (n-1)/n                         n even
+//   swing_latency   all_reduce, as recursive_doubling: log2 n rounds of S; other n by proxies
+//
+// Wins: on rings and tori, for messages too small for the ring algorithm's n-1 rounds; on networks
+// where distance does not matter, circulant does the same for every n. One rank finishes each
+// block, so all ranks get the same bits; each step rounds once.
+//
+// swing_latency exchanges whole vectors and takes the steps backwards too. In the paper's order, 0
+// first, ranks would add the same numbers by differently shaped trees (rank 0 as (01+67)+(23+45),
+// rank 1 as (01+23)+(67+45)) and get different bits. Backwards, ranks that have heard the same
+// ranks have added them by the same tree: those are the ranks whose numbers agree modulo a power of
+// two, evens with evens and odds with odds.
+//
+// Source: De Sensi et al., "Swing: Short-cutting Rings for Higher Bandwidth Allreduce" (NSDI 2024).
+#include "algorithms/algorithms.hpp"
+#include "algorithms/exchange.hpp"
+#include "algorithms/member.hpp"
+
+namespace tutti::algorithms {
+namespace {
+
+std::uint32_t steps_of(Rank ranks) { return ceil_log2(static_cast<std::uint32_t>(ranks)); }
+
+Rank partner_of(Rank rank, std::uint32_t step, Rank ranks) {
+  return wrap(swing_partner(rank, step), ranks);
+}
+
+/// arrival[d]: the step of the all-gather in which an even rank's block reaches the rank d further
+/// on; L for d = 0.
+std::vector<std::uint32_t> arrivals(Rank ranks) {
+  constexpr std::uint32_t kNever = ~0U;
+  std::vector<std::uint32_t> arrival(static_cast<std::size_t>(ranks), kNever);
+  arrival[0] = steps_of(ranks);
+  std::vector<Rank> reached = {0};
+  for (std::uint32_t step = steps_of(ranks); step-- > 0;) {
+    const std::size_t senders = reached.size();
+    for (std::size_t i = 0; i < senders; ++i) {
+      const Rank next = partner_of(reached[i], step, ranks);
+      if (arrival[static_cast<std::size_t>(next)] != kNever) continue;
+      arrival[static_cast<std::size_t>(next)] = step;
+      reached.push_back(next);
+    }
+  }
+  return arrival;
+}
+
+/// The blocks that reach `rank` in `step`: the even ones, then the odd ones.
+std::vector<ChunkSet> received_by(Rank rank, std::uint32_t step,
+                                  const std::vector<std::uint32_t>& arrival) {
+  const auto ranks = static_cast<Rank>(arrival.size());
+  std::vector<ChunkSet> sets;
+  for (const Rank odd : {0, 1}) {
+    std::vector<std::uint32_t> blocks;
+    for (Rank block = odd; block < ranks; block += 2) {
+      const Rank distance = wrap(odd != 0 ? block - rank : rank - block, ranks);
+      if (arrival[static_cast<std::size_t>(distance)] != step) continue;
+      blocks.push_back(static_cast<std::uint32_t>(block));
+    }
+    for (const ChunkSet set : as_sets(ir::Space::kOutput, blocks)) sets.push_back(set);
+  }
+  return sets;
+}
+
+/// The rounds of the all-gather.
+std::vector<Exchange> rounds_of(const Member& me) {
+  const std::vector<std::uint32_t> arrival = arrivals(me.ranks);
+  std::vector<Exchange> rounds;
+  for (std::uint32_t step = steps_of(me.ranks); step-- > 0;) {
+    const Rank partner = partner_of(me.rank, step, me.ranks);
+    rounds.push_back({.to = partner,
+                      .sent = received_by(partner, step, arrival),
+                      .from = partner,
+                      .received = received_by(me.rank, step, arrival)});
+  }
+  return rounds;
+}
+
+RankProgram program_of(Collective collective) {
+  switch (collective) {
+    case Collective::kReduceScatter:
+      return [](Member& me) { reduce_by(me, rounds_of(me), out(0)); };
+    case Collective::kAllGather:
+      return [](Member& me) { gather_by(me, rounds_of(me), in(0)); };
+    case Collective::kAllReduce:
+      return [](Member& me) { all_reduce_by(me, rounds_of(me)); };
+    default:
+      return nullptr;
+  }
+}
+
+bool supports(const ir::Request& request) {
+  return well_formed(request) && program_of(request.collective) != nullptr &&
+         (request.ranks == 1 || request.ranks % 2 == 0);
+}
+
+Result<ir::Schedule> generate(const ir::Request& request) {
+  if (!supports(request)) return unsupported("swing", request);
+  const bool one_vector = request.collective == Collective::kAllReduce;
+  return generate(request, "swing", one_vector ? static_cast<std::uint32_t>(request.ranks) : 1,
+                  program_of(request.collective));
+}
+
+ir::Cost cost(const ir::Request& request) {
+  const auto n = static_cast<std::uint32_t>(request.ranks);
+  const std::uint32_t laps = request.collective == Collective::kAllReduce ? 2 : 1;
+  return cost_of(request, laps * steps_of(request.ranks), std::uint64_t{laps} * (n - 1), n);
+}
+
+void all_reduce_of_whole_vectors(Member& me) {
+  reduce_by_doubling(me, [](Rank rank, std::uint32_t round, Rank p) {
+    return partner_of(rank, steps_of(p) - 1 - round, p);
+  });
+}
+
+bool supports_latency(const ir::Request& request) {
+  return well_formed(request) && request.collective == Collective::kAllReduce;
+}
+
+Result<ir::Schedule> generate_latency(const ir::Request& request) {
+  if (!supports_latency(request)) return unsupported("swing_latency", request);
+  return generate(request, "swing_latency", 1, all_reduce_of_whole_vectors);
+}
+
+}  // namespace
+
+ir::Algorithm swing() {
+  return {.name = "swing",
+          .summary = "partners at distance 1, -1, 3, -5, 11, ...: short hops on rings, even n",
+          .supports = supports,
+          .generate = generate,
+          .cost = cost};
+}
+
+ir::Algorithm swing_latency() {
+  return {.name = "swing_latency",
+          .summary = "exchange everything with swing's partners: fewest rounds, short hops",
+          .supports = supports_latency,
+          .generate = generate_latency,
+          .cost = cost_of_doubling};
+}
+
+}  // namespace tutti::algorithms

@@ -1,0 +1,27 @@
+// A rank's part in a tree: sums flow up to the root, results flow down from it.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "algorithms/member.hpp"
+
+namespace tutti::algorithms {
+
+/// One rank's place in a tree and the lane on which the tree's messages travel. A value; `children`
+/// must outlive it.
+struct Branch {
+  Rank parent = kNoRank;           ///< kNoRank: this rank is the root
+  std::span<const Rank> children;  ///< kNoRank stands for no child
+  Lane lane = 0;
+};
+
+/// Adds what the children send, in their order, to `own` and sends the sum to the parent; the root
+/// leaves it in `result`. Partial sums are in scratch, so `own` stays whole.
+void sum_up(Member& me, const Branch& branch, ChunkSet own, ChunkSet result);
+
+/// Receives `result` from the parent, unless this is the root, which has it, and sends it to the
+/// children in their order.
+void hand_down(Member& me, const Branch& branch, ChunkSet result);
+
+}  // namespace tutti::algorithms
