@@ -14,6 +14,7 @@
 #include "src/ir/text.hpp"
 #include "src/ir/verify.hpp"
 #include "tools/algo_export.hpp"
+#include "tools/algo_traffic.hpp"
 #include "tools/cli.hpp"
 
 namespace {
@@ -106,6 +107,7 @@ struct ShowOptions {
   int ranks = 4;
   int root = 0;
   bool in_place = false;
+  bool rounds = false;
   std::string output;
 };
 
@@ -129,15 +131,20 @@ Result<Request> request_of(const ShowOptions& options, const Algorithm& algorith
   return request;
 }
 
-Result<std::string> render(const Schedule& schedule, const std::string& suffix) {
-  if (suffix.empty() || suffix == ".txt") return tutti::ir::print(schedule);
+Result<std::string> render(const Schedule& schedule, const std::string& suffix, bool rounds) {
+  const bool is_text = suffix.empty() || suffix == ".txt";
+  if (rounds && !is_text)
+    return make_error(Code::kInvalidArgument, "--rounds is text: use it without -o, or with .txt");
+  if (is_text && !rounds) return tutti::ir::print(schedule);
   if (suffix == ".json") return to_json(schedule);
   if (suffix == ".xml") return to_msccl_xml(schedule);
-  if (suffix != ".svg")
+  if (suffix != ".svg" && !rounds)
     return make_error(Code::kInvalidArgument, "unknown suffix '{}'; use .txt, .svg, .xml or .json",
                       suffix);
   TUTTI_ASSIGN(const Proof proof, tutti::ir::verify(schedule));
-  return to_svg(schedule, proof);
+  TUTTI_ASSIGN(const Traffic traffic, traffic_of(schedule, proof));
+  if (rounds) return to_rounds(schedule, proof, traffic);
+  return to_svg(schedule, proof, traffic);
 }
 
 Status show(const ShowOptions& options) {
@@ -146,7 +153,7 @@ Status show(const ShowOptions& options) {
   TUTTI_ASSIGN(const Schedule schedule, algorithm->generate(request));
   const std::string output = options.output.empty() ? "-" : options.output;
   TUTTI_ASSIGN(const std::string text,
-               render(schedule, std::filesystem::path(options.output).extension()));
+               render(schedule, std::filesystem::path(options.output).extension(), options.rounds));
   return write_output(output, text);
 }
 
@@ -360,6 +367,8 @@ int main(int argc, char** argv) {
       ->check(one_of(collective_names()));
   show_command.add_option("--root", show_options.root, "root rank")->check(CLI::NonNegativeNumber);
   show_command.add_flag("--in-place", show_options.in_place, "input and output overlap");
+  show_command.add_flag("--rounds", show_options.rounds,
+                        "text of the messages of each round, instead of the steps of each rank");
   show_command.add_option("-o,--output", show_options.output,
                           "FILE.txt, FILE.svg, FILE.xml (MSCCL's) or FILE.json (default: text on "
                           "standard output)");

@@ -10,6 +10,7 @@
 
 #include "algorithms/algorithms.hpp"
 #include "tools/algo_export.hpp"
+#include "tools/algo_traffic.hpp"
 #include "tools/program_test.hpp"
 
 namespace tutti::tools {
@@ -184,13 +185,69 @@ std::size_t count(const std::string& text, std::string_view part) {
   return found;
 }
 
+std::string picture_of(const ir::Schedule& schedule) {
+  const auto proof = ir::verify(schedule);
+  const auto traffic = traffic_of(schedule, *proof);
+  return *to_svg(schedule, *proof, *traffic);
+}
+
 TEST(Picture, HasOneArrowPerMessageOfARingAndMarksTheOnesThatAdd) {
-  const ir::Schedule schedule = ring(5);
-  const std::string svg = to_svg(schedule, *ir::verify(schedule));
-  EXPECT_EQ(count(svg, "r=\"2.5\""), 5U * 8U);  // where arrows begin: 2(n-1) rounds of n
-  EXPECT_EQ(count(svg, "r=\"6\""), 5U * 4U);    // pluses: the reduce-scatter half
+  const std::string svg = picture_of(ring(5));
+  EXPECT_EQ(count(svg, "class=\"strand\""), 5U * 8U);     // 2(n-1) rounds of n messages of a chunk
+  EXPECT_EQ(count(svg, "class=\"plus\""), 5U * 4U + 1U);  // the reduce-scatter half, the legend
   EXPECT_THAT(svg, StartsWith("<svg "));
+  EXPECT_THAT(svg, HasSubstr("ring all_reduce, 5 ranks"));
+  EXPECT_THAT(svg, HasSubstr("8 rounds; 5 chunks of data, S in all; "
+                             "a rank sends 8 chunks at most, 1.6 S"));
   EXPECT_EQ(count(svg, "<text"), count(svg, "</text>"));
+}
+
+TEST(Picture, HasAStrandForEachChunkThatAMessageCarries) {
+  const auto halving = algorithms::rabenseifner().generate({.ranks = 8});
+  EXPECT_EQ(count(picture_of(*halving), "class=\"strand\""), 8U * 2U * (4U + 2U + 1U));
+}
+
+TEST(Picture, OfMoreThanAnyoneCanReadIsRefusedWithWhatToDo) {
+  const Outcome outcome = tutti("algo show one_shot -n 200 -o x.svg");
+  EXPECT_EQ(outcome.code, kExitUsage) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("39800 messages"));
+  EXPECT_THAT(outcome.output, HasSubstr("take fewer ranks"));
+}
+
+TEST(Traffic, NamesDataByWhatItIsWhereverItLies) {
+  const auto chunks_to_rank_0 = [](const ir::Algorithm& algorithm, Collective collective) {
+    const auto schedule = algorithm.generate({.collective = collective, .ranks = 4});
+    const auto traffic = traffic_of(*schedule, *ir::verify(*schedule));
+    std::vector<std::vector<std::uint32_t>> chunks;
+    for (const Arrow& arrow : traffic->arrows)
+      if (arrow.destination == 0) chunks.push_back(arrow.chunks);
+    return chunks;
+  };
+  using Chunks = std::vector<std::vector<std::uint32_t>>;
+  // Every rank's own block is chunk 0 of its input.
+  EXPECT_EQ(chunks_to_rank_0(algorithms::ring(), Collective::kAllGather), (Chunks{{3}, {2}, {1}}));
+  // Rank 2 sends blocks 2 and 3 from scratch, which are sized like one chunk.
+  EXPECT_EQ(chunks_to_rank_0(algorithms::binomial(), Collective::kGather), (Chunks{{1}, {2, 3}}));
+}
+
+TEST(Traffic, IsPartialUntilAllContributionsAreIn) {
+  const ir::Schedule schedule = ring(3);
+  const auto traffic = traffic_of(schedule, *ir::verify(schedule));
+  for (const Arrow& arrow : traffic->arrows) EXPECT_EQ(arrow.is_partial, arrow.round <= 2);
+}
+
+TEST(Algo, RoundsAreListedAsText) {
+  const Outcome outcome = tutti("algo show ring -n 2 --rounds");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.output,
+            "ring all_reduce, 2 ranks\n"
+            "2 rounds; 2 chunks of data, S in all; a rank sends 2 chunks at most, 1 S\n\n"
+            "ROUND  FROM  TO  CHUNKS  ON ARRIVAL\n"
+            "    1     0   1  1       added\n"
+            "    1     1   0  0       added\n"
+            "    2     0   1  0       kept\n"
+            "    2     1   0  1       kept\n");
+  EXPECT_EQ(tutti("algo show ring -n 2 --rounds -o x.svg").code, kExitUsage);
 }
 
 TEST(Json, HoldsEveryStep) {
