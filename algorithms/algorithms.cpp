@@ -1,29 +1,60 @@
 #include "algorithms/algorithms.hpp"
 
+#include "algorithms/hierarchical.hpp"
+#include "algorithms/torus.hpp"
+
 namespace tutti::algorithms {
+namespace {
+
+/// Inside a node every rank reaches every other at once; what runs between nodes is `between`.
+Leaves leaves(const ir::Algorithm& between) { return {one_shot(), direct(), between}; }
+
+}  // namespace
 
 std::span<const ir::Algorithm> all() {
-  static const ir::Algorithm kAll[] = {one_shot(),
-                                       two_shot(),
-                                       direct(),
-                                       spread(),
-                                       ring(),
-                                       neighbor_exchange(),
-                                       binomial(),
-                                       k_nomial_4(),
-                                       bine(),
-                                       double_binary_tree(),
-                                       recursive_doubling(),
-                                       recursive_multiplying(),
-                                       rabenseifner(),
-                                       swing(),
-                                       swing_latency(),
-                                       circulant(),
-                                       circulant_blocks(),
-                                       pat(),
-                                       bruck(),
-                                       pairwise(),
-                                       two_shot_bf16()};
+  static const ir::Algorithm kAll[] = {
+      one_shot(),
+      two_shot(),
+      direct(),
+      spread(),
+      ring(),
+      neighbor_exchange(),
+      binomial(),
+      k_nomial_4(),
+      bine(),
+      double_binary_tree(),
+      recursive_doubling(),
+      recursive_multiplying(),
+      rabenseifner(),
+      swing(),
+      swing_latency(),
+      circulant(),
+      circulant_blocks(),
+      pat(),
+      bruck(),
+      pairwise(),
+      two_shot_bf16(),
+      hierarchical("hierarchical_ring", "on all rails: in nodes, a ring across them, in nodes",
+                   leaves(ring())),
+      hierarchical("hierarchical_circulant",
+                   "on all rails: in nodes, circulant across them, in nodes", leaves(circulant())),
+      hierarchical("hierarchical_tree",
+                   "on all rails: in nodes, double binary trees across them, in nodes",
+                   leaves(double_binary_tree())),
+      hierarchical("hierarchical_pairwise",
+                   "all_to_all in two levels: in nodes, then larger messages across them",
+                   leaves(pairwise())),
+      hierarchical("hierarchical_halving",
+                   "on all rails: in nodes, halving and doubling across them, in nodes",
+                   leaves(rabenseifner())),
+      blue_connect("blue_connect",
+                   "one dimension of a grid after the other, nearest first, and back", ring()),
+      torus("torus", "a copy for each link of a torus, each beginning in its own direction",
+            ring()),
+      leader("leader_tree", "one rank speaks for each node, and they form double binary trees",
+             leaves(double_binary_tree())),
+      leader("leader_doubling", "one rank speaks for each node, and they double recursively",
+             leaves(recursive_doubling()))};
   return kAll;
 }
 

@@ -52,7 +52,7 @@ void send_to_all(Member& me, ChunkSet src) {
 
 void combine(Member& me, Parts parts, ChunkSet dst, bool dst_is_own) {
   if (dst_is_own && parts.own != 0) {
-    const ChunkSet saved = me.program.scratch(dst);
+    const ChunkSet saved = me.program.scratch(parts.in_order[parts.own]);
     me.program.copy(parts.in_order[parts.own], saved);
     parts.in_order[parts.own] = saved;
   }

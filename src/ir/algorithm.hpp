@@ -1,7 +1,9 @@
-// An algorithm is a name and three pure functions; algorithms::all() lists them.
+// An algorithm is a name and three pure functions; algorithms::all() lists them. The functions are
+// values, so that an algorithm can be made of others.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
 
 #include "src/ir/request.hpp"
@@ -22,14 +24,25 @@ struct Cost {
   friend bool operator==(const Cost&, const Cost&) = default;
 };
 
+/// A pure function of a request. Made of one function of an overloaded name too, which
+/// std::function cannot choose.
+template <class Answer>
+class OfRequest : public std::function<Answer(const Request&)> {
+ public:
+  using std::function<Answer(const Request&)>::function;
+  OfRequest(Answer (*function)(const Request&))  // NOLINT(*-explicit-*)
+      : std::function<Answer(const Request&)>(function) {}
+};
+
 struct Algorithm {
   std::string_view name;     ///< "ring", "double_binary_tree", ...
   std::string_view summary;  ///< one line for `tutti algo list`
   /// Whether generate accepts this request.
-  bool (*supports)(const Request&);
-  Result<Schedule> (*generate)(const Request&);
-  /// Exact cost for supported requests; the tests hold the generated schedule to it.
-  Cost (*cost)(const Request&);
+  OfRequest<bool> supports;
+  OfRequest<Result<Schedule>> generate;
+  /// Exact cost for supported requests; the tests hold the generated schedule to it. Where nodes of
+  /// the layout differ in size, a bound from above.
+  OfRequest<Cost> cost;
   /// True when results differ from an exact reduction by the codec's loss.
   bool lossy = false;
 };

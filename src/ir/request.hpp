@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "src/ir/layout.hpp"
 #include "tutti/types.hpp"
 
 namespace tutti::ir {
@@ -20,6 +21,7 @@ struct Request {
   std::int32_t ranks = 1;
   Rank root = 0;          ///< meaningful when rooted(collective), else 0
   bool in_place = false;  ///< input and output overlap by NCCL's rules (Buffers below)
+  Layout layout = {};     ///< for algorithms that make a difference between near and far
 
   friend bool operator==(const Request&, const Request&) = default;
 };

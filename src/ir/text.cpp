@@ -69,6 +69,7 @@ std::string print(const Schedule& schedule) {
   line("ranks", request.ranks);
   if (rooted(request.collective)) line("root", request.root);
   line("in_place", request.in_place ? "yes" : "no");
+  if (!request.layout.empty()) line("layout", print(request.layout));
   if (!schedule.algorithm.empty()) line("algorithm", schedule.algorithm);
   line("chunks_per_block", schedule.chunks_per_block);
   line("lanes", schedule.lanes);

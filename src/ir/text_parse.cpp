@@ -132,6 +132,7 @@ class Parser {
   Status header();
   Status collective();
   Status in_place();
+  Status layout();
   Status algorithm();
   Result<std::uint64_t> field(std::string_view key, std::uint64_t first, std::uint64_t limit);
 
@@ -163,6 +164,7 @@ Status Parser::header() {
     request.root = static_cast<Rank>(root);
   }
   TUTTI_TRY(in_place());
+  TUTTI_TRY(layout());
   TUTTI_TRY(algorithm());
   TUTTI_ASSIGN(const std::uint64_t per_block, field("chunks_per_block", 1, kMostChunks + 1));
   schedule_.chunks_per_block = static_cast<std::uint32_t>(per_block);
@@ -196,6 +198,18 @@ Status Parser::in_place() {
   TUTTI_TRY(line_.keyword("in_place"));
   if (line_.peek() != "yes" && line_.peek() != "no") return line_.unexpected("yes or no");
   schedule_.request.in_place = line_.peek() == "yes";
+  line_.skip();
+  return next_line();
+}
+
+Status Parser::layout() {
+  if (line_.peek() != "layout") return ok_status();
+  line_.skip();
+  Result<Layout> layout = parse_layout(line_.peek());
+  const std::int32_t ranks = schedule_.request.ranks;
+  if (line_.done() || !layout || !check(*layout, ranks))
+    return line_.unexpected(fmt::format("a layout of {} ranks, such as 2x4 or 4,3,4", ranks));
+  schedule_.request.layout = *std::move(layout);
   line_.skip();
   return next_line();
 }

@@ -1,0 +1,184 @@
+// Leader: one rank of each node speaks for it. The others hand it what they have, and get from it
+// what has become of that.
+//
+// N nodes of g ranks; X is the algorithm between the leaders.
+//
+//   collective    inside             between leaders   inside
+//   all_reduce    reduce of S        X of S            broadcast of S
+//   broadcast                        X of S            broadcast of S
+//   reduce        reduce of S        X of S
+//
+// The leader is the rank of local number 0, at the root's node the root.
+//
+// Wins: for small messages, as fewer ranks send between nodes: X counts rounds for N ranks and not
+// for n, and each node's interface carries one message where the rails carry g. Larger messages
+// want all ranks to share the work (hierarchical).
+//
+// Source: Karonis et al., "Exploiting hierarchy in parallel computer networks to optimize
+// collective operation performance" (IPDPS 2000).
+#include <algorithm>
+#include <utility>
+
+#include "algorithms/hierarchical.hpp"
+#include "algorithms/member.hpp"
+#include "algorithms/nodes.hpp"
+#include "src/base/result.hpp"
+#include "src/ir/embed.hpp"
+
+namespace tutti::algorithms {
+namespace {
+
+using ir::Part;
+using ir::Region;
+using ir::Request;
+using ir::Space;
+
+class Writer {
+ public:
+  Writer(const Request& request, const Leaves& leaves, const ir::Schedule& between)
+      : request_(request),
+        leaves_(leaves),
+        between_(between),
+        nodes_(request.layout),
+        whole_(request, between.algorithm, between.chunks_per_block) {}
+
+  Result<ir::Schedule> run(std::string_view name) && {
+    if (reduces(request_.collective)) TUTTI_TRY(reduce_inside());
+    TUTTI_TRY(between_leaders());
+    if (request_.collective != Collective::kReduce) TUTTI_TRY(broadcast_inside());
+    ir::Schedule schedule = std::move(whole_).finish();
+    schedule.algorithm = name;
+    return schedule;
+  }
+
+ private:
+  [[nodiscard]] Rank home() const { return nodes_.node_of(request_.root); }
+  /// Local number of a node's leader.
+  [[nodiscard]] Rank leader(Rank node) const {
+    return rooted(request_.collective) && node == home() ? nodes_.local_of(request_.root) : 0;
+  }
+  [[nodiscard]] Region vector(Space space) const {
+    return {{space, 0, between_.chunks_per_block, 1}};
+  }
+  [[nodiscard]] bool has_output(Rank rank) const {
+    return request_.collective != Collective::kReduce || rank == request_.root;
+  }
+
+  Status inside(Rank node, const ir::Algorithm& leaf, Collective collective, bool in_place,
+                const std::function<Region(Rank)>& input,
+                const std::function<Region(Rank)>& output) {
+    TUTTI_ASSIGN(const ir::Schedule schedule, leaf.generate({.collective = collective,
+                                                             .ranks = nodes_.size(node),
+                                                             .root = leader(node),
+                                                             .in_place = in_place}));
+    TUTTI_CHECK(schedule.chunks_per_block == 1, "{} has {} chunks per block inside a node",
+                leaf.name, schedule.chunks_per_block);
+    const Part part{nodes_.ranks(node), [&](Rank m, std::uint32_t) { return input(m); },
+                    [&](Rank m, std::uint32_t) { return output(m); }};
+    return ir::embed(schedule, part, whole_);
+  }
+
+  /// The sum of a node, where its leader has it.
+  Region sum_of(Rank node) {
+    const Rank rank = nodes_.ranks(node)[static_cast<std::size_t>(leader(node))];
+    if (has_output(rank) && request_.collective != Collective::kReduce)
+      return vector(Space::kOutput);
+    return {whole_.rank(rank).scratch(vector(Space::kInput).front())};
+  }
+
+  Status reduce_inside() {
+    const bool in_place = request_.in_place && request_.collective == Collective::kAllReduce;
+    for (Rank node = 0; node < nodes_.count(); ++node) {
+      sums_.push_back(sum_of(node));
+      TUTTI_TRY(inside(
+          node, leaves_.sums, Collective::kReduce, in_place,
+          [&](Rank) { return vector(Space::kInput); }, [&](Rank) { return sums_.back(); }));
+    }
+    return ok_status();
+  }
+
+  Status between_leaders() {
+    Part part;
+    for (Rank node = 0; node < nodes_.count(); ++node)
+      part.members.push_back(nodes_.ranks(node)[static_cast<std::size_t>(leader(node))]);
+    const auto chunk = [](const Region& region, std::uint32_t c) {
+      return Region{{region.front().space, region.front().at(c), 1, 1}};
+    };
+    part.input = [&](Rank node, std::uint32_t c) {
+      if (sums_.empty()) return chunk(vector(Space::kInput), c);
+      return chunk(sums_[static_cast<std::size_t>(node)], c);
+    };
+    part.output = [&](Rank, std::uint32_t c) { return chunk(vector(Space::kOutput), c); };
+    return ir::embed(between_, part, whole_);
+  }
+
+  Status broadcast_inside() {
+    const auto output = [&](Rank) { return vector(Space::kOutput); };
+    for (Rank node = 0; node < nodes_.count(); ++node)
+      TUTTI_TRY(inside(node, leaves_.moves, Collective::kBroadcast, true, output, output));
+    return ok_status();
+  }
+
+  const Request& request_;
+  const Leaves& leaves_;
+  const ir::Schedule& between_;
+  Nodes nodes_;
+  ir::Builder whole_;
+  std::vector<Region> sums_;  // of each node, where there are any
+};
+
+/// What the leaders run: an all_reduce in their outputs, the sums of their nodes being there.
+Request between_leaders(const Request& request) {
+  const Nodes nodes(request.layout);
+  const bool is_all_reduce = request.collective == Collective::kAllReduce;
+  return {.collective = request.collective,
+          .ranks = nodes.count(),
+          .root = is_all_reduce ? 0 : nodes.node_of(request.root),
+          .in_place =
+              is_all_reduce || (request.collective == Collective::kBroadcast && request.in_place)};
+}
+
+bool supports(const Request& request, const Leaves& leaves) {
+  const bool known = request.collective == Collective::kAllReduce ||
+                     request.collective == Collective::kBroadcast ||
+                     request.collective == Collective::kReduce;
+  return known && well_formed(request) && has_two_levels(request) &&
+         leaves.between.supports(between_leaders(request));
+}
+
+/// The busiest rank is a leader, or hands in its vector.
+ir::Cost cost(const Request& request, const Leaves& leaves) {
+  const Nodes nodes(request.layout);
+  ir::Cost sum = leaves.between.cost(between_leaders(request));
+  const auto inside = [&](const ir::Algorithm& leaf, Collective collective) {
+    return leaf.cost({.collective = collective, .ranks = nodes.rails()});
+  };
+  if (reduces(request.collective)) sum.rounds += inside(leaves.sums, Collective::kReduce).rounds;
+  if (request.collective == Collective::kReduce) {
+    sum.sent_numerator = std::max(sum.sent_numerator, sum.sent_denominator);
+    return sum;
+  }
+  const ir::Cost handed_out = inside(leaves.moves, Collective::kBroadcast);
+  sum.rounds += handed_out.rounds;
+  sum.sent_numerator = sum.sent_numerator * handed_out.sent_denominator +
+                       handed_out.sent_numerator * sum.sent_denominator;
+  sum.sent_denominator *= handed_out.sent_denominator;
+  return sum;
+}
+
+}  // namespace
+
+ir::Algorithm leader(std::string_view name, std::string_view summary, const Leaves& leaves) {
+  return {.name = name,
+          .summary = summary,
+          .supports = [leaves](const Request& request) { return supports(request, leaves); },
+          .generate = [leaves, name](const Request& request) -> Result<ir::Schedule> {
+            if (!supports(request, leaves)) return unsupported(name, request);
+            TUTTI_ASSIGN(const ir::Schedule between,
+                         leaves.between.generate(between_leaders(request)));
+            return Writer(request, leaves, between).run(name);
+          },
+          .cost = [leaves](const Request& request) { return cost(request, leaves); }};
+}
+
+}  // namespace tutti::algorithms
