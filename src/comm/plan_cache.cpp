@@ -106,7 +106,10 @@ Result<const ir::Algorithm*> PlanCache::algorithm_for(const Call& call) const {
 
 PlanCache::Shape PlanCache::shape_of(const Call& call) const {
   Shape shape;
-  shape.request = {call.collective, team_.size(), rooted(call.collective) ? call.root : 0, false};
+  shape.request = {.collective = call.collective,
+                   .ranks = team_.size(),
+                   .root = rooted(call.collective) ? call.root : 0,
+                   .layout = layout_};
   shape.scales_input = call.op == ReduceOp::kPreMulSum && reduces(call.collective);
   shape.largest = exec::largest_buffers(shape.request, call.count, call.type);
   return shape;

@@ -40,7 +40,12 @@ class PlanCache {
   /// and size.
   PlanCache(exec::Team& team, Trials& trials, Tuner tuner, ProgramLibrary& library,
             const CallClass& calls)
-      : team_(team), trials_(trials), tuner_(std::move(tuner)), library_(library), calls_(calls) {}
+      : team_(team),
+        layout_(ir::Layout::of_hosts(team.placement().host)),
+        trials_(trials),
+        tuner_(std::move(tuner)),
+        library_(library),
+        calls_(calls) {}
 
   /// `in_place`: of this rank's buffers. The plan stays valid until the next call of get(), which
   /// is not to be made while trials are due.
@@ -117,6 +122,7 @@ class PlanCache {
   static constexpr std::size_t kMostPlans = 256;
 
   exec::Team& team_;
+  const ir::Layout layout_;
   Trials& trials_;
   Tuner tuner_;
   ProgramLibrary& library_;

@@ -152,6 +152,37 @@ std::vector<std::string_view> between_hosts(Collective collective, std::size_t b
   return {};
 }
 
+/// What comes before those where several ranks share each host: what crosses from host to host is
+/// then as little as can be, and all ranks of a host carry it.
+std::vector<std::string_view> in_two_levels(Collective collective, std::size_t bytes) {
+  const bool small = bytes <= 64 * 1024;
+  switch (collective) {
+    case Collective::kAllReduce:
+      if (small) return {"hierarchical_halving"};
+      return {"hierarchical_ring"};
+    case Collective::kAllGather:
+    case Collective::kReduceScatter:
+      if (small) return {"hierarchical_circulant"};
+      return {"hierarchical_ring"};
+    case Collective::kBroadcast:
+    case Collective::kReduce:
+      return {"hierarchical_tree"};
+    case Collective::kAllToAll:
+      if (small) return {"hierarchical_pairwise"};
+      return {};
+    default:
+      return {};
+  }
+}
+
+/// What is not for two levels is left out where there are none, by Tuner::usable().
+std::vector<std::string_view> over_hosts(const ir::Request& request, std::size_t bytes) {
+  std::vector<std::string_view> names = in_two_levels(request.collective, bytes);
+  const auto flat = between_hosts(request.collective, bytes, request.ranks);
+  names.insert(names.end(), flat.begin(), flat.end());
+  return names;
+}
+
 /// Whether a reduction has the same bits by every algorithm for several hosts: integers and their
 /// extremes do in any order. Floats do where two ranks choose one of two numbers, which they do in
 /// rank order. They do not where two ranks add: of two NaNs the sum is either, depending on where
@@ -317,7 +348,7 @@ Result<Choice> Tuner::choose(const Situation& situation, const lower::Placement&
   } else {
     const auto names = one_host || deterministic_
                            ? on_one_host(request.collective, situation.block_bytes, request.ranks)
-                           : between_hosts(request.collective, bytes, request.ranks);
+                           : over_hosts(request, bytes);
     const auto candidates = usable(names, request);
     if (!candidates.empty()) choice.algorithm = candidates.front();
     choice.others = others_than(choice.algorithm, situation, one_host, candidates);

@@ -64,6 +64,14 @@ TEST_P(PlacedAtLength, NamedAlgorithmsAreRight) {
     run(sums_of(cases_for(algorithm, ranks_, {1, 20'011})), algorithm);
 }
 
+class PlacedOnTwoHosts : public Placed {};
+
+TEST_P(PlacedOnTwoHosts, AlgorithmsOfTwoLevelsAreRight) {
+  for (const char* algorithm : {"hierarchical_ring", "hierarchical_circulant", "hierarchical_tree",
+                                "hierarchical_pairwise", "leader_tree", "leader_doubling"})
+    run(sums_of(cases_for(algorithm, ranks_, {1, 20'011})), algorithm);
+}
+
 std::string name_of_info(const ::testing::TestParamInfo<Placed::ParamType>& info) {
   const auto [placement, ranks] = info.param;
   return testing::name_of(placement) + "_" + std::to_string(ranks);
@@ -73,6 +81,10 @@ const auto kFew = ::testing::Combine(
     ::testing::Values(2, 3, 5));
 INSTANTIATE_TEST_SUITE_P(Few, Placed, kFew, name_of_info);
 INSTANTIATE_TEST_SUITE_P(Few, PlacedAtLength, kFew, name_of_info);
+INSTANTIATE_TEST_SUITE_P(Few, PlacedOnTwoHosts,
+                         ::testing::Combine(::testing::Values(Placement::kMixed),
+                                            ::testing::Values(3, 4, 5, 8)),
+                         name_of_info);
 INSTANTIATE_TEST_SUITE_P(Sixteen, Placed,
                          ::testing::Combine(::testing::Values(Placement::kThreads,
                                                               Placement::kMixed),
