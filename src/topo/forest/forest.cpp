@@ -33,6 +33,19 @@ Network scaled(Network network, Ratio factor, std::int64_t most) {
   return network;
 }
 
+/// Links between the same nodes joined to one.
+Network joined(const Network& network) {
+  Capacities capacities;
+  for (const Network::Link& link : network.links) {
+    capacities[{link.from, link.to}] += link.capacity;
+  }
+  Network result{network.nodes, {}, network.unit};
+  for (const auto& [ends, capacity] : capacities) {
+    result.links.push_back({ends.first, ends.second, capacity});
+  }
+  return result;
+}
+
 /// The fewest trees that attain the optimum: the time for k trees of one unit each, k * time, must
 /// let a whole number of them through each link.
 Plan exact_plan(const Network& network, Ratio time) {
@@ -184,9 +197,10 @@ Result<Forest> grow(const Network& network, const GrowOptions& options) {
     forest.time = optimum.time;
     return forest;
   }
-  Plan plan = exact_plan(network, optimum.time);
+  const Network joint = joined(network);
+  Plan plan = exact_plan(joint, optimum.time);
   if (options.most_trees_per_root > 0 && plan.trees_per_root > options.most_trees_per_root) {
-    TUTTI_ASSIGN(plan, limited_plan(network, roots, optimum.time, options.most_trees_per_root));
+    TUTTI_ASSIGN(plan, limited_plan(joint, roots, optimum.time, options.most_trees_per_root));
   }
   forest.trees_per_root = plan.trees_per_root;
   forest.time = plan.time;

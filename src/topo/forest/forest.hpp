@@ -61,6 +61,8 @@ struct GrowOptions {
   /// 0: as many trees as the optimum takes. Otherwise at most so many from each root (and not
   /// above 1024), which may cost time: capacities are then rounded down to whole trees.
   std::int64_t most_trees_per_root = 0;
+
+  friend bool operator==(const GrowOptions&, const GrowOptions&) = default;
 };
 
 /// kInvalidArgument for a network that check() or check_balance() refuses, or a root that is no

@@ -20,10 +20,11 @@ class Round {
         is_sink_(graph_.vertices(), false),
         direct_(graph_.vertices(), 0) {
     for (const Vertex sink : sinks) is_sink_[sink] = true;
+    std::vector<bool> seen(graph_.vertices(), false);
     graph_.for_each_arc(source_, [&](Vertex to, std::int64_t capacity) {
       if (is_sink_[to]) return add_direct(to, capacity);
-      graph_.for_each_arc(
-          to, [&](Vertex next, std::int64_t rest) { add_direct(next, std::min(capacity, rest)); });
+      if (!seen[to]) add_two_steps(to, capacity);
+      seen[to] = true;
     });
   }
 
@@ -42,6 +43,15 @@ class Round {
  private:
   void add_direct(Vertex to, std::int64_t amount) {
     direct_[to] = std::min(needed_, direct_[to] + std::min(needed_, amount));
+  }
+
+  /// What `capacity` into `via` brings to the vertices after it, counting one arc to each.
+  void add_two_steps(Vertex via, std::int64_t capacity) {
+    std::vector<bool> seen(graph_.vertices(), false);
+    graph_.for_each_arc(via, [&](Vertex to, std::int64_t rest) {
+      if (!seen[to]) add_direct(to, std::min(capacity, rest));
+      seen[to] = true;
+    });
   }
 
   Vertex take_best_fed() {
