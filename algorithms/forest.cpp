@@ -25,6 +25,7 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -62,8 +63,7 @@ std::vector<Message> messages_by_depth(const Forest& forest) {
     const Rank distance = (message.child - message.parent + forest.ranks) % forest.ranks;
     return std::tuple(message.depth, distance, message.tree);
   };
-  std::sort(messages.begin(), messages.end(),
-            [&](const Message& a, const Message& b) { return key(a) < key(b); });
+  std::ranges::sort(messages, {}, key);
   return messages;
 }
 
@@ -104,19 +104,19 @@ class Writer {
   /// child sends, and what other children send to that.
   void add_up() {
     std::map<std::pair<std::size_t, Rank>, ChunkSet> partial;  // of a tree at a rank that has some
-    for (auto message = messages_.rbegin(); message != messages_.rend(); ++message) {
-      const std::size_t t = message->tree;
+    for (const Message& message : std::views::reverse(messages_)) {
+      const std::size_t t = message.tree;
       const Tree& tree = forest_.trees[t];
-      const auto complete = partial.find({t, message->child});
-      builder_.rank(message->child)
-          .send(complete == partial.end() ? input_[t] : complete->second, message->parent);
+      const auto complete = partial.find({t, message.child});
+      builder_.rank(message.child)
+          .send(complete == partial.end() ? input_[t] : complete->second, message.parent);
 
-      auto parent = builder_.rank(message->parent);
+      auto parent = builder_.rank(message.parent);
       const ChunkSet arrived = parent.scratch(input_[t]);
-      parent.recv(arrived, message->child);
-      const bool is_root = message->parent == tree.root;
+      parent.recv(arrived, message.child);
+      const bool is_root = message.parent == tree.root;
       const auto [sum, first] =
-          partial.try_emplace({t, message->parent}, is_root ? output_[t] : arrived);
+          partial.try_emplace({t, message.parent}, is_root ? output_[t] : arrived);
       if (first && is_root) parent.copy(input_[t], sum->second);
       parent.reduce(first && !is_root ? input_[t] : arrived, sum->second);
     }
