@@ -1,6 +1,7 @@
 #include "src/topo/forest/from_topology.hpp"
 
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -213,6 +214,25 @@ TEST(ForestCache, ForgetsWhatWasNotUsedForLongest) {
   EXPECT_EQ(cache.size(), 2U);
   EXPECT_EQ(*a, *cache.get(topology, {{2, 3}}));
   EXPECT_NE(*b, *cache.get(topology, {{3, 4}}));
+}
+
+TEST(ForestCache, MayBeAskedByManyThreadsAtOnce) {
+  const Topology topology = made(hosts_of_four(1));
+  const std::vector<Placement> placements = {{{2, 3}}, {{3, 4}}, {{4, 5}}};
+  ForestCache cache(2);
+  std::vector<int> failures(4, 0);
+  std::vector<std::thread> threads;
+  for (std::size_t thread = 0; thread < failures.size(); ++thread) {
+    threads.emplace_back([&, thread] {
+      for (std::size_t round = 0; round < 100; ++round) {
+        const auto forest = cache.get(topology, placements[(round + thread) % placements.size()]);
+        if (!forest || (*forest)->ranks != 2) ++failures[thread];
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failures, std::vector<int>(4, 0));
+  EXPECT_EQ(cache.size(), 2U);
 }
 
 TEST(ForestCache, KeepsNoErrors) {
