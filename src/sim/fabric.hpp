@@ -1,0 +1,81 @@
+// What joins the ranks of a simulated job: links, and the path of each pair of ranks over them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/sim/fair_shares.hpp"
+#include "src/topo/topology.hpp"
+#include "tutti/error.hpp"
+#include "tutti/types.hpp"
+
+namespace tutti::sim {
+
+/// One direction of a wire. Value.
+struct Link {
+  double bandwidth = 0;  ///< GB/s (1e9 bytes per second), greater than 0
+  double latency = 0;    ///< microseconds, not negative
+  std::string name;      ///< for reports: "rank 3 up"
+  friend bool operator==(const Link&, const Link&) = default;
+};
+
+/// Immutable; safe to read from any thread.
+class Fabric {
+ public:
+  virtual ~Fabric() = default;
+
+  [[nodiscard]] virtual std::int32_t ranks() const = 0;
+  [[nodiscard]] virtual std::span<const Link> links() const = 0;
+  /// The links from one rank to another one, in order; none twice. Empty where both live in the
+  /// same memory. kInvalidArgument names both where nothing joins them.
+  [[nodiscard]] virtual Result<std::vector<LinkId>> path(Rank from, Rank to) const = 0;
+};
+
+/// Every rank has a link up to one switch that never blocks, and one down from it: the network of
+/// the alpha-beta model.
+class UniformSwitch final : public Fabric {
+ public:
+  struct Shape {
+    std::int32_t ranks = 1;
+    double bandwidth = 25;  ///< GB/s of a rank, in each direction
+    double latency = 5;     ///< microseconds from rank to rank: the model's alpha
+  };
+  explicit UniformSwitch(const Shape& shape);
+
+  [[nodiscard]] std::int32_t ranks() const override { return ranks_; }
+  [[nodiscard]] std::span<const Link> links() const override { return links_; }
+  [[nodiscard]] Result<std::vector<LinkId>> path(Rank from, Rank to) const override;
+
+ private:
+  std::int32_t ranks_;
+  std::vector<Link> links_;  // up and down of rank 0, up and down of rank 1 ...
+};
+
+/// Nodes of as many ranks each. Within a node, a switch that never blocks joins the ranks (NVLink);
+/// between nodes, each rank has a network interface of its own, and all meet at a second such
+/// switch. Ranks of a node follow each other.
+class TwoLevelSwitch final : public Fabric {
+ public:
+  struct Shape {
+    std::int32_t nodes = 1;
+    std::int32_t ranks_per_node = 1;
+    double inner_bandwidth = 450;  ///< GB/s of a rank within its node, in each direction
+    double inner_latency = 1;      ///< microseconds from rank to rank
+    double outer_bandwidth = 50;   ///< GB/s of one network interface, in each direction
+    double outer_latency = 5;      ///< microseconds from rank to rank
+  };
+  explicit TwoLevelSwitch(const Shape& shape);
+
+  [[nodiscard]] std::int32_t ranks() const override { return nodes_ * ranks_per_node_; }
+  [[nodiscard]] std::span<const Link> links() const override { return links_; }
+  [[nodiscard]] Result<std::vector<LinkId>> path(Rank from, Rank to) const override;
+
+ private:
+  std::int32_t nodes_;
+  std::int32_t ranks_per_node_;
+  std::vector<Link> links_;  // per rank: up, down, to the network, from the network
+};
+
+}  // namespace tutti::sim

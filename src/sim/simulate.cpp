@@ -1,0 +1,108 @@
+#include "src/sim/simulate.hpp"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "src/base/result.hpp"
+#include "src/sim/simulation.hpp"
+
+namespace tutti::sim {
+namespace {
+
+/// What a factor, a latency or a cost may be at most: virtual time is bounded, and products of
+/// these stay finite.
+constexpr double kMost = 1e15;
+
+Status check_cost(std::string_view name, double value) {
+  if (value >= 0 && value <= kMost) return ok_status();
+  return make_error(Code::kInvalidArgument, "{} from 0 to {:g} was expected, found {}", name, kMost,
+                    value);
+}
+
+Status check_factor(std::string_view name, std::int64_t which, std::int64_t count, double factor) {
+  if (which < 0 || which >= count)
+    return make_error(Code::kInvalidArgument,
+                      "a {} below {} was expected to be slowed down, found {}", name, count, which);
+  if (factor > 0 && factor <= kMost) return ok_status();
+  return make_error(
+      Code::kInvalidArgument,
+      "{} {} was expected to be slowed down by a factor above 0 and up to {:g}, found "
+      "{}",
+      name, which, kMost, factor);
+}
+
+Status check(const Costs& costs, const Fabric& fabric) {
+  TUTTI_TRY(check_cost("a cost per message (us)", costs.message_us));
+  TUTTI_TRY(check_cost("a cost per step (us)", costs.step_us));
+  TUTTI_TRY(check_cost("a cost of copies (ps per byte)", costs.copy_ps_per_byte));
+  TUTTI_TRY(check_cost("a cost of reductions (ps per byte)", costs.reduce_ps_per_byte));
+  TUTTI_TRY(check_cost("a share of encoded bytes", costs.encoded_share));
+  for (const SlowRank& slow : costs.slow_ranks)
+    TUTTI_TRY(check_factor("rank", slow.rank, fabric.ranks(), slow.factor));
+  const auto links = static_cast<std::int64_t>(fabric.links().size());
+  for (const SlowLink& slow : costs.slow_links)
+    TUTTI_TRY(check_factor("link", slow.link, links, slow.factor));
+  for (const Link& link : fabric.links()) {
+    TUTTI_TRY(check_cost("a latency (us)", link.latency));
+    if (!(link.bandwidth > 0 && link.bandwidth <= kMost))
+      return make_error(Code::kInvalidArgument,
+                        "{}: a bandwidth above 0 and up to {:g} GB/s was expected, found {}",
+                        link.name, kMost, link.bandwidth);
+  }
+  return ok_status();
+}
+
+Status check(const ir::Schedule& schedule, const Amount& amount, const Fabric& fabric) {
+  if (schedule.request.ranks > fabric.ranks())
+    return make_error(
+        Code::kInvalidArgument,
+        "{}: the schedule has {} ranks, the fabric {}; at least as many were expected",
+        schedule.algorithm, schedule.request.ranks, fabric.ranks());
+  if (amount.element_bytes == 0 ||
+      size_of_call(schedule.request, amount) > static_cast<double>(std::uint64_t{1} << 60U))
+    return make_error(Code::kInvalidArgument,
+                      "{} elements of {} bytes a block: elements of at least a byte and at most "
+                      "2^60 bytes in all were expected",
+                      amount.count, amount.element_bytes);
+  return ok_status();
+}
+
+}  // namespace
+
+Result<Outcome> simulate(const ir::Schedule& schedule, const Amount& amount, const Fabric& fabric,
+                         const Costs& costs, const SimulateOptions& options) {
+  TUTTI_TRY(check(schedule, amount, fabric));
+  TUTTI_TRY(check(costs, fabric));
+  const Volumes volumes(schedule, amount, options.slice_bytes);
+  TUTTI_ASSIGN(TaskGraph graph, TaskGraph::create(schedule, volumes.slices()));
+  TUTTI_ASSIGN(const Traffic traffic, Traffic::plan(schedule, fabric, graph));
+  Simulation simulation({schedule, volumes, fabric, traffic, costs, options}, std::move(graph));
+  TUTTI_ASSIGN(Outcome outcome, simulation.run());
+  if (outcome.time_us > 0) {
+    outcome.algorithm_bandwidth =
+        size_of_call(schedule.request, amount) / outcome.time_us / 1e3;  // bytes/us to GB/s
+    outcome.bus_bandwidth = outcome.algorithm_bandwidth * bus_factor(schedule.request);
+  }
+  return outcome;
+}
+
+double size_of_call(const ir::Request& request, const Amount& amount) {
+  return static_cast<double>(ir::largest_block_count(request)) * static_cast<double>(amount.count) *
+         static_cast<double>(amount.element_bytes);
+}
+
+double bus_factor(const ir::Request& request) {
+  const double n = request.ranks;
+  switch (request.collective) {
+    case Collective::kAllReduce:
+      return 2 * (n - 1) / n;
+    case Collective::kBroadcast:
+    case Collective::kReduce:
+      return 1;
+    default:
+      return (n - 1) / n;
+  }
+}
+
+}  // namespace tutti::sim

@@ -1,0 +1,320 @@
+#include "src/sim/simulation.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/base/result.hpp"
+#include "src/ir/verify.hpp"
+
+namespace tutti::sim {
+namespace {
+
+std::vector<double> capacities(const Fabric& fabric, const Costs& costs) {
+  std::vector<double> result;
+  for (const Link& link : fabric.links())
+    result.push_back(link.bandwidth * kBytesPerPicosecondAtOneGigabyte);
+  for (const SlowLink& slow : costs.slow_links) result[slow.link] /= slow.factor;
+  return result;
+}
+
+bool has_codes(const ir::Schedule& schedule) {
+  for (const ir::Program& program : schedule.programs)
+    for (const ir::Step& step : program.steps)
+      if (step.verb == ir::Verb::kEncode) return true;
+  return false;
+}
+
+}  // namespace
+
+Simulation::Simulation(const Job& job, TaskGraph graph)
+    : job_(job),
+      graph_(std::move(graph)),
+      network_(capacities(job.fabric, job.costs)),
+      messages_(job.traffic.messages().size()),
+      workers_(static_cast<std::size_t>(job.schedule.request.ranks)),
+      bytes_sent_(workers_.size(), 0) {
+  if (job.costs.ports > 0) ports_.emplace(job.schedule.request.ranks, job.costs.ports, job.traffic);
+  for (const Channel& channel : job.traffic.channels())
+    channels_.push_back({.next = channel.first});
+  for (const SlowRank& slow : job.costs.slow_ranks)
+    if (slow.rank < job.schedule.request.ranks) worker(slow.rank).slowdown *= slow.factor;
+  if (job.options.on_step) message_start_.resize(messages_.size());
+  if (!has_codes(job.schedule)) return;
+  for (const ir::Program& program : job.schedule.programs)
+    codes_.emplace_back(program.scratch.size() * graph_.slices(), false);
+}
+
+Result<Outcome> Simulation::run() {
+  start_ready_tasks();
+  for (;;) {
+    run_present();
+    TUTTI_TRY(report_progress());
+    const Time next = std::min(agenda_.next(), network_.next_end());
+    if (next == kNever) break;
+    now_ = next;
+    if (now_ > kLongest)
+      return make_error(Code::kInvalidArgument,
+                        "{}: more than {:.0f} s of virtual time; less data or lower costs were "
+                        "expected",
+                        job_.schedule.algorithm, static_cast<double>(kLongest) / 1e12);
+    take_events();
+  }
+  if (done_ != graph_.tasks()) return stuck();
+  return outcome();
+}
+
+const ir::Step& Simulation::step_of(const Task& task) const {
+  return job_.schedule.programs[static_cast<std::size_t>(task.rank)].steps[task.step];
+}
+
+void Simulation::start_ready_tasks() {
+  for (Rank rank = 0; rank < graph_.ranks(); ++rank)
+    for (std::uint32_t slice = 0; slice < graph_.slices(); ++slice)
+      for (ir::StepId step = 0; step < graph_.steps(rank); ++step)
+        if (step_of({rank, step, slice}).deps.empty()) ready({rank, step, slice});
+}
+
+void Simulation::run_present() {
+  do {
+    while (!completed_.empty()) {
+      const Task task = completed_.back();
+      completed_.pop_back();
+      graph_.complete(task, [this](const Task& next) { ready(next); });
+    }
+    if (!ports_) break;
+    granted_.clear();
+    ports_->grant(granted_);
+    for (const ChannelId channel : granted_) start(channel);
+  } while (!completed_.empty());
+  network_.settle(now_);
+}
+
+void Simulation::take_events() {
+  ended_flows_.clear();
+  if (network_.next_end() == now_) network_.end_flows(now_, ended_flows_);
+  for (const MessageId id : ended_flows_) left(id);
+  while (agenda_.next() == now_) {
+    const Event event = agenda_.take();
+    switch (event.what) {
+      case Happening::kWorkDone:
+        work_done(static_cast<Rank>(event.subject));
+        break;
+      case Happening::kDeparts:
+        depart(event.subject);
+        break;
+      case Happening::kLeft:
+        left(event.subject);
+        break;
+      case Happening::kArrives:
+        arrive(event.subject);
+        break;
+    }
+  }
+}
+
+void Simulation::complete(const Task& task, Time since) {
+  ++done_;
+  completed_.push_back(task);
+  if (!job_.options.on_step) return;
+  job_.options.on_step({task, to_microseconds(since), to_microseconds(now_)});
+}
+
+void Simulation::ready(const Task& task) {
+  const ir::Verb verb = step_of(task).verb;
+  if (!ir::uses_peer(verb)) return enqueue(task);
+  const MessageId id = job_.traffic.message_of(graph_.number(task.rank, task.step), task.slice);
+  MessageState& state = messages_[id];
+  if (verb == ir::Verb::kSend) {
+    state.send_is_ready = true;
+    state.is_encoded = holds_code(task);
+    offer(message(id).channel);
+  } else {
+    state.receive_is_ready = true;
+    if (state.has_arrived) receive(id);
+  }
+}
+
+// --- messages ---
+
+/// Starts the channel's next message if nothing is in its way.
+void Simulation::offer(ChannelId id) {
+  ChannelState& channel = channels_[id];
+  const Channel& lane = job_.traffic.channels()[id];
+  const std::uint32_t depth = job_.costs.fifo_depth;
+  if (channel.is_busy || channel.waits || channel.next == lane.end) return;
+  if (!messages_[channel.next].send_is_ready) return;
+  if (depth != 0 && channel.in_flight == depth) return;
+  if (!ports_) return start(id);
+  channel.waits = true;
+  ports_->wait({.channel = id, .pair = lane.pair, .turn = message(channel.next).turn});
+}
+
+void Simulation::start(ChannelId id) {
+  ChannelState& channel = channels_[id];
+  const MessageId next = channel.next++;
+  channel.is_busy = true;
+  channel.waits = false;
+  ++channel.in_flight;
+  if (!message_start_.empty()) message_start_[next] = now_;
+  if (job_.costs.message_us == 0) return depart(next);
+  Worker& sender = worker(job_.traffic.pair_of(message(next)).source);
+  sender.free_to_send = std::max(now_, sender.free_to_send) +
+                        from_microseconds(job_.costs.message_us * sender.slowdown);
+  agenda_.enter(sender.free_to_send, {Happening::kDeparts, next});
+}
+
+void Simulation::depart(MessageId id) {
+  const Pair& pair = job_.traffic.pair_of(message(id));
+  const std::uint64_t bytes = bytes_of(id);
+  bytes_sent_[static_cast<std::size_t>(pair.source)] += bytes;
+  if (bytes != 0 && !pair.path.empty()) return network_.start(pair.path, bytes, id, now_);
+  const Time copy = from_picoseconds(job_.costs.copy_ps_per_byte * static_cast<double>(bytes) *
+                                     worker(pair.source).slowdown);
+  agenda_.enter(now_ + copy, {Happening::kLeft, id});
+}
+
+void Simulation::left(MessageId id) {
+  const Message& sent = message(id);
+  agenda_.enter(now_ + job_.traffic.pair_of(sent).latency, {Happening::kArrives, id});
+  complete(job_.traffic.send_of(sent), message_start_.empty() ? 0 : message_start_[id]);
+  if (ports_) return;
+  channels_[sent.channel].is_busy = false;
+  offer(sent.channel);
+}
+
+void Simulation::arrive(MessageId id) {
+  const ChannelId channel = message(id).channel;
+  messages_[id].has_arrived = true;
+  if (ports_) {
+    ports_->close(job_.traffic.channels()[channel].pair);
+    channels_[channel].is_busy = false;
+    offer(channel);
+  }
+  if (messages_[id].receive_is_ready) receive(id);
+}
+
+/// The message has arrived and may be put where it belongs.
+void Simulation::receive(MessageId id) {
+  const Task task = job_.traffic.receive_of(message(id));
+  set_code(task, messages_[id].is_encoded);
+  complete(task, message_start_.empty() ? 0 : message_start_[id]);
+  --channels_[message(id).channel].in_flight;
+  if (job_.costs.fifo_depth != 0) offer(message(id).channel);
+}
+
+std::uint64_t Simulation::bytes_of(MessageId id) const {
+  const Task task = job_.traffic.send_of(message(id));
+  const std::uint64_t bytes = job_.volumes.bytes(task.rank, step_of(task).src, task.slice);
+  if (!messages_[id].is_encoded) return bytes;
+  return static_cast<std::uint64_t>(static_cast<double>(bytes) * job_.costs.encoded_share);
+}
+
+// --- a rank's own work ---
+
+void Simulation::enqueue(const Task& task) {
+  Worker& rank = worker(task.rank);
+  if (rank.task) return rank.waiting.push(task);
+  work(task);
+}
+
+void Simulation::work(const Task& task) {
+  const ir::Verb verb = step_of(task).verb;
+  if (verb != ir::Verb::kReduce) set_code(task, verb == ir::Verb::kEncode);
+  const Time time = duration(task);
+  if (time == 0) return complete(task, now_);
+  Worker& rank = worker(task.rank);
+  rank.task = task;
+  rank.since = now_;
+  agenda_.enter(now_ + time, {Happening::kWorkDone, static_cast<std::uint32_t>(task.rank)});
+}
+
+void Simulation::work_done(Rank rank) {
+  Worker& free = worker(rank);
+  complete(*std::exchange(free.task, std::nullopt), free.since);
+  while (!free.task && !free.waiting.empty()) {
+    const Task next = free.waiting.front();
+    free.waiting.pop();
+    work(next);
+  }
+}
+
+Time Simulation::duration(const Task& task) const {
+  const ir::Step& step = step_of(task);
+  const Costs& costs = job_.costs;
+  const double per_byte =
+      step.verb == ir::Verb::kReduce ? costs.reduce_ps_per_byte : costs.copy_ps_per_byte;
+  double picoseconds = costs.step_us * kPicosecondsPerMicrosecond;
+  if (per_byte != 0)
+    picoseconds +=
+        per_byte * static_cast<double>(job_.volumes.bytes(task.rank, step.dst, task.slice));
+  return from_picoseconds(picoseconds * workers_[static_cast<std::size_t>(task.rank)].slowdown);
+}
+
+// --- encoded data ---
+
+bool Simulation::holds_code(const Task& task) const {
+  const ir::ChunkSet& chunks = step_of(task).src;
+  if (codes_.empty() || chunks.space != ir::Space::kScratch) return false;
+  const auto rank = static_cast<std::size_t>(task.rank);
+  return codes_[rank][task.slice * job_.schedule.programs[rank].scratch.size() + chunks.first];
+}
+
+void Simulation::set_code(const Task& task, bool is_encoded) {
+  const ir::ChunkSet& chunks = step_of(task).dst;
+  if (codes_.empty() || chunks.space != ir::Space::kScratch) return;
+  const auto rank = static_cast<std::size_t>(task.rank);
+  const std::size_t first = task.slice * job_.schedule.programs[rank].scratch.size();
+  for (std::uint32_t i = 0; i < chunks.count; ++i) codes_[rank][first + chunks.at(i)] = is_encoded;
+}
+
+// --- the end ---
+
+Status Simulation::report_progress() {
+  constexpr std::uint64_t kEvery = 1U << 16U;
+  if (!job_.options.on_progress || done_ - reported_ < kEvery) return ok_status();
+  reported_ = done_;
+  if (job_.options.on_progress(done_, graph_.tasks())) return ok_status();
+  return make_error(Code::kAborted, "the simulation was stopped after {} of {} tasks", done_,
+                    graph_.tasks());
+}
+
+Error Simulation::stuck() const {
+  for (ChannelId id = 0; id < channels_.size(); ++id) {
+    const ChannelState& channel = channels_[id];
+    if (channel.next == job_.traffic.channels()[id].end) continue;
+    if (!messages_[channel.next].send_is_ready) continue;
+    const Task send = job_.traffic.send_of(message(channel.next));
+    return make_error(Code::kInvalidArgument,
+                      "{}: waits for ever, as {} messages before it are not received; a FIFO depth "
+                      "above {} was expected",
+                      describe(job_.schedule, send.rank, send.step), channel.in_flight,
+                      job_.costs.fifo_depth);
+  }
+  return make_error(Code::kInvalidArgument,
+                    "{}: {} of {} steps wait for each other for ever; a schedule that ir::verify "
+                    "accepts was expected",
+                    job_.schedule.algorithm, graph_.tasks() - done_, graph_.tasks());
+}
+
+Outcome Simulation::outcome() const {
+  Outcome outcome;
+  outcome.time_us = to_microseconds(now_);
+  outcome.tasks = graph_.tasks();
+  outcome.messages = messages_.size();
+  for (const std::uint64_t bytes : bytes_sent_)
+    outcome.most_bytes_sent = std::max(outcome.most_bytes_sent, bytes);
+  const std::vector<double> rates = capacities(job_.fabric, job_.costs);
+  for (LinkId link = 0; link < rates.size(); ++link) {
+    const LinkLoad& load = network_.loads()[link];
+    const double possible = rates[link] * static_cast<double>(now_);
+    outcome.links.push_back({load.bytes, to_microseconds(load.busy),
+                             possible > 0 ? static_cast<double>(load.bytes) / possible : 0});
+    if (load.bytes == 0) continue;
+    if (!outcome.bottleneck ||
+        outcome.links[link].utilisation > outcome.links[*outcome.bottleneck].utilisation)
+      outcome.bottleneck = link;
+  }
+  return outcome;
+}
+
+}  // namespace tutti::sim

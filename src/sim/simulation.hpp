@@ -1,0 +1,122 @@
+// The event loop of simulate(): one run of one schedule.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <queue>
+#include <vector>
+
+#include "src/sim/agenda.hpp"
+#include "src/sim/flow_network.hpp"
+#include "src/sim/ports.hpp"
+#include "src/sim/simulate.hpp"
+#include "src/sim/traffic.hpp"
+
+namespace tutti::sim {
+
+/// What a simulation works on; all of it outlives the simulation.
+struct Job {
+  const ir::Schedule& schedule;
+  const Volumes& volumes;
+  const Fabric& fabric;
+  const Traffic& traffic;
+  const Costs& costs;  ///< checked
+  const SimulateOptions& options;
+};
+
+class Simulation {
+ public:
+  /// Takes the graph, which it uses up.
+  Simulation(const Job& job, TaskGraph graph);
+
+  /// To the end. The errors of simulate() that show only here. Call once.
+  Result<Outcome> run();
+
+ private:
+  enum class Happening : std::uint8_t {
+    kWorkDone,  // a rank has done what it was working on; subject: the rank
+    kDeparts,   // a message begins to flow; subject: the message
+    kLeft,      // its last byte has left
+    kArrives,   // its last byte has arrived
+  };
+  struct Event {
+    Happening what;
+    std::uint32_t subject;
+  };
+  struct MessageState {
+    bool send_is_ready = false;
+    bool receive_is_ready = false;
+    bool has_arrived = false;
+    bool is_encoded = false;
+  };
+  struct ChannelState {
+    MessageId next = 0;           // to be started
+    std::uint32_t in_flight = 0;  // started and not received
+    bool is_busy = false;         // the message before has not left, or, with ports, not arrived
+    bool waits = false;           // for ports
+  };
+  /// A rank's own work, one task at a time.
+  struct Worker {
+    double slowdown = 1;
+    Time free_to_send = 0;  // when the software cost of the last message is paid
+    std::optional<Task> task;
+    Time since = 0;
+    std::queue<Task> waiting;
+  };
+
+  [[nodiscard]] const ir::Step& step_of(const Task& task) const;
+  [[nodiscard]] Worker& worker(Rank rank) { return workers_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] const Message& message(MessageId id) const { return job_.traffic.messages()[id]; }
+
+  void start_ready_tasks();
+  /// Everything that follows at once from what has happened.
+  void run_present();
+  void take_events();
+  void complete(const Task& task, Time since);
+  void ready(const Task& task);
+
+  // Messages.
+  void offer(ChannelId id);
+  void start(ChannelId id);
+  void depart(MessageId id);
+  void left(MessageId id);
+  void arrive(MessageId id);
+  void receive(MessageId id);
+  [[nodiscard]] std::uint64_t bytes_of(MessageId id) const;
+
+  // A rank's own work.
+  void enqueue(const Task& task);
+  void work(const Task& task);
+  void work_done(Rank rank);
+  [[nodiscard]] Time duration(const Task& task) const;
+
+  // Which scratch holds encoded data.
+  [[nodiscard]] bool holds_code(const Task& task) const;
+  void set_code(const Task& task, bool is_encoded);
+
+  [[nodiscard]] Status report_progress();
+  [[nodiscard]] Error stuck() const;
+  [[nodiscard]] Outcome outcome() const;
+
+  Job job_;
+  TaskGraph graph_;
+  FlowNetwork network_;
+  std::optional<Ports> ports_;
+  Agenda<Event> agenda_;
+  Time now_ = 0;
+
+  std::vector<Task> completed_;  // whose dependents are not told yet
+  std::vector<MessageState> messages_;
+  std::vector<ChannelState> channels_;
+  std::vector<Worker> workers_;
+  std::vector<std::vector<bool>> codes_;  // by rank and slice * scratch chunks + chunk; or empty
+  std::vector<Time> message_start_;       // only for options.on_step
+  std::vector<std::uint64_t> bytes_sent_;
+  std::uint64_t done_ = 0;
+  std::uint64_t reported_ = 0;
+
+  std::vector<std::uint32_t> ended_flows_;
+  std::vector<ChannelId> granted_;
+};
+
+}  // namespace tutti::sim

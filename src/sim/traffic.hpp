@@ -1,0 +1,85 @@
+// The messages of a schedule: who sends them to whom, over which links, in which order.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "src/ir/match.hpp"
+#include "src/ir/schedule.hpp"
+#include "src/sim/fabric.hpp"
+#include "src/sim/task_graph.hpp"
+#include "src/sim/time.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::sim {
+
+using PairId = std::uint32_t;     ///< position in Traffic::pairs()
+using MessageId = std::uint32_t;  ///< position in Traffic::messages()
+using ir::ChannelId;              ///< position in Traffic::channels()
+
+/// Two ranks that exchange messages, in one direction.
+struct Pair {
+  Rank source = kNoRank;
+  Rank destination = kNoRank;
+  std::vector<LinkId> path;
+  Time latency = 0;  ///< of the whole path
+};
+
+/// One lane of a pair. Its messages follow each other in the order of their ids: by turn, and by
+/// step within a turn.
+struct Channel {
+  PairId pair = 0;
+  MessageId first = 0;
+  MessageId end = 0;  ///< one past the last
+};
+
+/// What one send hands to one receive in one slice.
+struct Message {
+  ChannelId channel = 0;
+  ir::StepId send = 0;
+  ir::StepId receive = 0;
+  std::uint32_t slice = 0;
+  /// Its round (src/sim/rounds.hpp) plus its slice: messages that are sent at the same time when
+  /// all ranks go at the same pace have the same turn.
+  std::uint32_t turn = 0;
+};
+
+/// Immutable.
+class Traffic {
+ public:
+  /// Pairs sends with receives. kInvalidArgument for one without partner, and where the fabric
+  /// joins two ranks by no path.
+  static Result<Traffic> plan(const ir::Schedule& schedule, const Fabric& fabric,
+                              const TaskGraph& graph);
+
+  [[nodiscard]] std::span<const Pair> pairs() const { return pairs_; }
+  [[nodiscard]] std::span<const Channel> channels() const { return channels_; }
+  [[nodiscard]] std::span<const Message> messages() const { return messages_; }
+
+  [[nodiscard]] const Pair& pair_of(const Message& message) const {
+    return pairs_[channels_[message.channel].pair];
+  }
+  [[nodiscard]] Task send_of(const Message& message) const {
+    return {pair_of(message).source, message.send, message.slice};
+  }
+  [[nodiscard]] Task receive_of(const Message& message) const {
+    return {pair_of(message).destination, message.receive, message.slice};
+  }
+  /// The message of a send or a receive; `step_number` is TaskGraph's.
+  [[nodiscard]] MessageId message_of(std::uint32_t step_number, std::uint32_t slice) const {
+    return order_[first_of_[step_number] + slice];
+  }
+
+ private:
+  Status join(const ir::Matching& matching, const Fabric& fabric);
+  void line_up(const ir::Matching& matching, const ir::Schedule& schedule, const TaskGraph& graph);
+
+  std::vector<Pair> pairs_;
+  std::vector<Channel> channels_;
+  std::vector<Message> messages_;
+  std::vector<std::uint32_t> first_of_;  // of each send and receive: where its slices stand below
+  std::vector<MessageId> order_;
+};
+
+}  // namespace tutti::sim
