@@ -21,7 +21,7 @@ struct Link {
   friend bool operator==(const Link&, const Link&) = default;
 };
 
-/// Immutable; safe to read from any thread.
+/// Ranks and links never change. Paths may be looked up by one thread at a time.
 class Fabric {
  public:
   virtual ~Fabric() = default;
@@ -30,7 +30,7 @@ class Fabric {
   [[nodiscard]] virtual std::span<const Link> links() const = 0;
   /// The links from one rank to another one, in order; none twice. Empty where both live in the
   /// same memory. kInvalidArgument names both where nothing joins them.
-  [[nodiscard]] virtual Result<std::vector<LinkId>> path(Rank from, Rank to) const = 0;
+  [[nodiscard]] virtual Result<std::vector<LinkId>> path(Rank from, Rank to) = 0;
 };
 
 /// Every rank has a link up to one switch that never blocks, and one down from it: the network of
@@ -46,7 +46,7 @@ class UniformSwitch final : public Fabric {
 
   [[nodiscard]] std::int32_t ranks() const override { return ranks_; }
   [[nodiscard]] std::span<const Link> links() const override { return links_; }
-  [[nodiscard]] Result<std::vector<LinkId>> path(Rank from, Rank to) const override;
+  [[nodiscard]] Result<std::vector<LinkId>> path(Rank from, Rank to) override;
 
  private:
   std::int32_t ranks_;
@@ -70,7 +70,7 @@ class TwoLevelSwitch final : public Fabric {
 
   [[nodiscard]] std::int32_t ranks() const override { return nodes_ * ranks_per_node_; }
   [[nodiscard]] std::span<const Link> links() const override { return links_; }
-  [[nodiscard]] Result<std::vector<LinkId>> path(Rank from, Rank to) const override;
+  [[nodiscard]] Result<std::vector<LinkId>> path(Rank from, Rank to) override;
 
  private:
   std::int32_t nodes_;

@@ -9,7 +9,7 @@ namespace {
 using testing::ElementsAre;
 
 TEST(UniformSwitch, JoinsTwoRanksByTheLinkUpOfOneAndTheLinkDownOfTheOther) {
-  const UniformSwitch fabric({.ranks = 3, .bandwidth = 25, .latency = 5});
+  UniformSwitch fabric({.ranks = 3, .bandwidth = 25, .latency = 5});
   const auto path = fabric.path(2, 0);
   ASSERT_TRUE(path) << path.error().what;
   ASSERT_THAT(*path, testing::SizeIs(2));
@@ -20,14 +20,14 @@ TEST(UniformSwitch, JoinsTwoRanksByTheLinkUpOfOneAndTheLinkDownOfTheOther) {
 }
 
 TEST(UniformSwitch, HasNoPathToARankThatDoesNotExist) {
-  const UniformSwitch fabric({.ranks = 3});
+  UniformSwitch fabric({.ranks = 3});
   EXPECT_FALSE(fabric.path(0, 3));
   EXPECT_FALSE(fabric.path(-1, 0));
   EXPECT_FALSE(fabric.path(1, 1));
 }
 
 TEST(TwoLevelSwitch, TakesTheNetworkBetweenNodesOnly) {
-  const TwoLevelSwitch fabric({.nodes = 2, .ranks_per_node = 2});
+  TwoLevelSwitch fabric({.nodes = 2, .ranks_per_node = 2});
   const auto name_of_first = [&](Rank from, Rank to) {
     return fabric.links()[fabric.path(from, to)->front()].name;
   };

@@ -17,7 +17,8 @@ using testing::IsEmpty;
 Result<Traffic> traffic_of(ir::Builder build) {
   const ir::Schedule schedule = std::move(build).finish();
   TUTTI_ASSIGN(const TaskGraph graph, TaskGraph::create(schedule, 1));
-  return Traffic::plan(schedule, UniformSwitch({.ranks = schedule.request.ranks}), graph);
+  UniformSwitch fabric({.ranks = schedule.request.ranks});
+  return Traffic::plan(schedule, fabric, graph);
 }
 
 /// All of one turn. Channels, each of one message: 0 from rank 0 to 1, 1 from rank 0 to 1 on

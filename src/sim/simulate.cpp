@@ -70,7 +70,7 @@ Status check(const ir::Schedule& schedule, const Amount& amount, const Fabric& f
 
 }  // namespace
 
-Result<Outcome> simulate(const ir::Schedule& schedule, const Amount& amount, const Fabric& fabric,
+Result<Outcome> simulate(const ir::Schedule& schedule, const Amount& amount, Fabric& fabric,
                          const Costs& costs, const SimulateOptions& options) {
   TUTTI_TRY(check(schedule, amount, fabric));
   TUTTI_TRY(check(costs, fabric));

@@ -99,7 +99,7 @@ struct Outcome {
 /// rank r of the fabric. kInvalidArgument: costs that are negative or not finite, a fabric with
 /// fewer ranks, two ranks that nothing joins, a send without receive, steps that wait for each
 /// other for ever (fifo_depth too small), more than 11 days of virtual time.
-Result<Outcome> simulate(const ir::Schedule& schedule, const Amount& amount, const Fabric& fabric,
+Result<Outcome> simulate(const ir::Schedule& schedule, const Amount& amount, Fabric& fabric,
                          const Costs& costs = {}, const SimulateOptions& options = {});
 
 /// The size by which algorithm bandwidth is counted: of the vector, or of all blocks where buffers

@@ -22,7 +22,7 @@ struct Turn {
 
 }  // namespace
 
-Result<Traffic> Traffic::plan(const ir::Schedule& schedule, const Fabric& fabric,
+Result<Traffic> Traffic::plan(const ir::Schedule& schedule, Fabric& fabric,
                               const TaskGraph& graph) {
   TUTTI_ASSIGN(const ir::Matching matching, ir::match(schedule));
   Traffic traffic;
@@ -32,7 +32,7 @@ Result<Traffic> Traffic::plan(const ir::Schedule& schedule, const Fabric& fabric
 }
 
 /// Makes pairs and channels.
-Status Traffic::join(const ir::Matching& matching, const Fabric& fabric) {
+Status Traffic::join(const ir::Matching& matching, Fabric& fabric) {
   std::unordered_map<std::uint64_t, PairId> known;
   for (const ir::Channel& channel : matching.channels) {
     const std::uint64_t key = (static_cast<std::uint64_t>(channel.source) << 32U) |

@@ -50,8 +50,7 @@ class Traffic {
  public:
   /// Pairs sends with receives. kInvalidArgument for one without partner, and where the fabric
   /// joins two ranks by no path.
-  static Result<Traffic> plan(const ir::Schedule& schedule, const Fabric& fabric,
-                              const TaskGraph& graph);
+  static Result<Traffic> plan(const ir::Schedule& schedule, Fabric& fabric, const TaskGraph& graph);
 
   [[nodiscard]] std::span<const Pair> pairs() const { return pairs_; }
   [[nodiscard]] std::span<const Channel> channels() const { return channels_; }
@@ -72,7 +71,7 @@ class Traffic {
   }
 
  private:
-  Status join(const ir::Matching& matching, const Fabric& fabric);
+  Status join(const ir::Matching& matching, Fabric& fabric);
   void line_up(const ir::Matching& matching, const ir::Schedule& schedule, const TaskGraph& graph);
 
   std::vector<Pair> pairs_;

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 
 Result<Traffic> plan(const ir::Schedule& schedule, std::uint32_t slices) {
   TUTTI_ASSIGN(const TaskGraph graph, TaskGraph::create(schedule, slices));
-  const UniformSwitch fabric({.ranks = schedule.request.ranks, .latency = 3});
+  UniformSwitch fabric({.ranks = schedule.request.ranks, .latency = 3});
   return Traffic::plan(schedule, fabric, graph);
 }
 
@@ -68,7 +68,8 @@ TEST(Traffic, FindsTheMessageOfASendAndOfAReceive) {
   const ir::Schedule schedule = ir::samples::ring_all_reduce(3, true);
   const auto graph = TaskGraph::create(schedule, 3);
   ASSERT_TRUE(graph) << graph.error().what;
-  const auto traffic = Traffic::plan(schedule, UniformSwitch({.ranks = 3}), *graph);
+  UniformSwitch fabric({.ranks = 3});
+  const auto traffic = Traffic::plan(schedule, fabric, *graph);
   ASSERT_TRUE(traffic) << traffic.error().what;
   for (MessageId id = 0; id < traffic->messages().size(); ++id) {
     const Message& message = traffic->messages()[id];

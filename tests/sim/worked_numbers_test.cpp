@@ -96,7 +96,7 @@ TEST_P(WorkedNumbers, AreReproducedToTheLastDigit) {
     if (algorithm.name != worked.algorithm) continue;
     const auto schedule = algorithm.generate(request);
     ASSERT_TRUE(schedule) << schedule.error().what;
-    const UniformSwitch fabric({.ranks = worked.ranks, .bandwidth = 25.0 * kScale, .latency = 5});
+    UniformSwitch fabric({.ranks = worked.ranks, .bandwidth = 25.0 * kScale, .latency = 5});
     const auto outcome = simulate(*schedule, {worked.bytes * kScale, 1}, fabric, {.ports = 1});
     ASSERT_TRUE(outcome) << outcome.error().what;
     EXPECT_NEAR(outcome->time_us, worked.us, 0.5 * std::pow(10, -worked.digits) + kHalfways);

@@ -1,0 +1,35 @@
+// A fabric made of a topology and of where the ranks live in it.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "src/sim/fabric.hpp"
+#include "src/topo/paths.hpp"
+#include "src/topo/topology.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::sim {
+
+/// Messages take the best path (src/topo/paths.hpp); all messages of a pair of ranks take the same.
+/// Paths are found as they are asked for. Link numbers are the topology's.
+class TopologyFabric final : public Fabric {
+ public:
+  /// The topology must outlive the fabric. Errors of topo::check(placement, topology).
+  static Result<TopologyFabric> create(const topo::Topology& topology, topo::Placement placement);
+
+  [[nodiscard]] std::int32_t ranks() const override {
+    return static_cast<std::int32_t>(placement_.ranks.size());
+  }
+  [[nodiscard]] std::span<const Link> links() const override { return links_; }
+  [[nodiscard]] Result<std::vector<LinkId>> path(Rank from, Rank to) override;
+
+ private:
+  TopologyFabric(const topo::Topology& topology, topo::Placement placement);
+
+  topo::Placement placement_;
+  topo::PathFinder finder_;
+  std::vector<Link> links_;
+};
+
+}  // namespace tutti::sim
