@@ -8,6 +8,8 @@
 //     latency of its path after its last byte has left. The send is complete when the last byte has
 //     left; the receive when the message has arrived and its own deps are complete. Alone, a
 //     message takes alpha + bytes * beta, as in the papers.
+//   - Messages of a lane go in the order of their rounds (src/sim/rounds.hpp), those of a round in
+//     the order of the programs; with slices, slice k+1 is one round behind slice k.
 //   - With Costs::ports, messages also hold ports (src/sim/ports.hpp), and the next message of a
 //     lane starts only when the one before has arrived: rounds do not overlap.
 //   - A rank does its copies, reductions and codings one after another, in the order in which they

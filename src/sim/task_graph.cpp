@@ -1,7 +1,5 @@
 #include "src/sim/task_graph.hpp"
 
-#include <algorithm>
-
 #include "src/base/result.hpp"
 
 namespace tutti::sim {
@@ -45,16 +43,6 @@ TaskGraph::TaskGraph(const ir::Schedule& schedule, std::uint32_t slices) : slice
             static_cast<std::uint32_t>(list[step].deps.size());
     }
   }
-}
-
-Task TaskGraph::task(std::uint32_t number) const {
-  const auto starts_after = [&](std::uint32_t wanted, std::uint32_t first) {
-    return std::uint64_t{wanted} < std::uint64_t{first} * slices_;
-  };
-  const auto after = std::upper_bound(first_step_.begin(), first_step_.end(), number, starts_after);
-  const auto rank = static_cast<Rank>(after - first_step_.begin()) - 1;
-  const std::uint32_t within = number - first_step_[static_cast<std::size_t>(rank)] * slices_;
-  return {rank, within % steps(rank), within / steps(rank)};
 }
 
 }  // namespace tutti::sim

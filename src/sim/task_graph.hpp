@@ -45,8 +45,6 @@ class TaskGraph {
     return first_step_[static_cast<std::size_t>(task.rank)] * slices_ +
            task.slice * steps(task.rank) + task.step;
   }
-  /// The task with that number.
-  [[nodiscard]] Task task(std::uint32_t number) const;
 
   /// The task is complete: calls `ready(Task)` for each that waited for it and for no other.
   template <class Ready>
