@@ -68,7 +68,7 @@ pugi::xml_node next_element(pugi::xml_node element, int& depth) {
 
 }  // namespace
 
-Result<XmlText> XmlText::parse(std::string_view text, std::string_view root) {
+Result<XmlText> XmlText::parse(std::string_view text, std::string_view root, XmlWords words) {
   if (text.size() > kMostBytes)
     return make_error(Code::kInvalidArgument, "{} bytes of XML are too many: at most {} are read",
                       text.size(), kMostBytes);
@@ -84,7 +84,7 @@ Result<XmlText> XmlText::parse(std::string_view text, std::string_view root) {
         Code::kInvalidArgument, "{}: this is no XML: {}",
         xml.place_of_byte(static_cast<std::size_t>(std::max<std::ptrdiff_t>(read.offset, 0))),
         read.description());
-  TUTTI_TRY(xml.check(root));
+  TUTTI_TRY(xml.check(root, words));
   return xml;
 }
 
@@ -116,13 +116,13 @@ Error XmlText::wrong_value(pugi::xml_attribute attribute, pugi::xml_node element
                                     shown(attribute.value()), expected));
 }
 
-Status XmlText::check(std::string_view name) const {
+Status XmlText::check(std::string_view name, XmlWords words) const {
   std::size_t elements = 0;
   int depth = 1;
   for (pugi::xml_node node = root(); node; node = next_element(node, depth)) {
     if (++elements > kMostElements)
       return error(node, fmt::format("more than {} elements are not read", kMostElements));
-    TUTTI_TRY(check_element(node, depth));
+    TUTTI_TRY(check_element(node, depth, words));
   }
   if (elements == 0 || root() != document_->last_child() ||
       (!name.empty() && root().name() != name))
@@ -132,7 +132,9 @@ Status XmlText::check(std::string_view name) const {
   return ok_status();
 }
 
-Status XmlText::check_element(pugi::xml_node element, int depth) const {
+Status XmlText::check_element(pugi::xml_node element, int depth, XmlWords allowed) const {
+  if (element.type() == pugi::node_pcdata && depth > 1 && allowed == XmlWords::kSome)
+    return ok_status();
   if (element.type() != pugi::node_element) {
     const std::string_view words = element.value();
     return error(

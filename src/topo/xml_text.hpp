@@ -21,6 +21,9 @@ struct IntegerRange {
   std::int64_t most = 0;
 };
 
+/// Whether a format has words between its elements.
+enum class XmlWords : std::uint8_t { kNone, kSome };
+
 /// Refers to the text that it was read from, which must outlive it.
 class XmlText {
  public:
@@ -30,9 +33,10 @@ class XmlText {
   static constexpr std::size_t kMostAttributes = 256;  ///< of one element
 
   /// kInvalidArgument with line and column: text that is no XML, or not UTF-8, whose only outermost
-  /// element is not `root` ("": any), with an attribute given twice, with words between elements,
-  /// or beyond the limits.
-  static Result<XmlText> parse(std::string_view text, std::string_view root);
+  /// element is not `root` ("": any), with an attribute given twice, with words between elements
+  /// unless the format has them, or beyond the limits.
+  static Result<XmlText> parse(std::string_view text, std::string_view root,
+                               XmlWords words = XmlWords::kNone);
 
   [[nodiscard]] pugi::xml_node root() const;
 
@@ -60,8 +64,8 @@ class XmlText {
       : text_(text), document_(std::move(document)) {}
 
   [[nodiscard]] std::string place_of_byte(std::size_t offset) const;
-  [[nodiscard]] Status check(std::string_view name) const;
-  [[nodiscard]] Status check_element(pugi::xml_node element, int depth) const;
+  [[nodiscard]] Status check(std::string_view name, XmlWords words) const;
+  [[nodiscard]] Status check_element(pugi::xml_node element, int depth, XmlWords allowed) const;
 
   std::string_view text_;
   std::unique_ptr<pugi::xml_document> document_;
