@@ -70,7 +70,7 @@ tutti_optional(UCX "UCX" "planned: the UCX transport; nothing is built from it y
 if(NOT TUTTI_HWLOC STREQUAL "OFF")
   pkg_check_modules(HWLOC QUIET hwloc)
 endif()
-tutti_optional(HWLOC "hwloc" "planned: topology detection; nothing is built from it yet"
+tutti_optional(HWLOC "hwloc" "topology detection: opened at run time, not needed to build"
                HWLOC_FOUND "${HWLOC_VERSION}")
 
 if(NOT TUTTI_GTEST STREQUAL "OFF")
