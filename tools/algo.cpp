@@ -11,6 +11,8 @@
 #include "src/base/clock.hpp"
 #include "src/base/nearest.hpp"
 #include "src/base/result.hpp"
+#include "src/exchange/msccl_xml.hpp"
+#include "src/exchange/read.hpp"
 #include "src/ir/text.hpp"
 #include "src/ir/verify.hpp"
 #include "tools/algo_export.hpp"
@@ -102,9 +104,9 @@ int list(const std::string& json_path) {
 // --- show ----------------------------------------------------------------------------------------
 
 struct ShowOptions {
-  std::string algorithm;
+  std::string algorithm;  ///< or a file
   std::string collective;
-  int ranks = 4;
+  int ranks = 0;  ///< 0: not given
   int root = 0;
   bool in_place = false;
   bool rounds = false;
@@ -137,7 +139,7 @@ Result<std::string> render(const Schedule& schedule, const std::string& suffix, 
     return make_error(Code::kInvalidArgument, "--rounds is text: use it without -o, or with .txt");
   if (is_text && !rounds) return tutti::ir::print(schedule);
   if (suffix == ".json") return to_json(schedule);
-  if (suffix == ".xml") return to_msccl_xml(schedule);
+  if (suffix == ".xml") return tutti::exchange::write_msccl_xml(schedule);
   if (suffix != ".svg" && !rounds)
     return make_error(Code::kInvalidArgument, "unknown suffix '{}'; use .txt, .svg, .xml or .json",
                       suffix);
@@ -147,10 +149,38 @@ Result<std::string> render(const Schedule& schedule, const std::string& suffix, 
   return to_svg(schedule, proof, traffic);
 }
 
-Status show(const ShowOptions& options) {
+/// Whether the word names a file rather than an algorithm.
+bool is_file(const std::string& what) {
+  const auto known = tutti::algorithms::all();
+  return std::ranges::find(known, what, &Algorithm::name) == known.end() &&
+         std::filesystem::exists(what);
+}
+
+/// The schedules of a file's text; errors name the file.
+Result<tutti::exchange::Schedules> schedules_of(const std::string& path, const std::string& text) {
+  auto schedules = tutti::exchange::read(text);
+  if (!schedules) return tutti::exchange::at_place(path, schedules.error());
+  return schedules;
+}
+
+Result<Schedule> schedule_of_file(const ShowOptions& options) {
+  TUTTI_ASSIGN(const std::string text, read_file(options.algorithm, kLargestFile));
+  TUTTI_ASSIGN(tutti::exchange::Schedules schedules, schedules_of(options.algorithm, text));
+  if (options.in_place && schedules.size() > 1) return std::move(schedules.back());
+  return std::move(schedules.front());
+}
+
+Result<Schedule> schedule_of(const ShowOptions& options) {
+  if (is_file(options.algorithm)) return schedule_of_file(options);
   TUTTI_ASSIGN(const Algorithm* algorithm, find_algorithm(options.algorithm));
+  if (options.ranks == 0)
+    return make_error(Code::kInvalidArgument, "-n N is required for an algorithm");
   TUTTI_ASSIGN(const Request request, request_of(options, *algorithm));
-  TUTTI_ASSIGN(const Schedule schedule, algorithm->generate(request));
+  return algorithm->generate(request);
+}
+
+Status show(const ShowOptions& options) {
+  TUTTI_ASSIGN(const Schedule schedule, schedule_of(options));
   const std::string output = options.output.empty() ? "-" : options.output;
   TUTTI_ASSIGN(const std::string text,
                render(schedule, std::filesystem::path(options.output).extension(), options.rounds));
@@ -235,21 +265,22 @@ Status prove_all_of(const Algorithm& algorithm, Collective collective, RankRange
   return tutti::ok_status();
 }
 
+/// Adds a row for each schedule of a file.
 Status prove_text(const std::string& path, const std::string& text, std::vector<Proved>& rows) {
   const auto started = tutti::Clock::now();
-  const Result<Schedule> parsed = tutti::ir::parse(text);
-  if (!parsed) return make_error(parsed.error().code, "{}: {}", path, parsed.error().what);
-  const Schedule& schedule = *parsed;
-  const Result<Proof> proof = tutti::ir::verify(schedule);
-  if (!proof) return make_error(proof.error().code, "{}: {}", path, proof.error().what);
-  rows.push_back({.collective = schedule.request.collective,
-                  .algorithm = schedule.algorithm,
-                  .first_ranks = schedule.request.ranks,
-                  .last_ranks = schedule.request.ranks,
-                  .schedules = 1,
-                  .steps = proof->steps,
-                  .rounds = proof->rounds,
-                  .seconds = std::chrono::duration<double>(tutti::Clock::now() - started).count()});
+  TUTTI_ASSIGN(const tutti::exchange::Schedules schedules, schedules_of(path, text));
+  for (const Schedule& schedule : schedules) {
+    TUTTI_ASSIGN(const Proof proof, tutti::ir::verify(schedule));
+    rows.push_back(
+        {.collective = schedule.request.collective,
+         .algorithm = schedule.algorithm,
+         .first_ranks = schedule.request.ranks,
+         .last_ranks = schedule.request.ranks,
+         .schedules = 1,
+         .steps = proof.steps,
+         .rounds = proof.rounds,
+         .seconds = std::chrono::duration<double>(tutti::Clock::now() - started).count()});
+  }
   return tutti::ok_status();
 }
 
@@ -302,8 +333,7 @@ Result<Selection> select(const VerifyOptions& options) {
     return make_error(Code::kInvalidArgument, "give one algorithm, one file or --all");
   Selection selection;
   const auto known = tutti::algorithms::all();
-  const bool is_file = !options.all && std::filesystem::exists(options.what);
-  if (is_file && std::ranges::find(known, options.what, &Algorithm::name) == known.end()) {
+  if (!options.all && is_file(options.what)) {
     TUTTI_ASSIGN(selection.file_text, read_file(options.what, kLargestFile));
     return selection;
   }
@@ -357,9 +387,10 @@ int main(int argc, char** argv) {
 
   ShowOptions show_options;
   CLI::App& show_command = *app.add_subcommand("show", "one schedule as text, picture or JSON");
-  show_command.add_option("algorithm", show_options.algorithm, "name of the algorithm")->required();
-  show_command.add_option("-n,--ranks", show_options.ranks, "number of ranks")
-      ->required()
+  show_command
+      .add_option("algorithm", show_options.algorithm, "name of an algorithm, or a file with one")
+      ->required();
+  show_command.add_option("-n,--ranks", show_options.ranks, "number of ranks (of an algorithm)")
       ->check(CLI::Range(1, kMostRanks));
   show_command
       .add_option("--coll", show_options.collective,
@@ -376,8 +407,10 @@ int main(int argc, char** argv) {
   VerifyOptions verify_options;
   CLI::App& verify_command =
       *app.add_subcommand("verify", "prove schedules; exit 3 when one is wrong");
-  verify_command.add_option("what", verify_options.what,
-                            "name of an algorithm, or FILE.txt as `tutti algo show -o` writes it");
+  verify_command.add_option(
+      "what", verify_options.what,
+      "name of an algorithm, or a file: text of `tutti algo show`, XML of MSCCL, "
+      "JSON of MSCCL++ or SCCL");
   verify_command.add_flag("--all", verify_options.all, "every algorithm");
   verify_command.add_option("-n,--ranks", verify_options.range, "N or N..M ranks");
   verify_command.add_option("--json", verify_options.json_path,

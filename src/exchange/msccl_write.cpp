@@ -1,13 +1,6 @@
-// Schedules in the XML of MSCCL, which msccl-tools writes and RCCL and MSCCL run.
-//
-// Words of that format: a *gpu* is a rank, a *tb* (thread block) runs its steps in order and owns
-// at most one connection to send on and one to receive on; all thread blocks of a gpu run at once.
-// A step waits for at most one step of another thread block, named by (depid, deps); `nop` steps
-// before it wait for more. The k-th send on (source, destination, chan) pairs with the k-th
-// receive.
-//
-// Here every connection gets a thread block of its own, and so do the local steps. Dependencies
-// inside a thread block are its order; of several on one thread block the latest says it all.
+// The writer of src/exchange/msccl_xml.hpp. Every connection gets a thread block of its own, and so
+// do the local steps. Dependencies inside a thread block are its order; of several on one thread
+// block the latest says it all.
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -15,10 +8,10 @@
 #include <fmt/format.h>
 
 #include "src/base/result.hpp"
+#include "src/exchange/msccl_xml.hpp"
 #include "src/ir/text.hpp"
-#include "tools/algo_export.hpp"
 
-namespace tutti::tools {
+namespace tutti::exchange {
 namespace {
 
 using Where = std::pair<int, int>;  // thread block and step
@@ -139,7 +132,7 @@ std::string text_of(const ThreadBlock& block, std::size_t id) {
 
 }  // namespace
 
-Result<std::string> to_msccl_xml(const ir::Schedule& schedule) {
+Result<std::string> write_msccl_xml(const ir::Schedule& schedule) {
   TUTTI_TRY(check_expressible(schedule));
   const ir::Request& request = schedule.request;
   std::string gpus;
@@ -160,8 +153,8 @@ Result<std::string> to_msccl_xml(const ir::Schedule& schedule) {
   return fmt::format(
       "<algo name=\"{}\" proto=\"Simple\" nchannels=\"{}\" nchunksperloop=\"{}\" ngpus=\"{}\" "
       "coll=\"{}\" inplace=\"{}\" outofplace=\"{}\" minBytes=\"0\" maxBytes=\"0\">\n{}</algo>\n",
-      schedule.algorithm, schedule.lanes, most_chunks, request.ranks, coll_name(request.collective),
-      request.in_place ? 1 : 0, request.in_place ? 0 : 1, gpus);
+      plain_name(schedule.algorithm), schedule.lanes, most_chunks, request.ranks,
+      coll_name(request.collective), request.in_place ? 1 : 0, request.in_place ? 0 : 1, gpus);
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::exchange

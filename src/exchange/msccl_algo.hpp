@@ -1,0 +1,75 @@
+// The elements of an MSCCL file as numbers, checked one by one; what they mean together is the
+// business of msccl_read.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/exchange/assembly.hpp"
+
+namespace tutti::exchange {
+
+enum class MscclType : std::uint8_t {
+  kSend,                ///< s
+  kRecv,                ///< r
+  kCopy,                ///< cpy
+  kReduce,              ///< re: dst = dst + src
+  kRecvCopySend,        ///< rcs: receives into dst and sends it on
+  kRecvReduceSend,      ///< rrs: sends on what arrives + src, and keeps nothing
+  kRecvReduceCopy,      ///< rrc: dst = what arrives + src
+  kRecvReduceCopySend,  ///< rrcs: the same, and sends dst on
+  kNop,
+};
+constexpr bool receives(MscclType type) {
+  return type == MscclType::kRecv || (type >= MscclType::kRecvCopySend && type < MscclType::kNop);
+}
+constexpr bool sends(MscclType type) {
+  return type == MscclType::kSend || type == MscclType::kRecvCopySend ||
+         type == MscclType::kRecvReduceSend || type == MscclType::kRecvReduceCopySend;
+}
+constexpr bool reads_src(MscclType type) {
+  return type != MscclType::kRecv && type != MscclType::kRecvCopySend && type != MscclType::kNop;
+}
+constexpr bool writes_dst(MscclType type) {
+  return type != MscclType::kSend && type != MscclType::kRecvReduceSend && type != MscclType::kNop;
+}
+
+struct MscclStep {
+  MscclType type = MscclType::kNop;
+  Run src, dst;             ///< count 0 where the type does not use it
+  int after_block = -1;     ///< depid: the thread block to wait for; -1: none
+  int after_step = -1;      ///< deps: its step
+  bool waited_for = false;  ///< hasdep
+  std::size_t offset = 0;   ///< in the text
+};
+
+struct MscclBlock {
+  Rank send = kNoRank;
+  Rank recv = kNoRank;
+  int channel = 0;
+  std::vector<MscclStep> steps;
+  std::size_t offset = 0;
+};
+
+struct MscclGpu {
+  BufferSizes sizes;
+  std::vector<MscclBlock> blocks;
+};
+
+struct MscclAlgo {
+  std::string name;
+  Collective collective = Collective::kAllReduce;
+  std::uint32_t chunks_per_block = 1;
+  int channels = 1;
+  std::uint32_t fifo_depth = 2;  ///< messages between a send and its receive
+  bool in_place = false;
+  bool out_of_place = false;
+  std::vector<MscclGpu> gpus;
+};
+
+Result<MscclAlgo> parse_msccl_xml(std::string_view text);
+
+}  // namespace tutti::exchange
