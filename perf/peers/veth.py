@@ -19,10 +19,12 @@ def enter():
 
 
 class TwoHosts:
-    """Where ranks run, as programs.ThisHost: rank 0 on the first host, rank 1 on the second."""
+    """Where ranks run, as programs.ThisHost: the first ones on the first host, the others on the
+    second."""
     address = "10.213.0.1"  # with_hosts gives it to the first
 
-    def __init__(self):
+    def __init__(self, ranks_per_host=1):
+        self.ranks_per_host = ranks_per_host
         self.names, self.links = os.environ["HOSTS"].split(), os.environ["LINKS"].split()
         self.folder = tempfile.TemporaryDirectory(prefix="peers-hosts-")
         # mpirun starts its daemon on a host by this, as it would by ssh. The daemons need folders of
@@ -33,11 +35,11 @@ class TwoHosts:
         self.agent.chmod(0o755)
 
     def command(self, rank, command):
-        name = self.names[rank]
+        name = self.names[rank // self.ranks_per_host]
         return ["ip", "netns", "exec", name, "env", f"TUTTI_HOSTID={name}", *command]
 
     def local(self, rank, ranks):
-        return 0, 1
+        return rank % self.ranks_per_host, self.ranks_per_host
 
     def mpirun(self, ranks):
         # Started inside a namespace: from outside, its daemons could not call home.
