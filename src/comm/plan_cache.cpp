@@ -57,7 +57,7 @@ Result<BoundPlan*> PlanCache::exchange(const Call& call) {
 /// For a call without a plan, or on trial.
 Result<BoundPlan*> PlanCache::find_out(const Key& key, const Call& call) {
   const Shape shape = shape_of(call);
-  TUTTI_ASSIGN(const Choice choice, tuner_.choose(situation_of(call), team_.placement()));
+  TUTTI_ASSIGN(const Choice choice, choose(call));
   TUTTI_ASSIGN(const std::vector<Option> options, options_for(choice, shape));
   std::vector<Way> ways;
   for (const Option& option : options)
@@ -96,8 +96,25 @@ Situation PlanCache::situation_of(const Call& call) const {
   return situation;
 }
 
-Result<const ir::Algorithm*> PlanCache::algorithm_for(const Call& call) const {
-  TUTTI_ASSIGN(const Choice choice, tuner_.choose(situation_of(call), team_.placement()));
+/// The tuner's choice, or the first of its next best where that has no room.
+Result<Choice> PlanCache::choose(const Call& call) {
+  TUTTI_ASSIGN(Choice choice, tuner_.choose(situation_of(call), team_.placement()));
+  if (choice.instead.empty()) return choice;
+  const Shape shape = shape_of(call);
+  TUTTI_ASSIGN(bool fits, can_stage(*choice.algorithm, shape));
+  for (const ir::Algorithm* const next : choice.instead) {
+    if (fits) break;
+    TUTTI_ASSIGN(fits, can_stage(*next, shape));
+    if (!fits) continue;
+    choice.reason += fmt::format(", {} having no room for its slots", choice.algorithm->name);
+    choice.algorithm = choice.mapped = next;
+    choice.others.clear();
+  }
+  return choice;
+}
+
+Result<const ir::Algorithm*> PlanCache::algorithm_for(const Call& call) {
+  TUTTI_ASSIGN(const Choice choice, choose(call));
   if (const std::optional<Way> known = trials_.verdict(class_of(shape_of(call))))
     for (const ir::Algorithm* const other : choice.others)
       if (other->name == known->algorithm) return other;

@@ -54,7 +54,7 @@ class PlanCache {
   /// time.
   Result<BoundPlan*> exchange(const Call& call);
   /// What runs `call`, or would if nothing about it is measured yet.
-  Result<const ir::Algorithm*> algorithm_for(const Call& call) const;
+  Result<const ir::Algorithm*> algorithm_for(const Call& call);
 
  private:
   struct Key {
@@ -99,6 +99,7 @@ class PlanCache {
   };
 
   Result<BoundPlan*> find_out(const Key& key, const Call& call);
+  Result<Choice> choose(const Call& call);
   [[nodiscard]] Situation situation_of(const Call& call) const;
   [[nodiscard]] Shape shape_of(const Call& call) const;
   [[nodiscard]] CallClass class_of(const Shape& shape) const;

@@ -158,7 +158,7 @@ std::vector<std::string_view> in_two_levels(Collective collective, std::size_t b
   const bool small = bytes <= 64 * 1024;
   switch (collective) {
     case Collective::kAllReduce:
-      if (small) return {"hierarchical_halving"};
+      if (small) return {"leader_doubling"};
       return {"hierarchical_ring"};
     case Collective::kAllGather:
     case Collective::kReduceScatter:
@@ -166,9 +166,11 @@ std::vector<std::string_view> in_two_levels(Collective collective, std::size_t b
       return {"hierarchical_ring"};
     case Collective::kBroadcast:
     case Collective::kReduce:
+      if (small) return {"leader_tree"};
       return {"hierarchical_tree"};
     case Collective::kAllToAll:
-      if (small) return {"hierarchical_pairwise"};
+      // What has to be passed on inside hosts costs more than fewer messages gain, if it is much.
+      if (bytes <= 1024 * 1024) return {"hierarchical_pairwise"};
       return {};
     default:
       return {};
@@ -207,6 +209,7 @@ std::vector<std::string_view> rivals_between_hosts(const Situation& situation) {
   };
   constexpr int kTiny = 12, kSmall = 16, kForTwo = 17;
   if (reduces(collective) && !is_exact(situation.type, situation.op, ranks)) return {};
+  const bool in_levels = !situation.request.layout.empty();
   if (ranks == 2) {
     if (collective == Collective::kAllReduce && near(kForTwo)) return {"one_shot", "two_shot"};
     return {};  // nothing else has another way to go
@@ -214,20 +217,26 @@ std::vector<std::string_view> rivals_between_hosts(const Situation& situation) {
   std::vector<std::string_view> names;
   switch (collective) {
     case Collective::kAllReduce:
+      if (in_levels && !near(kSmall)) return {};
+      if (in_levels) return {"leader_doubling", "hierarchical_ring"};
       if (near(kTiny)) names.emplace_back("recursive_doubling");
       if (near(kTiny) || near(kSmall)) names.emplace_back("circulant");
       if (near(kSmall)) names.emplace_back("ring");
       return names;
     case Collective::kReduceScatter:
+      if (near(kSmall) && in_levels) return {"hierarchical_circulant", "hierarchical_ring"};
       if (near(kSmall)) return {"circulant", "ring"};
       break;
     case Collective::kAllGather:  // whose thresholds are of the output
-      if (near(kSmall - std::bit_width(static_cast<std::uint32_t>(ranks - 1))))
+      if (near(kSmall - std::bit_width(static_cast<std::uint32_t>(ranks - 1)))) {
+        if (in_levels) return {"hierarchical_circulant", "hierarchical_ring", "direct"};
         return {"circulant", "ring", "direct"};
+      }
       break;
     case Collective::kBroadcast: {
       constexpr std::uint64_t kMostSent = 4 << 20;  // by the root: a course is to be cheap
       const bool cheap = size <= 20 && static_cast<std::uint64_t>(ranks - 1) << size <= kMostSent;
+      if (cheap && in_levels) return {"leader_tree", "hierarchical_tree", "direct"};
       if (cheap) return {"circulant_blocks", "direct"};
       break;
     }
@@ -351,6 +360,8 @@ Result<Choice> Tuner::choose(const Situation& situation, const lower::Placement&
                            : over_hosts(request, bytes);
     const auto candidates = usable(names, request);
     if (!candidates.empty()) choice.algorithm = candidates.front();
+    if (candidates.size() > 1 && !one_host)
+      choice.instead.assign(candidates.begin() + 1, candidates.end());
     choice.others = others_than(choice.algorithm, situation, one_host, candidates);
     const auto mapped = usable(
         in_mapped_buffers(request.collective, situation.block_bytes, request.ranks), request);

@@ -20,6 +20,9 @@ struct Choice {
   const ir::Algorithm* mapped = nullptr;  ///< instead, where every rank maps all buffers
   std::string reason;                     ///< one sentence for logs and `tutti explain`
   bool forced = false;                    ///< by TUTTI_ALGO
+  /// Between hosts: the next best ones, for where there is no room for the slots that `algorithm`
+  /// needs.
+  std::vector<const ir::Algorithm*> instead;
   /// Others that give the same results bit for bit, and may be faster on these machines.
   std::vector<const ir::Algorithm*> others;
 };

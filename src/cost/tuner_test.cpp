@@ -1,6 +1,8 @@
 // With a list of algorithms of its own: src/cost knows none by more than its name.
 #include "src/cost/tuner.hpp"
 
+#include <tuple>
+
 #include <gtest/gtest.h>
 
 #include "src/base/result.hpp"
@@ -15,6 +17,7 @@ bool all_reduce_only(const ir::Request& request) {
 bool broadcast_only(const ir::Request& request) {
   return request.collective == Collective::kBroadcast;
 }
+bool two_levels_only(const ir::Request& request) { return !request.layout.empty(); }
 ir::Algorithm named(std::string_view name, bool (*supports)(const ir::Request&)) {
   ir::Algorithm algorithm;
   algorithm.name = name;
@@ -33,7 +36,9 @@ const std::vector<ir::Algorithm>& algorithms() {
                                                   named("bruck", any),
                                                   named("pairwise", any),
                                                   named("spread", broadcast_only),
-                                                  named("direct", broadcast_only)};
+                                                  named("direct", broadcast_only),
+                                                  named("leader_doubling", two_levels_only),
+                                                  named("hierarchical_ring", two_levels_only)};
   return list;
 }
 
@@ -71,6 +76,24 @@ TEST(Tuner, ChoosesBySizeOnOneHost) {
 TEST(Tuner, ChoosesOtherwiseBetweenHosts) {
   EXPECT_EQ(chosen("", Collective::kAllReduce, 8, {0, 0, 1, 1}), "recursive_doubling");
   EXPECT_EQ(chosen("", Collective::kAllReduce, 1 << 20, {0, 0, 1, 1}), "ring");
+}
+
+TEST(Tuner, TakesTwoLevelsWhereRanksShareHostsAndKeepsTheNextBestForWhereTheyHaveNoRoom) {
+  TunerPolicy policy;
+  const auto tuner = Tuner::create(algorithms(), policy);
+  Situation situation;
+  const std::vector<std::int32_t> hosts = {0, 0, 1, 1};
+  situation.request = {.ranks = 4, .layout = ir::Layout::of_hosts(hosts)};
+  for (const auto& [bytes, name, next] :
+       {std::tuple{std::size_t{8}, "leader_doubling", "recursive_doubling"},
+        {std::size_t{1} << 24, "hierarchical_ring", "ring"}}) {
+    situation.block_bytes = situation.largest_input = bytes;
+    const auto choice = tuner->choose(situation, {hosts});
+    ASSERT_TRUE(choice) << choice.error().what;
+    EXPECT_EQ(choice->algorithm->name, name);
+    ASSERT_FALSE(choice->instead.empty());
+    EXPECT_EQ(choice->instead.front()->name, next);
+  }
 }
 
 TEST(Tuner, LetsTwoHostsAddInRankOrderAndMoveEverythingStraight) {

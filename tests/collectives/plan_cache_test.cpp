@@ -83,6 +83,18 @@ TEST(PlanCache, HasRoomForTheTimesOfTrialsWhereverThereIsRoomForTrials) {
   EXPECT_TRUE(exchange) << exchange.error().what;
 }
 
+TEST(PlanCache, TakesTheNextBestWhereTheBestHasNoRoomForItsSlots) {
+  exec::TeamOptions options;
+  options.staging_bytes = 16 << 10;
+  Planner planner(90, 2, options);
+  const Call call = call_of(Collective::kBroadcast, 1 << 20, DataType::kFloat32);
+  const auto algorithm = planner.plans().algorithm_for(call);
+  ASSERT_TRUE(algorithm) << algorithm.error().what;
+  EXPECT_EQ((*algorithm)->name, "circulant_blocks");
+  const auto bound = planner.plans().get(call, false);
+  EXPECT_TRUE(bound) << bound.error().what;
+}
+
 /// What the log says of the plans that are made while it lives.
 class Reasons {
  public:

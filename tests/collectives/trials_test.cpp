@@ -160,8 +160,11 @@ TEST_P(TrialsBetweenHosts, AreMadeOfEachNetwork) {
   CallClass faster = here, elsewhere = here;
   faster.mbit_per_s = 1000;
   elsewhere.machines = 2;
+  const bool in_levels = placement == Placement::kMixed;
+  const std::string guess = n == 2 ? "one_shot" : in_levels ? "hierarchical_ring" : "ring";
+  const std::string other = n == 2 ? "two_shot" : in_levels ? "leader_doubling" : "circulant";
   const auto chosen = [&](const CallClass& of) {
-    runtimes[0]->tuning->add({of, {n == 2 ? "two_shot" : "circulant", false}, 1}, false);
+    runtimes[0]->tuning->add({of, {other, false}, 1}, false);
     std::string algorithm;
     run_ranks(runtimes, [&](Communicator& communicator) {
       std::vector<int> data(20'000);
@@ -170,9 +173,9 @@ TEST_P(TrialsBetweenHosts, AreMadeOfEachNetwork) {
     });
     return algorithm;
   };
-  EXPECT_EQ(chosen(faster), n == 2 ? "one_shot" : "ring");
-  EXPECT_EQ(chosen(elsewhere), n == 2 ? "one_shot" : "ring");
-  EXPECT_EQ(chosen(here), n == 2 ? "two_shot" : "circulant");
+  EXPECT_EQ(chosen(faster), guess);
+  EXPECT_EQ(chosen(elsewhere), guess);
+  EXPECT_EQ(chosen(here), other);
 }
 
 // A maximum is tried and a sum is not: a plan of one that served the other, on the rank that has
