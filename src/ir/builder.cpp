@@ -26,21 +26,25 @@ Builder::Builder(const Request& request, std::string_view algorithm,
   schedule_.chunks_per_block = chunks_per_block;
   schedule_.programs.resize(static_cast<std::size_t>(request.ranks));
   states_.resize(static_cast<std::size_t>(request.ranks));
+  for (Rank rank = 0; rank < request.ranks; ++rank) {
+    const Aliasing alias = aliasing(request, rank);
+    if (!alias.exists) continue;
+    const auto chunks = [&](std::int32_t blocks) {
+      return static_cast<std::uint32_t>(blocks) * chunks_per_block;
+    };
+    RankState& state = states_[static_cast<std::size_t>(rank)];
+    state.alias_input = chunks(alias.input_block);
+    state.alias_output = chunks(alias.output_block);
+    state.alias_chunks = chunks(alias.blocks);
+  }
 }
 
-Builder::Cell& Builder::cell(Rank rank, Space space, std::uint32_t chunk) {
-  const std::uint32_t per_block = schedule_.chunks_per_block;
-  if (space == Space::kInput) {
-    const Aliasing alias = aliasing(schedule_.request, rank);
-    const std::uint32_t block = chunk / per_block;
-    const auto first = static_cast<std::uint32_t>(alias.input_block);
-    if (alias.exists && block >= first &&
-        block < first + static_cast<std::uint32_t>(alias.blocks)) {
-      space = Space::kOutput;
-      chunk += (static_cast<std::uint32_t>(alias.output_block) - first) * per_block;
-    }
+Builder::Cell& Builder::cell(RankState& state, Space space, std::uint32_t chunk) {
+  if (space == Space::kInput && chunk >= state.alias_input &&
+      chunk - state.alias_input < state.alias_chunks) {
+    space = Space::kOutput;
+    chunk = chunk - state.alias_input + state.alias_output;
   }
-  RankState& state = states_[static_cast<std::size_t>(rank)];
   std::vector<Cell>& cells = space == Space::kInput    ? state.input
                              : space == Space::kOutput ? state.output
                                                        : state.scratch;
@@ -49,44 +53,75 @@ Builder::Cell& Builder::cell(Rank rank, Space space, std::uint32_t chunk) {
   return cells[chunk];
 }
 
+void Builder::add_read(RankState& state, Cell& cell, StepId step) {
+  std::uint32_t read = state.unused_reads;
+  if (read == kNoRead) {
+    read = static_cast<std::uint32_t>(state.reads.size());
+    state.reads.emplace_back();
+  } else {
+    state.unused_reads = state.reads[read].next;
+  }
+  state.reads[read] = {step, cell.readers};
+  cell.readers = read;
+}
+
+void Builder::set_writer(RankState& state, Cell& cell, StepId step) {
+  while (cell.readers != kNoRead) {
+    const std::uint32_t read = cell.readers;
+    cell.readers = state.reads[read].next;
+    state.reads[read] = {kNoStep, state.unused_reads};
+    state.unused_reads = read;
+  }
+  cell.writer = step;
+}
+
 bool Builder::same_memory(Rank rank, const ChunkSet& a, const ChunkSet& b) {
   if (a.count != b.count) return false;
+  RankState& state = states_[static_cast<std::size_t>(rank)];
   for (std::uint32_t i = 0; i < a.count; ++i) {
-    cell(rank, a.space, a.at(i));  // both exist before addresses are compared
-    cell(rank, b.space, b.at(i));
-    if (&cell(rank, a.space, a.at(i)) != &cell(rank, b.space, b.at(i))) return false;
+    cell(state, a.space, a.at(i));  // both exist before addresses are compared
+    cell(state, b.space, b.at(i));
+    if (&cell(state, a.space, a.at(i)) != &cell(state, b.space, b.at(i))) return false;
   }
   return true;
+}
+
+/// Into dependencies_: ascending, each once.
+void Builder::collect_dependencies(RankState& state, const Step& step) {
+  dependencies_.clear();
+  const auto add = [&](StepId id) {
+    const bool is_known = !dependencies_.empty() && dependencies_.back() == id;
+    if (id != kNoStep && !is_known) dependencies_.push_back(id);
+  };
+  const auto after_writers = [&](const ChunkSet& set) {
+    for (std::uint32_t i = 0; i < set.count; ++i) add(cell(state, set.space, set.at(i)).writer);
+  };
+  after_writers(step.src);
+  if (step.verb == Verb::kReduce) after_writers(step.dst);
+  // A write after reads needs no edge to the write before them: the reads have it already.
+  for (std::uint32_t i = 0; i < step.dst.count; ++i) {
+    const Cell& written = cell(state, step.dst.space, step.dst.at(i));
+    if (written.readers == kNoRead) add(written.writer);
+    for (std::uint32_t read = written.readers; read != kNoRead; read = state.reads[read].next)
+      add(state.reads[read].step);
+  }
+  sort_unique(dependencies_);
 }
 
 Builder::RankBuilder& Builder::RankBuilder::append(Verb verb, ChunkSet src, ChunkSet dst, Rank peer,
                                                    Lane lane) {
   Program& program = builder_->schedule_.programs[static_cast<std::size_t>(rank_)];
+  RankState& state = builder_->states_[static_cast<std::size_t>(rank_)];
   const auto id = static_cast<StepId>(program.steps.size());
   Step step{verb, canonical(src), canonical(dst), peer, lane, {}};
+  builder_->collect_dependencies(state, step);
+  // Copied, so that the step holds no more memory than it needs.
+  step.deps.assign(builder_->dependencies_.begin(), builder_->dependencies_.end());
 
-  const auto for_each_cell = [&](const ChunkSet& set, auto&& visit) {
-    for (std::uint32_t i = 0; i < set.count; ++i)
-      visit(builder_->cell(rank_, set.space, set.at(i)));
-  };
-  const auto after_writer = [&](const Cell& cell) {
-    if (cell.writer >= 0) step.deps.push_back(static_cast<StepId>(cell.writer));
-  };
-  // A write after reads needs no edge to the write before them: the reads have it already.
-  const auto after_readers = [&](const Cell& cell) {
-    if (cell.readers.empty()) after_writer(cell);
-    step.deps.insert(step.deps.end(), cell.readers.begin(), cell.readers.end());
-  };
-  for_each_cell(step.src, after_writer);
-  if (step.verb == Verb::kReduce) for_each_cell(step.dst, after_writer);
-  for_each_cell(step.dst, after_readers);
-  sort_unique(step.deps);
-
-  for_each_cell(step.src, [&](Cell& cell) { cell.readers.push_back(id); });
-  for_each_cell(step.dst, [&](Cell& cell) {
-    cell.writer = id;
-    cell.readers.clear();
-  });
+  for (std::uint32_t i = 0; i < step.src.count; ++i)
+    add_read(state, cell(state, step.src.space, step.src.at(i)), id);
+  for (std::uint32_t i = 0; i < step.dst.count; ++i)
+    set_writer(state, cell(state, step.dst.space, step.dst.at(i)), id);
   builder_->schedule_.lanes =
       std::max(builder_->schedule_.lanes, static_cast<std::uint32_t>(step.lane) + 1);
   program.steps.push_back(std::move(step));

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -58,17 +59,32 @@ class Builder {
 
  private:
   struct Cell {  // one chunk of memory, aliases folded together
-    std::int64_t writer = -1;
-    std::vector<StepId> readers;
+    StepId writer = kNoStep;
+    std::uint32_t readers = kNoRead;  // since the last write: a list in RankState::reads
+  };
+  struct Read {
+    StepId step = kNoStep;
+    std::uint32_t next = kNoRead;
   };
   struct RankState {
+    // Input chunks from alias_input on, alias_chunks of them, are output chunks from alias_output.
+    std::uint32_t alias_input = 0, alias_output = 0, alias_chunks = 0;
     std::vector<Cell> input, output, scratch;
+    std::vector<Read> reads;
+    std::uint32_t unused_reads = kNoRead;  // a list in `reads`: of cells written since
   };
-  Cell& cell(Rank rank, Space space, std::uint32_t chunk);
+  static constexpr StepId kNoStep = std::numeric_limits<StepId>::max();
+  static constexpr std::uint32_t kNoRead = std::numeric_limits<std::uint32_t>::max();
+
+  static Cell& cell(RankState& state, Space space, std::uint32_t chunk);
+  static void add_read(RankState& state, Cell& cell, StepId step);
+  static void set_writer(RankState& state, Cell& cell, StepId step);
+  void collect_dependencies(RankState& state, const Step& step);
   bool same_memory(Rank rank, const ChunkSet& a, const ChunkSet& b);
 
   Schedule schedule_;
   std::vector<RankState> states_;
+  std::vector<StepId> dependencies_;  // of the step being appended
 };
 
 }  // namespace tutti::ir

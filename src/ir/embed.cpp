@@ -117,15 +117,15 @@ class Embedder {
     }
   }
 
-  std::vector<Cell> cells(Rank member, const ChunkSet& set) const {
-    std::vector<Cell> cells;
+  /// Where the chunks of an operand lie, one after the other.
+  void list_cells(Rank member, const ChunkSet& set, std::vector<Cell>& cells) const {
+    cells.clear();
     const auto& regions =
         places_[static_cast<std::size_t>(member)].spaces[static_cast<std::size_t>(set.space)];
     for (std::uint32_t i = 0; i < set.count; ++i) {
       for (const ChunkSet& part : regions[set.at(i)])
         for (std::uint32_t j = 0; j < part.count; ++j) cells.push_back({part.space, part.at(j)});
     }
-    return cells;
   }
 
   Status append(Rank member) {
@@ -139,15 +139,15 @@ class Embedder {
                   member);
       const End from = step.verb == Verb::kRecv ? other : own;
       const End to = step.verb == Verb::kSend ? other : own;
-      const auto src = cells(from.member, this->step(from).src);
-      const auto dst = cells(to.member, this->step(to).dst);
-      if (src.size() != dst.size())
+      list_cells(from.member, this->step(from).src, src_);
+      list_cells(to.member, this->step(to).dst, dst_);
+      if (src_.size() != dst_.size())
         return make_error(Code::kUnsupported,
                           "{} needs blocks of one size: {} chunks at rank {} are {} at rank {}",
-                          leaf_.algorithm, src.size(), from.member, dst.size(), to.member);
+                          leaf_.algorithm, src_.size(), from.member, dst_.size(), to.member);
       // A lane for each piece: neither end waits with the next one for the other to take the last.
       std::uint32_t lane = step.lane;
-      for (const Piece& piece : pieces_of(src, dst)) {
+      for (const Piece& piece : pieces_of(src_, dst_)) {
         append(rank, step, piece, static_cast<Lane>(lane));
         lane += leaf_.lanes;
       }
@@ -184,6 +184,7 @@ class Embedder {
   Builder& whole_;
   std::vector<Places> places_;
   std::vector<std::vector<End>> others_;  // of each member's steps: the other end of the message
+  std::vector<Cell> src_, dst_;           // of the step being appended
 };
 
 }  // namespace
