@@ -67,6 +67,7 @@ struct MscclAlgo {
   std::uint32_t fifo_depth = 2;  ///< messages between a send and its receive
   bool in_place = false;
   bool out_of_place = false;
+  ir::Layout layout;  ///< of the gpus; empty where the file says nothing
   std::vector<MscclGpu> gpus;
 };
 

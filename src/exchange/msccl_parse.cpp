@@ -124,6 +124,7 @@ class Parser {
 
  private:
   Status header(const Element& algo);
+  Status layout(const Element& algo);
   Status placement(const Element& algo);
   Status protocol(const Element& algo);
   Status gpu(const Element& element);
@@ -165,6 +166,7 @@ Status Parser::header(const Element& algo) {
   TUTTI_ASSIGN(const std::int64_t channels, algo.number("nchannels", 1, kMostChannels));
   algo_.channels = static_cast<int>(channels);
   TUTTI_TRY(protocol(algo));
+  TUTTI_TRY(layout(algo));
   return placement(algo);
 }
 
@@ -174,6 +176,15 @@ Status Parser::protocol(const Element& algo) {
     return algo.wrong(fmt::format("proto Simple, LL or LL128 was expected, found {}", shown(name)));
   constexpr std::uint32_t kSimpleDepth = 2, kLowLatencyDepth = 8;
   algo_.fifo_depth = name == "Simple" ? kSimpleDepth : kLowLatencyDepth;
+  return ok_status();
+}
+
+Status Parser::layout(const Element& algo) {
+  Result<ir::Layout> layout = ir::parse_layout(algo.word("tutti_layout"));
+  if (!layout) return algo.wrong(fmt::format("tutti_layout: {}", layout.error().what));
+  const Status fits = check(*layout, static_cast<std::int32_t>(algo_.gpus.size()));
+  if (!fits) return algo.wrong(fmt::format("tutti_layout: {}", fits.error().what));
+  algo_.layout = *std::move(layout);
   return ok_status();
 }
 

@@ -330,7 +330,8 @@ Result<ir::Schedule> schedule_of(const File& file, bool in_place) {
   const ir::Request request{.collective = algo.collective,
                             .ranks = static_cast<std::int32_t>(algo.gpus.size()),
                             .root = 0,
-                            .in_place = in_place};
+                            .in_place = in_place,
+                            .layout = algo.layout};
   std::vector<BufferSizes> sizes;
   for (const MscclGpu& gpu : algo.gpus) sizes.push_back(gpu.sizes);
   for (const std::uint32_t depth : {1U, algo.fifo_depth}) {

@@ -63,6 +63,19 @@ TEST(MscclXml, ReadsOneScheduleForEachPlacementThatTheFileIsFor) {
   EXPECT_THAT(error_of(both), StartsWith("out of place: "));
 }
 
+TEST(MscclXml, ReadsTheLayoutOfTheGpusAndRefusesThatOfOthers) {
+  const auto with_layout = [](std::string_view layout) {
+    return read_msccl_xml(replaced(all_reduce_of_two(), "maxBytes=\"0\"",
+                                   fmt::format("maxBytes=\"0\" tutti_layout=\"{}\"", layout)));
+  };
+  const auto read = with_layout("2x1");
+  ASSERT_TRUE(read) << read.error().what;
+  EXPECT_EQ(read->front().request.layout, ir::Layout::grid({1, 2}));
+  EXPECT_THAT(with_layout("2x2").error().what,
+              HasSubstr("algo: tutti_layout: a layout places 4 ranks, and there are 2"));
+  EXPECT_THAT(with_layout("2x").error().what, HasSubstr("'2x' is not a layout"));
+}
+
 TEST(MscclXml, LeavesTheInputAloneThatAFileAddsTo) {
   // Reduce-scatter out of place: partial sums overwrite foreign blocks of the input.
   const std::string text =

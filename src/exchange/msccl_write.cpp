@@ -152,9 +152,11 @@ Result<std::string> write_msccl_xml(const ir::Schedule& schedule) {
   }
   return fmt::format(
       "<algo name=\"{}\" proto=\"Simple\" nchannels=\"{}\" nchunksperloop=\"{}\" ngpus=\"{}\" "
-      "coll=\"{}\" inplace=\"{}\" outofplace=\"{}\" minBytes=\"0\" maxBytes=\"0\">\n{}</algo>\n",
+      "coll=\"{}\" inplace=\"{}\" outofplace=\"{}\" minBytes=\"0\" maxBytes=\"0\"{}>\n{}</algo>\n",
       plain_name(schedule.algorithm), schedule.lanes, most_chunks, request.ranks,
-      coll_name(request.collective), request.in_place ? 1 : 0, request.in_place ? 0 : 1, gpus);
+      coll_name(request.collective), request.in_place ? 1 : 0, request.in_place ? 0 : 1,
+      request.layout.empty() ? "" : fmt::format(" tutti_layout=\"{}\"", print(request.layout)),
+      gpus);
 }
 
 }  // namespace tutti::exchange
