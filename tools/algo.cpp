@@ -4,18 +4,22 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <span>
+#include <thread>
+#include <utility>
 
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "algorithms/algorithms.hpp"
 #include "src/base/clock.hpp"
-#include "src/base/nearest.hpp"
 #include "src/base/result.hpp"
 #include "src/exchange/msccl_xml.hpp"
-#include "src/exchange/read.hpp"
 #include "src/ir/text.hpp"
 #include "src/ir/verify.hpp"
 #include "tools/algo_export.hpp"
+#include "tools/algo_names.hpp"
+#include "tools/algo_proofs.hpp"
 #include "tools/algo_traffic.hpp"
 #include "tools/cli.hpp"
 
@@ -28,71 +32,32 @@ using tutti::make_error;
 using tutti::Result;
 using tutti::Status;
 using tutti::ir::Algorithm;
+using tutti::ir::Layout;
 using tutti::ir::Proof;
 using tutti::ir::Request;
 using tutti::ir::Schedule;
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kProgram = "tutti algo";
-constexpr int kMostRanks = 1024;  // a schedule of an all-to-all grows with the square
-constexpr std::size_t kLargestFile = 256U << 20U;
-
-// --- algorithms and collectives by name ----------------------------------------------------------
-
-Result<const Algorithm*> find_algorithm(const std::string& name) {
-  std::vector<std::string> names;
-  for (const Algorithm& algorithm : tutti::algorithms::all()) {
-    if (algorithm.name == name) return &algorithm;
-    names.emplace_back(algorithm.name);
-  }
-  const std::string meant = tutti::nearest(name, names);
-  return make_error(Code::kInvalidArgument, "there is no algorithm '{}'; {}", name,
-                    meant.empty() ? fmt::format("there are {}", fmt::join(names, ", "))
-                                  : fmt::format("did you mean '{}'?", meant));
-}
-
-std::vector<std::string> collective_names() {
-  std::vector<std::string> names;
-  for (int i = 0; i < tutti::kCollectives; ++i) {
-    const auto collective = static_cast<Collective>(i);
-    if (collective == Collective::kSend || collective == Collective::kRecv) continue;
-    names.emplace_back(name_of(collective));
-  }
-  return names;
-}
-
-Collective collective_named(const std::string& name) {
-  const auto names = collective_names();
-  return static_cast<Collective>(std::ranges::find(names, name) - names.begin());
-}
-
-/// The collectives that the algorithm supports for at least one number of ranks up to 33.
-std::vector<Collective> collectives_of(const Algorithm& algorithm) {
-  std::vector<Collective> supported;
-  for (const std::string& name : collective_names()) {
-    const Collective collective = collective_named(name);
-    for (int ranks = 1; ranks <= 33; ++ranks) {
-      if (!algorithm.supports({.collective = collective, .ranks = ranks})) continue;
-      supported.push_back(collective);
-      break;
-    }
-  }
-  return supported;
-}
+constexpr const char* kLayoutHelp =
+    "how ranks stand to each other: 2x4 (2 nodes of 4), 4,3,4 (nodes of so many), 4x4x4 (a grid)";
 
 // --- list ----------------------------------------------------------------------------------------
 
 int list(const std::string& json_path) {
-  Table table({"ALGORITHM", "COLLECTIVES", "RESULT", "SUMMARY"});
+  Table table({"ALGORITHM", "COLLECTIVES", "FOR", "RESULT", "SUMMARY"});
   Json json = Json::array();
   for (const Algorithm& algorithm : tutti::algorithms::all()) {
     std::vector<std::string> names;
     for (const Collective collective : collectives_of(algorithm))
       names.emplace_back(name_of(collective));
+    const std::string_view needs = name_of(needs_of(algorithm));
     table.add({std::string(algorithm.name), fmt::format("{}", fmt::join(names, " ")),
-               algorithm.lossy ? "lossy" : "exact", std::string(algorithm.summary)});
+               std::string(needs), algorithm.lossy ? "lossy" : "exact",
+               std::string(algorithm.summary)});
     json.push_back({{"name", algorithm.name},
                     {"collectives", names},
+                    {"for", needs},
                     {"lossy", algorithm.lossy},
                     {"summary", algorithm.summary}});
   }
@@ -106,30 +71,51 @@ int list(const std::string& json_path) {
 struct ShowOptions {
   std::string algorithm;  ///< or a file
   std::string collective;
-  int ranks = 0;  ///< 0: not given
+  int ranks = 0;       ///< 0: not given
+  std::string layout;  ///< "": not given
   int root = 0;
   bool in_place = false;
   bool rounds = false;
   std::string output;
 };
 
+/// -n and --layout agree, and one of them is given.
+Result<int> ranks_of(const ShowOptions& options, const Layout& layout) {
+  const auto placed = static_cast<int>(layout.cells.size());
+  if (options.ranks == 0 && layout.empty())
+    return make_error(Code::kInvalidArgument, "-n N or --layout is required for an algorithm");
+  if (options.ranks != 0 && !layout.empty() && options.ranks != placed)
+    return make_error(Code::kInvalidArgument,
+                      "-n {} contradicts --layout {}, which has {} ranks; leave -n out",
+                      options.ranks, options.layout, placed);
+  return layout.empty() ? options.ranks : placed;
+}
+
 Result<Request> request_of(const ShowOptions& options, const Algorithm& algorithm) {
   const auto supported = collectives_of(algorithm);
   if (supported.empty())
     return make_error(Code::kInternal, "{} supports no collective", algorithm.name);
-  const Request request{.collective = options.collective.empty()
-                                          ? supported.front()
-                                          : collective_named(options.collective),
-                        .ranks = options.ranks,
-                        .root = options.root,
-                        .in_place = options.in_place};
-  if (options.root >= options.ranks)
+  TUTTI_ASSIGN(Layout layout, layout_named(options.layout));
+  TUTTI_ASSIGN(const int ranks, ranks_of(options, layout));
+  Request request{.collective = options.collective.empty() ? supported.front()
+                                                           : collective_named(options.collective),
+                  .ranks = ranks,
+                  .root = options.root,
+                  .in_place = options.in_place,
+                  .layout = std::move(layout)};
+  if (options.root >= ranks)
     return make_error(Code::kInvalidArgument, "root {} is not one of {} ranks", options.root,
-                      options.ranks);
+                      ranks);
+  if (request.layout.empty() && needs_of(algorithm) != Needs::kNothing)
+    return make_error(Code::kInvalidArgument,
+                      "{} needs to know which ranks are near: use --layout, such as 2x4 for 2 "
+                      "nodes of 4 ranks",
+                      algorithm.name);
   if (!algorithm.supports(request))
-    return make_error(Code::kInvalidArgument, "{} has no {} for {} ranks{}; see `tutti algo list`",
-                      algorithm.name, name_of(request.collective), options.ranks,
-                      options.in_place ? " in place" : "");
+    return make_error(
+        Code::kInvalidArgument, "{} has no {} for {} ranks{}{}; see `tutti algo list`",
+        algorithm.name, name_of(request.collective), ranks,
+        options.layout.empty() ? "" : " as " + options.layout, options.in_place ? " in place" : "");
   return request;
 }
 
@@ -149,32 +135,21 @@ Result<std::string> render(const Schedule& schedule, const std::string& suffix, 
   return to_svg(schedule, proof, traffic);
 }
 
-/// Whether the word names a file rather than an algorithm.
-bool is_file(const std::string& what) {
-  const auto known = tutti::algorithms::all();
-  return std::ranges::find(known, what, &Algorithm::name) == known.end() &&
-         std::filesystem::exists(what);
-}
-
-/// The schedules of a file's text; errors name the file.
-Result<tutti::exchange::Schedules> schedules_of(const std::string& path, const std::string& text) {
-  auto schedules = tutti::exchange::read(text);
-  if (!schedules) return tutti::exchange::at_place(path, schedules.error());
-  return schedules;
-}
-
 Result<Schedule> schedule_of_file(const ShowOptions& options) {
-  TUTTI_ASSIGN(const std::string text, read_file(options.algorithm, kLargestFile));
+  TUTTI_ASSIGN(const std::string text, read_file(options.algorithm, kLargestAlgoFile));
   TUTTI_ASSIGN(tutti::exchange::Schedules schedules, schedules_of(options.algorithm, text));
   if (options.in_place && schedules.size() > 1) return std::move(schedules.back());
   return std::move(schedules.front());
 }
 
 Result<Schedule> schedule_of(const ShowOptions& options) {
-  if (is_file(options.algorithm)) return schedule_of_file(options);
+  if (is_file(options.algorithm)) {
+    if (!options.layout.empty())
+      return make_error(Code::kInvalidArgument, "--layout is for algorithms; '{}' is a file",
+                        options.algorithm);
+    return schedule_of_file(options);
+  }
   TUTTI_ASSIGN(const Algorithm* algorithm, find_algorithm(options.algorithm));
-  if (options.ranks == 0)
-    return make_error(Code::kInvalidArgument, "-n N is required for an algorithm");
   TUTTI_ASSIGN(const Request request, request_of(options, *algorithm));
   return algorithm->generate(request);
 }
@@ -189,11 +164,6 @@ Status show(const ShowOptions& options) {
 
 // --- verify --------------------------------------------------------------------------------------
 
-struct RankRange {
-  int first = 1;
-  int last = 1;
-};
-
 /// "4" or "1..33".
 Result<RankRange> parse_range(std::string_view text) {
   const std::size_t dots = text.find("..");
@@ -204,95 +174,52 @@ Result<RankRange> parse_range(std::string_view text) {
   };
   const RankRange range = {number(text.substr(0, dots)),
                            number(dots == std::string_view::npos ? text : text.substr(dots + 2))};
-  if (range.first < 1 || range.last < range.first || range.last > kMostRanks)
+  if (range.first < 1 || range.last < range.first || range.last > kMostAlgoRanks)
     return make_error(Code::kInvalidArgument,
                       "'{}' is no range of ranks; write N or N..M with 1 <= N <= M <= {}", text,
-                      kMostRanks);
+                      kMostAlgoRanks);
   return range;
 }
 
-/// One line of the table: what was proved of one collective of one algorithm.
-struct Proved {
-  Collective collective;
-  std::string algorithm;
-  int first_ranks = 0;
-  int last_ranks = 0;
-  std::uint64_t schedules = 0;
-  std::uint64_t steps = 0;
-  std::uint32_t rounds = 0;
-  double seconds = 0;
-};
-
-std::vector<Request> requests_for(const Algorithm& algorithm, Collective collective, int ranks) {
-  std::vector<Request> requests;
-  const int roots = rooted(collective) ? ranks : 1;
-  for (const bool in_place : {false, true})
-    for (int root = 0; root < roots; ++root) {
-      const Request request{collective, ranks, root, in_place};
-      if (algorithm.supports(request)) requests.push_back(request);
-    }
-  return requests;
-}
-
-Status prove(const Algorithm& algorithm, const Request& request, Proved& row) {
-  const auto where = [&](const tutti::Error& error) {
-    return make_error(error.code, "{} {}, {} ranks, root {}{}: {}", algorithm.name,
-                      name_of(request.collective), request.ranks, request.root,
-                      request.in_place ? ", in place" : "", error.what);
-  };
-  const Result<Schedule> schedule = algorithm.generate(request);
-  if (!schedule) return where(schedule.error());
-  const Result<Proof> proof = tutti::ir::verify(*schedule);
-  if (!proof) return where(proof.error());
-  if (row.schedules++ == 0) row.first_ranks = request.ranks;
-  row.last_ranks = request.ranks;
-  row.steps += proof->steps;
-  row.rounds = std::max(row.rounds, proof->rounds);
-  return tutti::ok_status();
-}
-
-/// Adds a row for what the algorithm has of a collective; stops at the first schedule that is
-/// wrong.
-Status prove_all_of(const Algorithm& algorithm, Collective collective, RankRange range,
-                    std::vector<Proved>& rows) {
-  Proved row{.collective = collective, .algorithm = std::string(algorithm.name)};
-  const auto started = tutti::Clock::now();
-  for (int ranks = range.first; ranks <= range.last; ++ranks)
-    for (const Request& request : requests_for(algorithm, collective, ranks))
-      TUTTI_TRY(prove(algorithm, request, row));
-  row.seconds = std::chrono::duration<double>(tutti::Clock::now() - started).count();
-  if (row.schedules > 0) rows.push_back(row);
-  return tutti::ok_status();
-}
-
-/// Adds a row for each schedule of a file.
-Status prove_text(const std::string& path, const std::string& text, std::vector<Proved>& rows) {
+/// A row for each schedule of a file.
+Result<std::vector<Proved>> prove_text(const std::string& path, const std::string& text) {
   const auto started = tutti::Clock::now();
   TUTTI_ASSIGN(const tutti::exchange::Schedules schedules, schedules_of(path, text));
+  std::vector<Proved> rows;
   for (const Schedule& schedule : schedules) {
     TUTTI_ASSIGN(const Proof proof, tutti::ir::verify(schedule));
-    rows.push_back(
-        {.collective = schedule.request.collective,
-         .algorithm = schedule.algorithm,
-         .first_ranks = schedule.request.ranks,
-         .last_ranks = schedule.request.ranks,
-         .schedules = 1,
-         .steps = proof.steps,
-         .rounds = proof.rounds,
-         .seconds = std::chrono::duration<double>(tutti::Clock::now() - started).count()});
+    Proved& row = rows.emplace_back();
+    row.collective = schedule.request.collective;
+    row.algorithm = schedule.algorithm;
+    row.first_ranks = row.last_ranks = schedule.request.ranks;
+    if (!schedule.request.layout.empty()) row.layouts = {print(schedule.request.layout)};
+    row.schedules = 1;
+    row.steps = proof.steps;
+    row.rounds = proof.rounds;
+    row.seconds = std::chrono::duration<double>(tutti::Clock::now() - started).count();
   }
-  return tutti::ok_status();
+  return rows;
 }
 
 struct VerifyOptions {
   std::string what;  ///< an algorithm or a file
   bool all = false;
   std::string range;
+  std::string layout;
+  std::string collective;
   std::string json_path;
 };
 
-Status print_rows(const std::vector<Proved>& rows, const std::string& json_path) {
-  Table table({"COLLECTIVE", "ALGORITHM", "RANKS", "SCHEDULES", "ROUNDS", "STEPS", "SECONDS"});
+std::string layouts_of(const Proved& row) {
+  constexpr std::size_t kMostShown = 20;
+  if (row.layouts.empty()) return "-";
+  const bool is_short = row.layouts.size() == 1 && row.layouts[0].size() <= kMostShown;
+  return is_short ? row.layouts[0] : std::to_string(row.layouts.size());
+}
+
+Status print_rows(const std::vector<Proved>& rows, const std::string& json_path, double seconds) {
+  Table table(
+      {"COLLECTIVE", "ALGORITHM", "RANKS", "LAYOUTS", "SCHEDULES", "ROUNDS", "STEPS", "SECONDS"});
   Json json = Json::array();
   Proved sum{};
   for (const Proved& row : rows) {
@@ -300,77 +227,112 @@ Status print_rows(const std::vector<Proved>& rows, const std::string& json_path)
                row.first_ranks == row.last_ranks
                    ? std::to_string(row.first_ranks)
                    : fmt::format("{}..{}", row.first_ranks, row.last_ranks),
-               std::to_string(row.schedules), std::to_string(row.rounds), std::to_string(row.steps),
-               fmt::format("{:.3f}", row.seconds)});
+               layouts_of(row), std::to_string(row.schedules), std::to_string(row.rounds),
+               std::to_string(row.steps), fmt::format("{:.3f}", row.seconds)});
     json.push_back({{"collective", name_of(row.collective)},
                     {"algorithm", row.algorithm},
                     {"first_ranks", row.first_ranks},
                     {"last_ranks", row.last_ranks},
+                    {"layouts", row.layouts},
+                    {"every_root", row.every_root},
                     {"schedules", row.schedules},
                     {"rounds", row.rounds},
                     {"steps", row.steps},
                     {"seconds", row.seconds}});
     sum.schedules += row.schedules;
     sum.steps += row.steps;
-    sum.seconds += row.seconds;
+    sum.every_root &= row.every_root;
   }
-  const std::string text =
-      fmt::format("{}{} schedules of {} steps proved in {:.2f} s\n", table.text({2, 3, 4, 5, 6}),
-                  sum.schedules, sum.steps, sum.seconds);
+  std::string text = fmt::format("{}{} schedules of {} steps proved in {:.2f} s\n",
+                                 table.text({2, 3, 4, 5, 6, 7}), sum.schedules, sum.steps, seconds);
+  if (!sum.every_root)
+    text += fmt::format("of more than {} ranks, only roots 0, 1, n/2 and n-1 were proved\n",
+                        kEveryRootUpTo);
   return write_results(json_path, text, [&] { return json.dump(2) + "\n"; });
 }
 
-/// What is to be proved: the text of one file, or algorithms for some numbers of ranks.
+/// What is to be proved: the text of one file, or schedules of algorithms.
 struct Selection {
   std::optional<std::string> file_text;
-  std::vector<Algorithm> algorithms;
-  RankRange range;
+  std::vector<Claim> claims;
 };
+
+/// The schedules of these algorithms that the options ask for.
+Result<std::vector<Claim>> claims_of(std::span<const Algorithm> algorithms,
+                                     const VerifyOptions& options) {
+  if (options.range.empty() == options.layout.empty())
+    return make_error(Code::kInvalidArgument,
+                      "either -n N, -n N..M or --layout is required for an algorithm");
+  TUTTI_ASSIGN(const Layout layout, layout_named(options.layout));
+  RankRange range;
+  if (layout.empty()) {
+    TUTTI_ASSIGN(range, parse_range(options.range));
+  }
+  std::vector<Claim> claims;
+  for (const std::string& name : collective_names()) {
+    if (!options.collective.empty() && options.collective != name) continue;
+    const Collective collective = collective_named(name);
+    for (const Algorithm& algorithm : algorithms)
+      claims.push_back(layout.empty() ? claim_for_ranks(algorithm, collective, range)
+                                      : claim_for_layout(algorithm, collective, layout));
+  }
+  if (std::ranges::all_of(claims, [](const Claim& claim) { return claim.requests.empty(); }))
+    return make_error(Code::kInvalidArgument, "nothing to prove: {} no {} for {}",
+                      options.all ? "there is" : options.what + " has",
+                      options.collective.empty() ? "collective" : options.collective,
+                      layout.empty() ? options.range + " ranks" : "layout " + options.layout);
+  return claims;
+}
 
 /// Errors: of usage, or of the file system.
 Result<Selection> select(const VerifyOptions& options) {
   if (options.all == !options.what.empty())
     return make_error(Code::kInvalidArgument, "give one algorithm, one file or --all");
   Selection selection;
-  const auto known = tutti::algorithms::all();
+  std::span<const Algorithm> algorithms = tutti::algorithms::all();
   if (!options.all && is_file(options.what)) {
-    TUTTI_ASSIGN(selection.file_text, read_file(options.what, kLargestFile));
+    TUTTI_ASSIGN(selection.file_text, read_file(options.what, kLargestAlgoFile));
     return selection;
   }
-  if (options.all) {
-    selection.algorithms.assign(known.begin(), known.end());
-  } else {
+  if (!options.all) {
     const Result<const Algorithm*> found = find_algorithm(options.what);
     if (!found)
       return make_error(found.error().code, "{}; nor is there a file of that name",
                         found.error().what);
-    selection.algorithms = {**found};
+    algorithms = {*found, 1};
   }
-  if (options.range.empty())
-    return make_error(Code::kInvalidArgument, "-n N or -n N..M is required for an algorithm");
-  TUTTI_ASSIGN(selection.range, parse_range(options.range));
+  TUTTI_ASSIGN(selection.claims, claims_of(algorithms, options));
   return selection;
 }
 
-Status prove(const Selection& selection, const std::string& what, std::vector<Proved>& rows) {
-  if (selection.file_text) return prove_text(what, *selection.file_text, rows);
-  for (const std::string& collective : collective_names())
-    for (const Algorithm& algorithm : selection.algorithms)
-      TUTTI_TRY(prove_all_of(algorithm, collective_named(collective), selection.range, rows));
-  return tutti::ok_status();
+/// A bar on standard error, where that is a terminal.
+void draw_progress(std::size_t done, std::size_t all) {
+  constexpr std::size_t kWidth = 40;
+  if (::isatty(STDERR_FILENO) == 0 || all == 0) return;
+  const std::string bar(kWidth * done / all, '#');
+  note(fmt::format("\r[{:<{}}] {} of {} schedules", bar, kWidth, done, all));
+}
+
+void erase_progress() {
+  if (::isatty(STDERR_FILENO) != 0) note("\r\x1b[K");
+}
+
+Result<std::vector<Proved>> prove(const Selection& selection, const std::string& what) {
+  if (selection.file_text) return prove_text(what, *selection.file_text);
+  const unsigned threads = std::max(std::thread::hardware_concurrency(), 1U);
+  auto rows = tutti::tools::prove(selection.claims, threads, draw_progress);
+  erase_progress();
+  return rows;
 }
 
 int verify(const VerifyOptions& options) {
   const Result<Selection> selection = select(options);
   if (!selection) return fail(kProgram, selection.error());
-  std::vector<Proved> rows;
-  const Status proved = prove(*selection, options.what, rows);
-  if (!proved) return fail(kProgram, kExitWrongData, proved.error().what);
-  if (rows.empty())
-    return fail(kProgram, kExitUsage,
-                fmt::format("nothing to prove: {} supports no collective for {} ranks",
-                            options.what, options.range));
-  const Status printed = print_rows(rows, options.json_path);
+  const auto started = tutti::Clock::now();
+  const Result<std::vector<Proved>> rows = prove(*selection, options.what);
+  if (!rows) return fail(kProgram, kExitWrongData, rows.error().what);
+  const std::chrono::duration<double> seconds = tutti::Clock::now() - started;
+  const Status printed = print_rows(*rows, options.json_path, seconds.count());
   return printed ? kExitFine : fail(kProgram, printed.error());
 }
 
@@ -391,7 +353,8 @@ int main(int argc, char** argv) {
       .add_option("algorithm", show_options.algorithm, "name of an algorithm, or a file with one")
       ->required();
   show_command.add_option("-n,--ranks", show_options.ranks, "number of ranks (of an algorithm)")
-      ->check(CLI::Range(1, kMostRanks));
+      ->check(CLI::Range(1, kMostAlgoRanks));
+  show_command.add_option("--layout", show_options.layout, kLayoutHelp);
   show_command
       .add_option("--coll", show_options.collective,
                   "collective (default: the first the algorithm has)")
@@ -412,7 +375,12 @@ int main(int argc, char** argv) {
       "name of an algorithm, or a file: text of `tutti algo show`, XML of MSCCL, "
       "JSON of MSCCL++ or SCCL");
   verify_command.add_flag("--all", verify_options.all, "every algorithm");
-  verify_command.add_option("-n,--ranks", verify_options.range, "N or N..M ranks");
+  verify_command.add_option("-n,--ranks", verify_options.range,
+                            "N or N..M ranks; algorithms for two levels and grids are proved over "
+                            "many layouts of so many");
+  verify_command.add_option("--layout", verify_options.layout, kLayoutHelp);
+  verify_command.add_option("--coll", verify_options.collective, "this collective only")
+      ->check(one_of(collective_names()));
   verify_command.add_option("--json", verify_options.json_path,
                             "write the table as JSON; '-': standard output");
 

@@ -30,10 +30,15 @@ Json json_of(const ir::Step& step) {
 
 std::string to_json(const ir::Schedule& schedule) {
   const ir::Request& request = schedule.request;
-  Json json = {{"algorithm", schedule.algorithm}, {"collective", name_of(request.collective)},
-               {"ranks", request.ranks},          {"root", request.root},
-               {"in_place", request.in_place},    {"chunks_per_block", schedule.chunks_per_block},
-               {"lanes", schedule.lanes},         {"programs", Json::array()}};
+  Json json = {{"algorithm", schedule.algorithm},
+               {"collective", name_of(request.collective)},
+               {"ranks", request.ranks},
+               {"root", request.root},
+               {"in_place", request.in_place},
+               {"layout", print(request.layout)},
+               {"chunks_per_block", schedule.chunks_per_block},
+               {"lanes", schedule.lanes},
+               {"programs", Json::array()}};
   for (const ir::Program& program : schedule.programs) {
     Json steps = Json::array();
     for (const ir::Step& step : program.steps) steps.push_back(json_of(step));

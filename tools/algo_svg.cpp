@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -23,6 +24,7 @@ constexpr std::string_view kInk = "#1f2933", kSoft = "#66727f", kFaint = "#e3e8e
 constexpr double kLeast = 620;  ///< width, for the words at the top and the bottom
 constexpr double kLeft = 92, kTop = 96, kMargin = 20, kFoot = 62;
 constexpr double kInset = 14;  ///< from a column's edge to the ends of its arrows
+constexpr double kGap = 16;    ///< between the lanes of two nodes
 
 struct Point {
   double x = 0, y = 0;
@@ -49,6 +51,26 @@ std::string shortened(std::string text) {
   return text.size() <= kMost ? text : text.substr(0, kMost - 1) + "\u2026";
 }
 
+/// The ranks whose lanes stand together. Without a layout they all do.
+std::vector<std::vector<Rank>> groups_of(const ir::Request& request) {
+  if (!request.layout.empty()) return ir::nodes_of(request.layout);
+  std::vector<Rank> all(static_cast<std::size_t>(request.ranks));
+  std::iota(all.begin(), all.end(), 0);
+  return {all};
+}
+
+/// "node 1" of two levels; in a grid the coordinates of the line, outermost first: "line 1,0".
+std::string name_of_node(const ir::Layout& layout, Rank rank) {
+  std::int32_t line = layout.cells[static_cast<std::size_t>(rank)] / layout.extents[0];
+  if (layout.extents.size() <= 2) return fmt::format("node {}", line);
+  std::vector<std::int32_t> coordinates;
+  for (std::size_t i = 1; i < layout.extents.size(); ++i) {
+    coordinates.insert(coordinates.begin(), line % layout.extents[i]);
+    line /= layout.extents[i];
+  }
+  return fmt::format("line {}", fmt::join(coordinates, ","));
+}
+
 class Picture {
  public:
   Picture(const ir::Schedule& schedule, const ir::Proof& proof, const Traffic& traffic)
@@ -61,7 +83,18 @@ class Picture {
                              : 30),
         column_(column_for(ranks_, traffic.rounds)),
         width_(std::max(x_of(traffic.rounds) + kMargin, kLeast)),
-        height_(kTop + lane_ * ranks_ + kFoot) {}
+        groups_(groups_of(schedule.request)),
+        top_(static_cast<std::size_t>(ranks_)) {
+    double top = kTop;
+    for (const auto& group : groups_) {
+      for (const Rank rank : group) {
+        top_[static_cast<std::size_t>(rank)] = top;
+        top += lane_;
+      }
+      top += kGap;
+    }
+    bottom_ = top - kGap;
+  }
 
   std::string text() {
     open();
@@ -81,8 +114,9 @@ class Picture {
   }
 
   [[nodiscard]] double x_of(double round) const { return kLeft + column_ * round; }
-  [[nodiscard]] double y_of(Rank rank) const { return kTop + lane_ * (rank + 0.5); }
-  [[nodiscard]] double bottom() const { return kTop + lane_ * ranks_; }
+  [[nodiscard]] double y_of(Rank rank) const {
+    return top_[static_cast<std::size_t>(rank)] + lane_ / 2;
+  }
 
   [[nodiscard]] Point begin_of(const Arrow& arrow) const {
     return {x_of(arrow.round - 1) + kInset, y_of(arrow.source)};
@@ -99,7 +133,7 @@ class Picture {
 
   void open() {
     add(R"(<svg xmlns="http://www.w3.org/2000/svg" width="{0:.0f}" height="{1:.0f}" viewBox="0 0 {0:.0f} {1:.0f}" font-family="Inter, Helvetica, Arial, sans-serif" font-size="12" fill="{2}">)",
-        width_, height_, kInk);
+        width_, bottom_ + kFoot, kInk);
     add(R"(<rect width="100%" height="100%" fill="white"/>)");
     add(R"(<text x="{}" y="32" font-size="18" font-weight="bold">{}</text>)", kMargin,
         title_of(schedule_));
@@ -108,23 +142,41 @@ class Picture {
   }
 
   void draw_lanes() {
-    for (Rank rank = 0; rank < ranks_; ++rank) {
-      const double y = y_of(rank);
-      if (rank % 2 == 0)
-        add(R"(<rect x="0" y="{:.0f}" width="{:.0f}" height="{:.0f}" fill="{}"/>)", y - lane_ / 2,
-            width_, lane_, kBand);
-      const bool is_root = rooted(schedule_.request.collective) && rank == schedule_.request.root;
-      add(R"(<text x="{}" y="{:.0f}"{}>rank {}</text>)", kMargin, y + 4,
-          is_root ? R"( font-weight="bold")" : "", rank);
-      add(R"(<line x1="{:.0f}" y1="{:.0f}" x2="{:.0f}" y2="{:.0f}" stroke="#cbd3db"/>)", x_of(0), y,
-          x_of(traffic_.rounds), y);
+    if (groups_.size() > 1) {
+      for (const auto& group : groups_) draw_node(group);
+    } else {
+      for (Rank rank = 0; rank < ranks_; rank += 2) draw_band(rank, 1);
     }
+    for (Rank rank = 0; rank < ranks_; ++rank) draw_lane(rank);
+  }
+
+  /// Behind that many lanes, from that of `first` on.
+  void draw_band(Rank first, std::size_t lanes) {
+    add(R"(<rect x="0" y="{:.0f}" width="{:.0f}" height="{:.0f}" fill="{}"/>)",
+        y_of(first) - lane_ / 2, width_, lane_ * static_cast<double>(lanes), kBand);
+  }
+
+  /// A band behind its lanes, and its name along them.
+  void draw_node(const std::vector<Rank>& ranks) {
+    draw_band(ranks.front(), ranks.size());
+    const double middle = (y_of(ranks.front()) + y_of(ranks.back())) / 2;
+    add(R"svg(<text class="node" transform="translate(14 {:.0f}) rotate(-90)" fill="{}" font-size="11" text-anchor="middle">{}</text>)svg",
+        middle, kSoft, name_of_node(schedule_.request.layout, ranks.front()));
+  }
+
+  void draw_lane(Rank rank) {
+    const double y = y_of(rank);
+    const bool is_root = rooted(schedule_.request.collective) && rank == schedule_.request.root;
+    add(R"(<text x="{}" y="{:.0f}"{}>rank {}</text>)", groups_.size() > 1 ? kMargin + 8 : kMargin,
+        y + 4, is_root ? R"( font-weight="bold")" : "", rank);
+    add(R"(<line x1="{:.0f}" y1="{:.0f}" x2="{:.0f}" y2="{:.0f}" stroke="#cbd3db"/>)", x_of(0), y,
+        x_of(traffic_.rounds), y);
   }
 
   void draw_rounds() {
     for (std::uint32_t round = 0; round <= traffic_.rounds; ++round)
       add(R"(<line x1="{0:.0f}" y1="{1:.0f}" x2="{0:.0f}" y2="{2:.0f}" stroke="{3}" stroke-width="1.5"/>)",
-          x_of(round), kTop, bottom(), kFaint);
+          x_of(round), kTop, bottom_, kFaint);
     for (std::uint32_t round = 1; round <= traffic_.rounds; ++round)
       add(R"(<text x="{:.0f}" y="{:.0f}" fill="{}" text-anchor="middle">round {}</text>)",
           x_of(round - 0.5), kTop - 12, kSoft, round);
@@ -189,7 +241,7 @@ class Picture {
       const bool same = std::ranges::all_of(
           arrows, [&](const Arrow* arrow) { return arrow->chunks == arrows[0]->chunks; });
       if (same) {
-        draw_label_at(*arrows.front(), *arrows.back());
+        draw_label_at(arrows);
       } else if (arrows.size() == 2) {
         for (const Arrow* arrow : arrows) draw_label_along(*arrow);
       }
@@ -201,12 +253,14 @@ class Picture {
         at.x, at.y, ink_of(arrow), anchor, shortened(ranges(arrow.chunks)));
   }
 
-  /// Beside the point where arrows begin, on the side they do not go to; `first` and `last` are
-  /// those to the lowest and the highest rank.
-  void draw_label_at(const Arrow& first, const Arrow& last) {
+  /// Beside the point where these arrows begin, on the side they do not go to.
+  void draw_label_at(const std::vector<const Arrow*>& arrows) {
+    const Arrow& first = *arrows.front();
     const Point begin = begin_of(first);
-    const bool goes_up = first.destination < first.source;
-    const bool goes_down = last.destination > last.source;
+    const bool goes_up =
+        std::ranges::any_of(arrows, [&](const Arrow* arrow) { return end_of(*arrow).y < begin.y; });
+    const bool goes_down =
+        std::ranges::any_of(arrows, [&](const Arrow* arrow) { return end_of(*arrow).y > begin.y; });
     if (goes_up && goes_down) {
       draw_label({begin.x - 3, begin.y - 6}, first, "end");
     } else {
@@ -222,7 +276,7 @@ class Picture {
   }
 
   void draw_legend() {
-    const double y = bottom() + 34;
+    const double y = bottom_ + 34;
     double x = kMargin;
     const auto say = [&](std::string_view text, double advance) {
       add(R"(<text x="{:.0f}" y="{:.0f}" fill="{}">{}</text>)", x, y + 4, kSoft, text);
@@ -256,7 +310,10 @@ class Picture {
   const Traffic& traffic_;
   Rank ranks_;
   double lane_, column_;  ///< height of a rank, width of a round
-  double width_, height_;
+  double width_;
+  std::vector<std::vector<Rank>> groups_;  ///< from the top to the bottom
+  std::vector<double> top_;                ///< of each rank's lane
+  double bottom_ = 0;                      ///< of the last lane
   std::string svg_;
 };
 

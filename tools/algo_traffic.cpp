@@ -163,6 +163,15 @@ std::string decimal(double value) {
   return text;
 }
 
+/// " as 2x4"; where that would be long, " in 3 nodes"; "" without a layout.
+std::string arrangement_of(const ir::Layout& layout) {
+  constexpr std::size_t kMost = 10;  // so that a title fits a narrow picture
+  if (layout.empty()) return "";
+  const std::string text = print(layout);
+  if (text.size() <= kMost) return " as " + text;
+  return " in " + counted(ir::nodes_of(layout).size(), "node");
+}
+
 }  // namespace
 
 Result<Traffic> traffic_of(const ir::Schedule& schedule, const ir::Proof& proof) {
@@ -174,8 +183,9 @@ Result<Traffic> traffic_of(const ir::Schedule& schedule, const ir::Proof& proof)
 
 std::string title_of(const ir::Schedule& schedule) {
   const ir::Request& request = schedule.request;
-  return fmt::format("{} {}, {}{}{}", schedule.algorithm, name_of(request.collective),
+  return fmt::format("{} {}, {}{}{}{}", schedule.algorithm, name_of(request.collective),
                      counted(static_cast<std::uint64_t>(request.ranks), "rank"),
+                     arrangement_of(request.layout),
                      rooted(request.collective) ? fmt::format(", root {}", request.root) : "",
                      request.in_place ? ", in place" : "");
 }

@@ -31,7 +31,7 @@ struct Traffic {
 /// `proof` must be verify(schedule)'s.
 Result<Traffic> traffic_of(const ir::Schedule& schedule, const ir::Proof& proof);
 
-/// "ring all_reduce, 4 ranks"
+/// "ring all_reduce, 4 ranks", "hierarchical_ring all_reduce, 8 ranks as 2x4"
 std::string title_of(const ir::Schedule& schedule);
 
 /// "6 rounds; 4 chunks of data, S in all; a rank sends 6 chunks at most, 1.5 S"; without the last
@@ -46,7 +46,8 @@ std::string ranges(const std::vector<std::uint32_t>& ascending);
 std::string to_rounds(const ir::Schedule& schedule, const ir::Proof& proof, const Traffic& traffic);
 
 /// SVG: a lane per rank, a column per round, an arrow per message, of one strand for each chunk it
-/// carries, in that chunk's colour. A plus at an arrow's end: what arrives is added there.
+/// carries, in that chunk's colour. A plus at an arrow's end: what arrives is added there. Lanes of
+/// a node stand together on a band with its name.
 /// kInvalidArgument where it would be more than anyone can read.
 Result<std::string> to_svg(const ir::Schedule& schedule, const ir::Proof& proof,
                            const Traffic& traffic);

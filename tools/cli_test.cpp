@@ -3,13 +3,18 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
+#include <string>
+#include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "algorithms/algorithms.hpp"
 #include "tools/algo_export.hpp"
+#include "tools/algo_proofs.hpp"
 #include "tools/algo_traffic.hpp"
 #include "tools/program_test.hpp"
 
@@ -46,7 +51,18 @@ TEST(Tutti, UnknownNamesAreUsageErrorsWithASuggestion) {
       {"algo verify none.txt", "nor is there a file of that name"},
       {"algo show ring -n 4 --root 4", "root 4 is not one of 4 ranks"},
       {"algo verify ring -n 5..2", "no range of ranks"},
-      {"algo verify ring", "-n N or -n N..M is required"},
+      {"algo verify ring", "either -n N, -n N..M or --layout is required"},
+      {"algo verify ring -n 4 --layout 2x2", "either -n N, -n N..M or --layout is required"},
+      {"algo verify torus --layout 2,1", "torus has no collective for layout 2,1"},
+      {"algo verify --all --layout 2x", "'2x' is not a layout"},
+      {"algo verify swing -n 3", "swing has no collective for 3 ranks"},
+      {"algo verify ring -n 4 --coll all_reduc", "did you mean 'all_reduce'?"},
+      {"algo show torus --layout 64x64", "has 4096 ranks; at most 1024"},
+      {"algo show hierarchical_ring -n 8", "hierarchical_ring needs to know which ranks are near"},
+      {"algo show hierarchical_ring -n 5 --layout 2x4", "-n 5 contradicts --layout 2x4"},
+      {"algo show hierarchical_ring --layout 2x4 --root 8", "root 8 is not one of 8 ranks"},
+      {"algo show ring", "-n N or --layout is required"},
+      {"algo show torus --layout 2,1", "torus has no all_reduce for 3 ranks as 2,1"},
       {"algo verify", "give one algorithm, one file or --all"},
       {"env --jsn x", "did you mean '--json'?"}};
   for (const auto& [arguments, hint] : kCases) {
@@ -175,6 +191,109 @@ TEST(Algo, EveryAlgorithmIsListed) {
     EXPECT_THAT(outcome.output, HasSubstr(std::string(algorithm.name) + " "));
 }
 
+TEST(Algo, TheListSaysWhichAlgorithmsNeedALayoutAndWhatTheyDoOverIt) {
+  const Outcome outcome = tutti("algo list --json -");
+  ASSERT_EQ(outcome.code, 0) << outcome.output;
+  std::map<std::string, nlohmann::json> listed;
+  for (const auto& algorithm : nlohmann::json::parse(outcome.output)) {
+    EXPECT_FALSE(algorithm["collectives"].empty()) << algorithm["name"];
+    listed[algorithm["name"]] = algorithm;
+  }
+  EXPECT_EQ(listed["ring"]["for"], "any ranks");
+  EXPECT_EQ(listed["hierarchical_ring"]["for"], "two levels");
+  EXPECT_EQ(listed["leader_doubling"]["for"], "two levels");
+  EXPECT_EQ(listed["torus"]["for"], "grid");
+  EXPECT_EQ(listed["hierarchical_pairwise"]["collectives"], nlohmann::json({"all_to_all"}));
+}
+
+TEST(Algo, AScheduleOfALayoutKeepsItInEveryForm) {
+  const std::string file = scratch_file("two_levels");
+  for (const char* suffix : {".txt", ".xml"}) {
+    ASSERT_EQ(tutti("algo show leader_tree --layout 3,2 -o " + file + suffix).code, 0) << suffix;
+    const Outcome verified = tutti("algo verify --json - " + file + suffix);
+    ASSERT_EQ(verified.code, 0) << verified.output;
+    EXPECT_EQ(nlohmann::json::parse(verified.output)[0]["layouts"], nlohmann::json({"3,2"}));
+  }
+  ASSERT_EQ(tutti("algo show " + file + ".txt -o " + file + ".json").code, 0);
+  std::ifstream json(file + ".json");
+  EXPECT_EQ(nlohmann::json::parse(json)["layout"], "3,2");
+  EXPECT_EQ(tutti("algo show " + file + ".txt --layout 3,2").code, kExitUsage);
+  for (const char* suffix : {".txt", ".xml", ".json"}) std::remove((file + suffix).c_str());
+}
+
+TEST(Algo, ProofsOfTwoLevelsCoverTheLayoutsOfSoManyRanks) {
+  const Outcome outcome = tutti("algo verify --all -n 2..6 --coll all_reduce --json -");
+  ASSERT_EQ(outcome.code, 0) << outcome.output;
+  std::map<std::string, nlohmann::json> rows;
+  for (const auto& row : nlohmann::json::parse(outcome.output)) rows[row["algorithm"]] = row;
+  EXPECT_TRUE(rows["ring"]["layouts"].empty());
+  const std::vector<std::string> layouts = rows["hierarchical_ring"]["layouts"];
+  for (const char* each : {"2x2", "2x3", "3x2", "2,1", "1,3,2", "2x2:0,2,1,3"})
+    EXPECT_THAT(layouts, testing::Contains(each));
+  EXPECT_EQ(rows["hierarchical_ring"]["first_ranks"], 3);
+  EXPECT_THAT(std::vector<std::string>(rows["torus"]["layouts"]), Not(testing::Contains("2,1")));
+}
+
+TEST(Algo, OneLayoutIsProvedForEveryRoot) {
+  const Outcome outcome = tutti("algo verify hierarchical_tree --layout 2x4 --coll broadcast");
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("16 schedules"));  // 8 roots, in place and not
+}
+
+TEST(Algo, ProofsSayWhereTheyLeaveRootsOut) {
+  const auto rows_of = [](const std::string& ranks) {
+    const Outcome outcome = tutti("algo verify binomial --coll gather --json - -n " + ranks);
+    EXPECT_EQ(outcome.code, 0) << outcome.output;
+    return nlohmann::json::parse(outcome.output);
+  };
+  EXPECT_EQ(rows_of("64")[0]["every_root"], true);
+  EXPECT_EQ(rows_of("64")[0]["schedules"], 128);
+  EXPECT_EQ(rows_of("65")[0]["every_root"], false);
+  EXPECT_EQ(rows_of("65")[0]["schedules"], 8);
+  EXPECT_THAT(tutti("algo verify binomial --coll gather -n 65").output,
+              HasSubstr("of more than 64 ranks, only roots 0, 1, n/2 and n-1 were proved"));
+}
+
+/// Says of ranks of an odd number that it has a schedule, and is wrong.
+ir::Algorithm right_for_even_ranks() {
+  ir::Algorithm algorithm = algorithms::ring();
+  algorithm.name = "right_for_even_ranks";
+  algorithm.generate = [ring = algorithms::ring()](const ir::Request& request) {
+    auto schedule = ring.generate(request);
+    if (request.ranks % 2 == 1) schedule->programs.front().steps.pop_back();
+    return schedule;
+  };
+  return algorithm;
+}
+
+TEST(Proofs, NameTheFirstScheduleThatIsWrongWithAnyNumberOfThreads) {
+  const ir::Algorithm algorithm = right_for_even_ranks();
+  const std::vector<Claim> claims = {
+      claim_for_ranks(algorithm, Collective::kAllReduce, {.first = 2, .last = 12})};
+  for (const unsigned threads : {1U, 2U, 5U}) {
+    const auto rows = prove(claims, threads, [](std::size_t, std::size_t) {});
+    ASSERT_FALSE(rows) << threads;
+    EXPECT_THAT(rows.error().what, StartsWith("right_for_even_ranks all_reduce, 3 ranks, root 0:"))
+        << threads;
+  }
+}
+
+TEST(Proofs, AreTheSameWithAnyNumberOfThreads) {
+  const ir::Algorithm algorithm = algorithms::ring();
+  const std::vector<Claim> claims = {
+      claim_for_ranks(algorithm, Collective::kAllToAll, {.first = 2, .last = 9}),
+      claim_for_ranks(algorithm, Collective::kBroadcast, {.first = 2, .last = 9}),
+      claim_for_layout(algorithm, Collective::kAllReduce, ir::Layout::grid({2, 2}))};
+  for (const unsigned threads : {1U, 3U}) {
+    const auto rows = prove(claims, threads, [](std::size_t, std::size_t) {});
+    ASSERT_TRUE(rows) << rows.error().what;
+    ASSERT_EQ(rows->size(), 2U);  // a ring has no all_to_all
+    EXPECT_EQ((*rows)[0].schedules, 2U * (2 + 3 + 4 + 5 + 6 + 7 + 8 + 9));
+    EXPECT_EQ((*rows)[0].last_ranks, 9);
+    EXPECT_EQ((*rows)[1].layouts, std::vector<std::string>{"2x2"});
+  }
+}
+
 ir::Schedule ring(std::int32_t ranks) {
   return *algorithms::ring().generate({.collective = Collective::kAllReduce, .ranks = ranks});
 }
@@ -212,6 +331,34 @@ TEST(Picture, OfMoreThanAnyoneCanReadIsRefusedWithWhatToDo) {
   EXPECT_EQ(outcome.code, kExitUsage) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("39800 messages"));
   EXPECT_THAT(outcome.output, HasSubstr("take fewer ranks"));
+}
+
+ir::Schedule hierarchical_ring(std::string_view layout) {
+  ir::Request request{.layout = *ir::parse_layout(layout)};
+  request.ranks = static_cast<std::int32_t>(request.layout.cells.size());
+  const auto known = algorithms::all();
+  return *std::ranges::find(known, "hierarchical_ring", &ir::Algorithm::name)->generate(request);
+}
+
+TEST(Picture, GroupsTheLanesOfANodeUnderItsName) {
+  const std::string svg = picture_of(hierarchical_ring("2x2:0,2,1,3"));
+  EXPECT_EQ(count(svg, "class=\"node\""), 2U);
+  EXPECT_THAT(svg, HasSubstr(">node 1<"));
+  EXPECT_THAT(svg, HasSubstr("hierarchical_ring all_reduce, 4 ranks in 2 nodes"));
+  const auto lane_of = [&](Rank rank) {  // its distance from the top
+    const auto name = svg.find(fmt::format(">rank {}<", rank));
+    const auto y = svg.rfind(" y=\"", name) + 4;
+    return std::stod(svg.substr(y));
+  };
+  EXPECT_LT(lane_of(0), lane_of(2));  // the ranks of node 0, then those of node 1
+  EXPECT_LT(lane_of(2), lane_of(1));
+  EXPECT_LT(lane_of(1), lane_of(3));
+  EXPECT_GT(lane_of(1) - lane_of(2), lane_of(2) - lane_of(0));
+}
+
+TEST(Picture, NamesTheLinesOfAGridByTheirCoordinates) {
+  const std::string svg = picture_of(hierarchical_ring("2x1x2"));
+  EXPECT_THAT(svg, AllOf(HasSubstr(">line 0,0<"), HasSubstr(">line 1,0<")));
 }
 
 TEST(Traffic, NamesDataByWhatItIsWhereverItLies) {
