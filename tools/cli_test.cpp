@@ -42,7 +42,7 @@ TEST(Tutti, UnknownNamesAreUsageErrorsWithASuggestion) {
       {"algo show ring -n 4 --coll all_reduc", "did you mean 'all_reduce'?"},
       {"--vresion", "did you mean '--version'?"},
       {"help rnu", "did you mean 'run'?"},
-      {"topo", "'topo' is planned; this build has no tutti-topo"},
+      {"sim", "'sim' is planned; this build has no tutti-sim"},
       {"algo show ring -n 4 -o x.pdf", "use .txt, .svg, .xml or .json"},
       {"algo show ring -n 0", "0 not in range 1 to 1024"},
       {"algo show ring -n 99999999999", "99999999999"},
@@ -73,7 +73,7 @@ TEST(Tutti, UnknownNamesAreUsageErrorsWithASuggestion) {
 }
 
 TEST(Tutti, EveryProgramHasHelpAndAVersion) {
-  for (const char* name : {"", "run ", "env ", "algo "}) {
+  for (const char* name : {"", "run ", "env ", "algo ", "topo "}) {
     const Outcome help = tutti(name + std::string("--help"));
     EXPECT_EQ(help.code, 0) << name;
     EXPECT_GT(help.output.size(), 100U) << name;

@@ -1,0 +1,126 @@
+// tutti topo: shows the topology of this machine or of another as a tree, a matrix or a picture.
+#include <algorithm>
+#include <array>
+
+#include "src/base/result.hpp"
+#include "src/topo/json.hpp"
+#include "src/topo/nccl_xml.hpp"
+#include "tools/cli.hpp"
+#include "tools/topo_picture.hpp"
+#include "tools/topo_source.hpp"
+#include "tools/topo_text.hpp"
+
+namespace {
+
+using namespace tutti::tools;  // NOLINT(google-build-using-namespace): the programs' own vocabulary
+using tutti::Code;
+using tutti::make_error;
+using tutti::Result;
+using tutti::Status;
+
+constexpr std::string_view kProgram = "tutti topo";
+constexpr std::size_t kLargestBenchJson = std::size_t{64} << 20U;
+
+struct Options {
+  TopologySource source;
+  bool matrix = false;
+  bool bandwidths = false;
+  std::string measured;
+  std::string svg, xml, json, record;  ///< files to write; "-": standard output
+};
+
+/// One thing alone can be written to standard output as a file.
+Status check_outputs(const Options& options) {
+  std::string taken;
+  for (const auto& [name, path] : {std::pair{"--svg", &options.svg},
+                                   {"--xml", &options.xml},
+                                   {"--json", &options.json},
+                                   {"--record", &options.record}}) {
+    if (path->empty()) continue;
+    TUTTI_TRY(check_writable(*path));
+    if (*path != "-") continue;
+    if (!taken.empty())
+      return make_error(Code::kInvalidArgument,
+                        "{} and {} cannot both go to standard output: give one of them a file",
+                        taken, name);
+    taken = name;
+  }
+  if (!taken.empty() && (options.matrix || options.bandwidths))
+    return make_error(Code::kInvalidArgument,
+                      "{} - leaves no room for a matrix on standard output: give it a file", taken);
+  return tutti::ok_status();
+}
+
+bool prints_a_file(const Options& options) {
+  return std::ranges::any_of(std::array{options.svg, options.xml, options.json, options.record},
+                             [](const std::string& path) { return path == "-"; });
+}
+
+Result<std::vector<Measured>> measured_of(const Options& options,
+                                          const tutti::topo::Topology& topology) {
+  if (options.measured.empty()) return std::vector<Measured>();
+  TUTTI_ASSIGN(const std::string text, read_file(options.measured, kLargestBenchJson));
+  return read_measured(options.measured, text, topology);
+}
+
+Status show(const Options& options) {
+  TUTTI_TRY(check_outputs(options));
+  if (!options.record.empty()) {
+    TUTTI_ASSIGN(const std::string record, record_this_machine());
+    TUTTI_TRY(write_output(options.record, record));
+  }
+  TUTTI_ASSIGN(const NamedTopology named, load_topology(options.source));
+  const tutti::topo::Topology& topology = named.noted.topology;
+  TUTTI_ASSIGN(const std::vector<Measured> measured, measured_of(options, topology));
+  const Arrangement arrangement(topology);
+  if (!options.json.empty())
+    TUTTI_TRY(write_output(options.json, tutti::topo::topology_json(topology)));
+  if (!options.xml.empty()) {
+    TUTTI_ASSIGN(const std::string xml, tutti::topo::write_nccl_xml(topology));
+    TUTTI_TRY(write_output(options.xml, xml));
+  }
+  if (!options.svg.empty())
+    TUTTI_TRY(write_output(options.svg, picture(arrangement, named.name, measured)));
+  if (options.matrix) TUTTI_TRY(print(matrix(arrangement, Cells::kKinds)));
+  if (options.matrix && options.bandwidths) TUTTI_TRY(print("\n"));
+  if (options.bandwidths) TUTTI_TRY(print(matrix(arrangement, Cells::kBandwidths)));
+  if (options.matrix || options.bandwidths || prints_a_file(options)) return tutti::ok_status();
+  return print(tree(arrangement, named.noted.assumptions, measured));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  hold_standard_descriptors();
+  CLI::App app("Shows the topology of this machine, or of another, as a tree.",
+               std::string(kProgram));
+  Options options;
+  const std::string group = "Topology (default: this machine)";
+  auto* from = app.add_option("--from", options.source.from,
+                              "a file: NCCL's topology XML, Tutti's JSON, lstopo's XML or a "
+                              "recorded machine");
+  auto* synthetic =
+      app.add_option("--synthetic", options.source.synthetic,
+                     "a machine of that shape: gpu:2x8, cpu:2x8@10GB/s, ring:8, torus:4x4");
+  auto* machine =
+      app.add_option("--machine", options.source.machine, "a machine that --record wrote");
+  from->type_name("FILE")->group(group)->excludes(synthetic)->excludes(machine);
+  synthetic->type_name("TEXT")->group(group)->excludes(machine);
+  machine->type_name("FILE")->group(group);
+
+  app.add_flag("--matrix", options.matrix, "the kind of path between all GPUs, NICs and CPUs");
+  app.add_flag("--bandwidths", options.bandwidths, "the bandwidth of these paths in GB/s");
+  app.add_option("--measured", options.measured,
+                 "show the bus bandwidths that `tutti bench --json` wrote to FILE")
+      ->type_name("FILE");
+  app.add_option("--svg", options.svg, "write a picture to FILE; '-': standard output")
+      ->type_name("FILE");
+  app.add_option("--xml", options.xml, "write NCCL's topology XML")->type_name("FILE");
+  app.add_option("--json", options.json, "write Tutti's JSON")->type_name("FILE");
+  app.add_option("--record", options.record,
+                 "write what detection reads of this machine, for a bug report")
+      ->type_name("FILE");
+  if (const auto code = parse(app, argc, argv)) return *code;
+  const Status shown = show(options);
+  return shown ? kExitFine : fail(kProgram, shown.error());
+}

@@ -1,0 +1,30 @@
+// Where the network of a picture lies, and NVSwitches that join hosts.
+#pragma once
+
+#include <vector>
+
+#include "tools/topo_layout.hpp"
+
+namespace tutti::tools {
+
+/// Rows of switches above the hosts, the lowest first: those that NICs plug into, then those that
+/// join them.
+using FabricRows = std::vector<std::vector<topo::NodeId>>;
+
+std::vector<topo::NodeId> nics_of(const Arrangement& arrangement, topo::HostId host);
+
+/// The switches that the NICs of these hosts reach.
+FabricRows fabric_of(const Arrangement& arrangement, const std::vector<topo::HostId>& hosts);
+
+/// From the top of the highest row to the hosts; 0 for no rows.
+double fabric_height(const FabricRows& fabric);
+
+/// Places all rows from `top` downwards over the width of the layout, whose hosts are placed;
+/// returns how many switches there was no room for.
+std::size_t place_fabric(const Arrangement& arrangement, const FabricRows& fabric, double top,
+                         Layout& layout);
+
+/// Places NVSwitches that belong to no host below all hosts, and makes room for them.
+void place_shared_planes(const Arrangement& arrangement, Layout& layout);
+
+}  // namespace tutti::tools

@@ -1,0 +1,30 @@
+// Where the topology of `tutti topo` comes from.
+#pragma once
+
+#include <string>
+
+#include "src/topo/topology.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::tools {
+
+/// At most one of them is not empty; with none it is this machine.
+struct TopologySource {
+  std::string from;       ///< a file in any format that is read
+  std::string synthetic;  ///< see src/topo/synthetic.hpp
+  std::string machine;    ///< a file that detection recorded, see src/topo/recorded.hpp
+};
+
+struct NamedTopology {
+  std::string name;  ///< for a title
+  topo::Noted noted;
+};
+
+/// kInvalidArgument says what is wrong with the text or file; of a file in no known format, what
+/// each format's reader found.
+Result<NamedTopology> load_topology(const TopologySource& source);
+
+/// What detection reads of this machine, as `machine` above takes it.
+Result<std::string> record_this_machine();
+
+}  // namespace tutti::tools

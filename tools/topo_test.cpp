@@ -1,0 +1,239 @@
+// Drives the built tutti-topo as its users do, on the machines of tests/data.
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <pugixml.hpp>
+
+#include "tools/cli.hpp"
+#include "tools/program_test.hpp"
+
+namespace tutti::tools {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+const std::string kA100 = "--from " TUTTI_TEST_DATA "/topo/dgx_a100.xml ";
+const std::string kCubeMesh = "--from " TUTTI_TEST_DATA "/topo/dgx1_v100.xml ";
+const std::string kTwoSockets = "--from " TUTTI_TEST_DATA "/topo/pcie_two_socket.xml ";
+const std::string kVm = "--machine " TUTTI_TEST_DATA "/machines/vm.txt ";
+
+Outcome topo(const std::string& arguments) { return run_shell(TUTTI_TOPO_PROGRAM " " + arguments); }
+
+std::string scratch_file(const std::string& name) {
+  return testing::TempDir() + "tutti_topo_test." + std::to_string(::getpid()) + "." + name;
+}
+
+std::string contents(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+TEST(Topo, DrawsATreeOfCpusSwitchesGpusAndNics) {
+  const Outcome outcome = topo(kTwoSockets);
+  EXPECT_EQ(outcome.code, kExitFine);
+  EXPECT_THAT(outcome.output, StartsWith("1 host: "));
+  for (const char* part : {"├─ cpu0", "└─ cpu1", "│  ├─ ", "system 10 GB/s to cpu1", "\nassumed\n"})
+    EXPECT_THAT(outcome.output, HasSubstr(part));
+}
+
+TEST(Topo, ShowsAVirtualMachineAsItWasRecorded) {
+  const Outcome outcome = topo(kVm);
+  EXPECT_EQ(outcome.code, kExitFine);
+  EXPECT_THAT(outcome.output, StartsWith("1 host: 1 CPU, 1 NIC\n\n"
+                                         "vm   container docker\n"
+                                         "└─ cpu0                  NUMA 0, CPUs 0-1"));
+  EXPECT_THAT(outcome.output,
+              HasSubstr("\n   └─ eth0  PCI 12 GB/s  0000:00:03.0; network 1.25 GB/s\n"));
+}
+
+TEST(Topo, ShowsHostsThatAreAlikeOnce) {
+  EXPECT_EQ(topo("--synthetic cpu:3x2@10GB/s").output,
+            "3 hosts: 6 CPUs, 3 NICs, 1 switch\n"
+            "\n"
+            "h0\n"
+            "└─ memory                   of all CPUs\n"
+            "   ├─ cpu0  system 10 GB/s\n"
+            "   ├─ cpu1  system 10 GB/s\n"
+            "   └─ nic0  PCI 48 GB/s     network 10 GB/s to leaf0\n"
+            "h1 .. h2: 2 more hosts, the same\n"
+            "\n"
+            "network\n"
+            "leaf0  switch  network 10 GB/s to h0/nic0 h1/nic0 h2/nic0\n");
+}
+
+TEST(Topo, MatrixHasNcclsNamesOfPathsAndTheirMeaning) {
+  const Outcome outcome = topo(kCubeMesh + "--matrix");
+  EXPECT_EQ(outcome.code, kExitFine);
+  EXPECT_THAT(outcome.output,
+              HasSubstr("\ngpu0    X     NVL   NVL   NVL   NVL   NVB   NVB   NVB   PIX "));
+  EXPECT_THAT(outcome.output, HasSubstr("  CPUs         NUMA\n"));
+  EXPECT_THAT(outcome.output, HasSubstr("  0-19,40-59   0\n"));
+  EXPECT_THAT(outcome.output, HasSubstr("\nNVB  two NVLinks, through the memory of the GPU"));
+  EXPECT_THAT(outcome.output, Not(HasSubstr("\nNET  ")));  // no such path
+}
+
+TEST(Topo, MatrixOfBandwidthsNamesTheNarrowestLink) {
+  EXPECT_EQ(topo("--synthetic cpu:2x1@3GB/s --bandwidths").output,
+            "         h0/nic0  h0/cpu0  h1/nic0  h1/cpu0\n"
+            "h0/nic0        X       10        3        3\n"
+            "h0/cpu0       10        X        3        3\n"
+            "h1/nic0        3        3        X       10\n"
+            "h1/cpu0        3        3       10        X\n"
+            "\n"
+            "GB/s from the row's node to the column's, of the narrowest link on the path that "
+            "--matrix shows; -: no way\n");
+}
+
+TEST(Topo, LargeMatricesAreCutAndSaySo) {
+  EXPECT_THAT(topo("--synthetic gpu:100x8 --matrix | tail -n 9").output,
+              HasSubstr("the first 256 of 1800 GPUs, NICs and CPUs\n"));
+}
+
+TEST(Topo, SaysOfAFileInNoFormatWhatEachReaderFound) {
+  const std::string path = scratch_file("broken");
+  std::ofstream(path) << "<system version=\"1\"><cpu numaid=\"x\"/></system>";
+  const Outcome outcome = topo("--from " + path);
+  EXPECT_EQ(outcome.code, kExitUsage);
+  EXPECT_THAT(outcome.output,
+              AllOf(HasSubstr(path), HasSubstr("\n  NCCL XML: line 1 column 21: "),
+                    HasSubstr("\n  hwloc XML: line 1 column 1: "), HasSubstr("\n  Tutti JSON: "),
+                    HasSubstr("\n  recorded machine: ")));
+}
+
+TEST(Topo, WrongUseNamesTheValueAndTheRemedy) {
+  const std::string existing = scratch_file("bench.json");
+  std::ofstream(existing) << "{}";
+  const std::tuple<std::string, int, const char*> kCases[] = {
+      {"--synthetic gpu:0x8", kExitUsage, "column 5"},
+      {"--synthetic gpu:2x8 --from x", kExitUsage, "--from"},
+      {"--synthetc gpu:2x8", kExitUsage, "did you mean '--synthetic'?"},
+      {"--from /nowhere/x.xml", kExitEnvironment, "/nowhere/x.xml"},
+      {"--machine " + existing, kExitUsage, "is no recorded machine"},
+      {kVm + "--svg /nowhere/x.svg", kExitEnvironment, "/nowhere/x.svg"},
+      {kVm + "--svg - --json -", kExitUsage, "--svg and --json cannot both go to standard output"},
+      {kVm + "--xml - --matrix", kExitUsage, "give it a file"},
+      {kVm + "--measured " + existing, kExitUsage, "is not the JSON of a bench run"}};
+  for (const auto& [arguments, code, hint] : kCases) {
+    const Outcome outcome = topo(arguments);
+    EXPECT_EQ(outcome.code, code) << arguments;
+    EXPECT_THAT(outcome.output, HasSubstr(hint)) << arguments;
+  }
+}
+
+TEST(Topo, WhatItWritesItReadsBackAsTheSame) {
+  const std::string json = scratch_file("a.json"), xml = scratch_file("a.xml");
+  const std::string tree = topo(kCubeMesh + "--json " + json + " --xml " + xml).output;
+  const std::string without_assumptions = tree.substr(0, tree.find("\nassumed\n"));
+  EXPECT_EQ(topo("--from " + json).output, without_assumptions);
+  EXPECT_EQ(topo("--from " + xml).output, tree);
+  EXPECT_EQ(topo("--from " + json + " --json -").output, contents(json));
+}
+
+TEST(Topo, ThisMachineCanBeRecordedAndShownAgain) {
+  const std::string record = scratch_file("machine.txt");
+  const Outcome live = topo("--record " + record);
+  EXPECT_EQ(live.code, kExitFine);
+  EXPECT_EQ(topo("--from " + record).output, live.output);
+}
+
+TEST(Topo, ShowsMeasurementsBesideTheNetworkOfAHost) {
+  const std::string run = scratch_file("run.json");
+  std::ofstream(run) << R"({"collective": "all_reduce", "ranks": 4, "hosts": 2, "results": [
+      {"size": 1024, "algorithm": "tree", "out_of_place": {"bus_bw": 1.5}, "in_place": null},
+      {"size": 1048576, "algorithm": "ring", "out_of_place": {"bus_bw": 7.0},
+       "in_place": {"bus_bw": 7.5}}]})";
+  const std::string sentence =
+      "all_reduce, 4 ranks on 2 hosts: 7.5 GB/s bus bandwidth (1 MiB, ring), 75 % of the network "
+      "of a host";
+  EXPECT_THAT(topo("--synthetic cpu:2x2@10GB/s --measured " + run).output,
+              HasSubstr("\nmeasured\n  " + sentence + "\n"));
+  EXPECT_THAT(topo("--synthetic cpu:2x2@10GB/s --svg - --measured " + run).output,
+              HasSubstr(sentence));
+  const Outcome too_small = topo("--synthetic cpu:1x4 --measured " + run);
+  EXPECT_EQ(too_small.code, kExitUsage);
+  EXPECT_THAT(too_small.output, HasSubstr("was measured on 2 hosts, and the topology has 1"));
+}
+
+// --- pictures ------------------------------------------------------------------------------------
+
+struct Rectangle {
+  double x, y, width, height;
+};
+
+/// The boxes of nodes, which stand in groups with a tooltip.
+std::vector<Rectangle> boxes_of(const pugi::xml_document& picture) {
+  std::vector<Rectangle> boxes;
+  for (const pugi::xml_node group : picture.child("svg").children("g")) {
+    const pugi::xml_node box = group.child("rect");
+    boxes.push_back({box.attribute("x").as_double(), box.attribute("y").as_double(),
+                     box.attribute("width").as_double(), box.attribute("height").as_double()});
+  }
+  return boxes;
+}
+
+bool overlap(const Rectangle& a, const Rectangle& b) {
+  return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
+}
+
+class TopoPicture : public testing::TestWithParam<std::string> {};
+
+TEST_P(TopoPicture, IsXmlWhoseBoxesLieApartAndInside) {
+  const Outcome outcome = topo(GetParam() + " --svg -");
+  ASSERT_EQ(outcome.code, kExitFine) << outcome.output;
+  pugi::xml_document picture;
+  ASSERT_TRUE(picture.load_string(outcome.output.c_str())) << outcome.output;
+  const pugi::xml_node svg = picture.child("svg");
+  const double width = svg.attribute("width").as_double();
+  const double height = svg.attribute("height").as_double();
+  const std::vector<Rectangle> boxes = boxes_of(picture);
+  ASSERT_FALSE(boxes.empty());
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    EXPECT_GE(boxes[i].x, 0);
+    EXPECT_GE(boxes[i].y, 0);
+    EXPECT_LE(boxes[i].x + boxes[i].width, width);
+    EXPECT_LE(boxes[i].y + boxes[i].height, height);
+    for (std::size_t k = 0; k < i; ++k) EXPECT_FALSE(overlap(boxes[i], boxes[k])) << i << " " << k;
+  }
+  EXPECT_EQ(topo(GetParam() + " --svg -").output, outcome.output);  // the same every time
+}
+
+INSTANTIATE_TEST_SUITE_P(Machines, TopoPicture,
+                         testing::Values(kA100, kCubeMesh, kTwoSockets, kVm,
+                                         "--from " TUTTI_TEST_DATA "/topo/hgx_h100.xml",
+                                         "--machine " TUTTI_TEST_DATA "/machines/dgx_a100.txt",
+                                         "--machine " TUTTI_TEST_DATA "/machines/two_sockets.txt",
+                                         "--machine " TUTTI_TEST_DATA "/machines/broken.txt",
+                                         "--synthetic gpu:2x8", "--synthetic gpu:4x8",
+                                         "--synthetic gpu:4x4,fabric=switch", "--synthetic cpu:4x4",
+                                         "--synthetic gpu:1000x8,spines=64",
+                                         "--synthetic torus:4x4", "--synthetic mesh:3x3x3",
+                                         "--synthetic torus:100x100", "--synthetic ring:8",
+                                         "--synthetic ring:200"));
+
+TEST(TopoPicture, OfManyHostsShowsOneAndSaysHowManyAreAlike) {
+  EXPECT_THAT(topo("--synthetic gpu:128x8 --svg -").output,
+              HasSubstr("the first of 128 hosts is drawn: the others are built like it"));
+}
+
+TEST(TopoPicture, NamesOfNodesCannotBreakTheXml) {
+  const std::string path = scratch_file("names.json");
+  std::ofstream(path) << R"({"format": "tutti-topology", "version": 1,
+      "hosts": [{"name": "a<b>&\"c"}],
+      "nodes": [{"kind": "cpu", "host": 0, "name": "<&\"'>"}], "links": []})";
+  const Outcome outcome = topo("--from " + path + " --svg -");
+  pugi::xml_document picture;
+  ASSERT_TRUE(picture.load_string(outcome.output.c_str())) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("a&lt;b>&amp;&quot;c"));
+}
+
+}  // namespace
+}  // namespace tutti::tools
