@@ -7,8 +7,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <pugixml.hpp>
 
+#include "src/topo/xml_text.hpp"
 #include "tools/cli.hpp"
 #include "tools/program_test.hpp"
 
@@ -170,10 +170,10 @@ struct Rectangle {
 };
 
 /// The boxes of nodes, which stand in groups with a tooltip.
-std::vector<Rectangle> boxes_of(const pugi::xml_document& picture) {
+std::vector<Rectangle> boxes_of(const topo::XmlText& picture) {
   std::vector<Rectangle> boxes;
-  for (const pugi::xml_node group : picture.child("svg").children("g")) {
-    const pugi::xml_node box = group.child("rect");
+  for (const auto group : picture.root().children("g")) {
+    const auto box = group.child("rect");
     boxes.push_back({box.attribute("x").as_double(), box.attribute("y").as_double(),
                      box.attribute("width").as_double(), box.attribute("height").as_double()});
   }
@@ -189,12 +189,11 @@ class TopoPicture : public testing::TestWithParam<std::string> {};
 TEST_P(TopoPicture, IsXmlWhoseBoxesLieApartAndInside) {
   const Outcome outcome = topo(GetParam() + " --svg -");
   ASSERT_EQ(outcome.code, kExitFine) << outcome.output;
-  pugi::xml_document picture;
-  ASSERT_TRUE(picture.load_string(outcome.output.c_str())) << outcome.output;
-  const pugi::xml_node svg = picture.child("svg");
-  const double width = svg.attribute("width").as_double();
-  const double height = svg.attribute("height").as_double();
-  const std::vector<Rectangle> boxes = boxes_of(picture);
+  const auto picture = topo::XmlText::parse(outcome.output, "svg", topo::XmlWords::kSome);
+  ASSERT_TRUE(picture) << picture.error().what;
+  const double width = picture->root().attribute("width").as_double();
+  const double height = picture->root().attribute("height").as_double();
+  const std::vector<Rectangle> boxes = boxes_of(*picture);
   ASSERT_FALSE(boxes.empty());
   for (std::size_t i = 0; i < boxes.size(); ++i) {
     EXPECT_GE(boxes[i].x, 0);
@@ -230,8 +229,8 @@ TEST(TopoPicture, NamesOfNodesCannotBreakTheXml) {
       "hosts": [{"name": "a<b>&\"c"}],
       "nodes": [{"kind": "cpu", "host": 0, "name": "<&\"'>"}], "links": []})";
   const Outcome outcome = topo("--from " + path + " --svg -");
-  pugi::xml_document picture;
-  ASSERT_TRUE(picture.load_string(outcome.output.c_str())) << outcome.output;
+  const auto picture = topo::XmlText::parse(outcome.output, "svg", topo::XmlWords::kSome);
+  ASSERT_TRUE(picture) << picture.error().what;
   EXPECT_THAT(outcome.output, HasSubstr("a&lt;b>&amp;&quot;c"));
 }
 
