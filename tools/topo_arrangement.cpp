@@ -51,7 +51,8 @@ void Arrangement::gather_wires() {
     ways.push_back({{std::min(link.from, link.to), std::max(link.from, link.to), link.kind},
                     link.from > link.to,
                     link.bandwidth});
-  std::ranges::stable_sort(ways, {}, &Way::ends);
+  std::ranges::sort(ways, {},
+                    [](const Way& way) { return std::tuple(way.ends, way.back, way.bandwidth); });
   for (std::size_t i = 0; i < ways.size();) {
     std::array<double, 2> sums{};
     const auto ends = ways[i].ends;
@@ -205,7 +206,10 @@ double told_network_bandwidth(const Arrangement& arrangement, NodeId nic) {
   return topo::network_bandwidth(megabits);
 }
 
-std::string gigabytes(double bandwidth) { return fmt::format("{:.4g}", bandwidth); }
+std::string gigabytes(double bandwidth) {
+  const bool is_large = bandwidth >= 1e4 && bandwidth < 1e15;
+  return is_large ? fmt::format("{:.0f}", bandwidth) : fmt::format("{:.4g}", bandwidth);
+}
 
 bool is_unlimited(LinkKind kind, double bandwidth) {
   return kind == LinkKind::kPci && bandwidth == topo::kLocalBandwidth;

@@ -89,7 +89,7 @@ std::string cpus_of(const topo::Node& cpu);
 /// GB/s out of a NIC that its attributes tell, for one that has no network link; 0 for others.
 double told_network_bandwidth(const Arrangement& arrangement, topo::NodeId nic);
 
-/// GB/s with up to four digits: "0.125", "24", "370.8".
+/// GB/s with four digits or all before the point: "0.125", "24", "370.8", "409600".
 std::string gigabytes(double bandwidth);
 /// Whether a link stands for none: what formats give to a device that hangs from its CPU directly.
 bool is_unlimited(topo::LinkKind kind, double bandwidth);

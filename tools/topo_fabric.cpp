@@ -29,7 +29,7 @@ std::size_t place_row(const Arrangement& arrangement, const std::vector<NodeId>&
     wanted.emplace_back(count > 0 ? sum / count : layout.width / 2, node);
     widest = std::max(widest, text_width(label_of(arrangement, node).first, 11) + 20);
   }
-  std::ranges::stable_sort(wanted, {}, &std::pair<double, NodeId>::first);
+  std::ranges::sort(wanted);
   const double room = layout.width - 2 * kMargin;
   const auto fitting = static_cast<std::size_t>(std::max(room / (widest + kGap), 1.0));
   const std::size_t drawn = std::min(wanted.size(), fitting);

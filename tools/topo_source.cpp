@@ -58,8 +58,11 @@ Result<Noted> read_any(const std::string& path, std::string_view text) {
 
 Result<NamedTopology> load_topology(const TopologySource& source) {
   if (!source.synthetic.empty()) {
-    TUTTI_ASSIGN(Topology topology, topo::synthetic_topology(source.synthetic));
-    return NamedTopology{source.synthetic, {std::move(topology), {}}};
+    Result<Topology> topology = topo::synthetic_topology(source.synthetic);
+    if (!topology)
+      return make_error(topology.error().code, "--synthetic '{}': {}", source.synthetic,
+                        topology.error().what);
+    return NamedTopology{source.synthetic, {*std::move(topology), {}}};
   }
   const std::string& path = source.from.empty() ? source.machine : source.from;
   if (path.empty()) {

@@ -113,7 +113,7 @@ TEST(Topo, WrongUseNamesTheValueAndTheRemedy) {
   const std::string existing = scratch_file("bench.json");
   std::ofstream(existing) << "{}";
   const std::tuple<std::string, int, const char*> kCases[] = {
-      {"--synthetic gpu:0x8", kExitUsage, "column 5"},
+      {"--synthetic gpu:0x8", kExitUsage, "--synthetic 'gpu:0x8': column 5"},
       {"--synthetic gpu:2x8 --from x", kExitUsage, "--from"},
       {"--synthetc gpu:2x8", kExitUsage, "did you mean '--synthetic'?"},
       {"--from /nowhere/x.xml", kExitEnvironment, "/nowhere/x.xml"},

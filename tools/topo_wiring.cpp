@@ -100,7 +100,7 @@ class Wiring {
       }
     }
     for (auto& [end, all] : ends) {
-      std::ranges::stable_sort(all, {}, &std::pair<double, const Wire*>::first);
+      std::ranges::sort(all);  // of equals, in the order of wires
       const Box& box = *box_of(end.first);
       for (std::size_t i = 0; i < all.size(); ++i)
         ports_[{end.first, end.second, all[i].second}] =
