@@ -1,0 +1,52 @@
+// What `tutti sim` runs schedules on: a topology, or one of the two switches of the papers.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/ir/layout.hpp"
+#include "src/sim/fabric.hpp"
+#include "src/topo/topology.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::simtool {
+
+/// How the machine is named on the command line: exactly one of the three.
+struct MachineOptions {
+  std::string topology;  ///< a file or a text, see load_topology()
+  std::int32_t uniform = 0;
+  std::string two_level;  ///< "NODESxRANKS"
+  double alpha_us = 5;    ///< of the switches: microseconds from rank to rank
+  double beta_gbs = 25;   ///< of the switches: GB/s of a rank, or of its network interface
+  double inner_alpha_us = 1;
+  double inner_gbs = 450;
+};
+
+/// Movable; the fabric refers to the topology.
+struct Machine {
+  std::string name;  ///< for titles
+  ir::Layout layout;
+  std::unique_ptr<topo::Topology> topology;  ///< null for a switch
+  topo::Placement placement;                 ///< of the ranks on the topology
+  std::optional<sim::UniformSwitch::Shape> uniform;
+  std::optional<sim::TwoLevelSwitch::Shape> two_level;
+  std::unique_ptr<sim::Fabric> fabric;
+  std::vector<std::string> assumptions;  ///< a sentence each
+  [[nodiscard]] std::int32_t ranks() const { return fabric->ranks(); }
+};
+
+/// The only place where the value of --topology gets a meaning: the path of a file, JSON or NCCL's
+/// XML by what is in it, or else a synthetic machine's text (src/topo/synthetic.hpp).
+/// kInvalidArgument or kUnavailable says what is wrong.
+Result<topo::Noted> load_topology(const std::string& text);
+
+/// One rank on every GPU of the topology, or on every CPU node where there is no GPU. `layout`:
+/// that of the ranks, if it is known better than from the hosts.
+Result<Machine> machine_of(std::string name, topo::Topology topology, ir::Layout layout = {});
+
+/// kInvalidArgument where not exactly one machine is named, or it makes no sense.
+Result<Machine> make_machine(const MachineOptions& options);
+
+}  // namespace tutti::simtool

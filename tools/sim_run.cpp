@@ -1,0 +1,183 @@
+#include "tools/sim_run.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "algorithms/algorithms.hpp"
+#include "algorithms/forest.hpp"
+#include "src/base/nearest.hpp"
+#include "src/base/result.hpp"
+#include "src/topo/forest/from_topology.hpp"
+
+namespace tutti::simtool {
+namespace {
+
+namespace forest = topo::forest;
+
+bool is_lossy(std::string_view name) {
+  return std::ranges::any_of(algorithms::all(), [&](const ir::Algorithm& algorithm) {
+    return algorithm.name == name && algorithm.lossy;
+  });
+}
+
+bool has_forest(const Machine& machine, const ir::Request& request) {
+  if (machine.topology == nullptr || machine.ranks() < 2) return false;
+  switch (request.collective) {
+    case Collective::kAllGather:
+    case Collective::kReduceScatter:
+    case Collective::kAllReduce:
+    case Collective::kBroadcast:
+    case Collective::kReduce:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Sums go up the trees, so those of a reduction are grown with all links reversed.
+Result<ir::Schedule> forest_for(const Machine& machine, const ir::Request& request) {
+  TUTTI_ASSIGN(forest::NotedNetwork noted,
+               forest::network_of(*machine.topology, machine.placement));
+  if (request.collective == Collective::kReduce || request.collective == Collective::kReduceScatter)
+    for (forest::Network::Link& link : noted.network.links) std::swap(link.from, link.to);
+  forest::GrowOptions options;
+  if (rooted(request.collective)) options.root = request.root;
+  // A schedule has chunks for all trees of all roots; so many cost next to no time on machines
+  // whose optimum takes more.
+  constexpr std::int64_t kManyTrees = 64;
+  TUTTI_ASSIGN(forest::Forest grown, forest::grow(noted.network, options));
+  if (grown.trees_per_root > kManyTrees) {
+    options.most_trees_per_root = kManyTrees;
+    TUTTI_ASSIGN(grown, forest::grow(noted.network, options));
+  }
+  return algorithms::forest_schedule(request, grown);
+}
+
+std::string described(const ir::Request& request, std::string_view algorithm, std::size_t bytes) {
+  return fmt::format("{} of {} bytes by {}", name_of(request.collective), bytes, algorithm);
+}
+
+/// What all sizes of one algorithm share.
+struct Job {
+  const Plan& plan;
+  Machine& machine;
+  const Bounds& bounds;
+};
+
+Result<Point> simulate_at(const Job& job, const ir::Schedule& schedule,
+                          const std::string& algorithm, std::size_t size,
+                          sim::SimulateOptions options) {
+  const sim::Amount amount = amount_for(job.plan.request, size);
+  options.slice_bytes = job.plan.slice_bytes.value_or(slice_for(schedule, amount));
+  Point point;
+  point.algorithm = algorithm;
+  point.bytes = static_cast<std::size_t>(sim::size_of_call(job.plan.request, amount));
+  TUTTI_ASSIGN(point.outcome,
+               sim::simulate(schedule, amount, *job.machine.fabric, job.plan.costs, options));
+  if (is_lossy(algorithm)) return point;
+  point.bound = job.bounds.at(static_cast<double>(point.bytes));
+  constexpr double kRounding = 1 - 1e-9;
+  if (point.outcome.time_us < point.bound->us * kRounding)
+    return make_error(Code::kInternal,
+                      "internal error: {} was simulated to take {:.6f} µs, less than the lower "
+                      "bound of {:.6f} µs ({}); one of them is wrong, please report it",
+                      described(job.plan.request, algorithm, point.bytes), point.outcome.time_us,
+                      point.bound->us, point.bound->reason);
+  return point;
+}
+
+Bounds bounds_for(const Plan& plan, const Machine& machine) {
+  return {machine,
+          plan.request,
+          {.ports = plan.costs.ports, .reduce_ps_per_byte = plan.costs.reduce_ps_per_byte}};
+}
+
+}  // namespace
+
+double Point::efficiency() const {
+  return bound && outcome.time_us > 0 ? std::min(1.0, bound->us / outcome.time_us) : 0;
+}
+
+std::vector<std::string> algorithms_for(const Machine& machine, const ir::Request& request) {
+  std::vector<std::string> names;
+  for (const ir::Algorithm& algorithm : algorithms::all())
+    if (!algorithm.lossy && algorithm.supports(request)) names.emplace_back(algorithm.name);
+  if (has_forest(machine, request)) names.emplace_back(kForest);
+  return names;
+}
+
+Result<ir::Schedule> schedule_for(const std::string& name, const Machine& machine,
+                                  const ir::Request& request) {
+  if (name == kForest) {
+    if (has_forest(machine, request)) return forest_for(machine, request);
+    return make_error(Code::kInvalidArgument,
+                      "forest: needs --topology with 2 ranks or more, and all_gather, "
+                      "reduce_scatter, all_reduce, broadcast or reduce");
+  }
+  std::vector<std::string> names = {std::string(kForest), "all"};
+  for (const ir::Algorithm& algorithm : algorithms::all()) {
+    names.emplace_back(algorithm.name);
+    if (algorithm.name != name) continue;
+    if (algorithm.supports(request)) return algorithm.generate(request);
+    return make_error(Code::kInvalidArgument, "{} does not do {} of {} ranks here; {} do", name,
+                      name_of(request.collective), request.ranks,
+                      fmt::join(algorithms_for(machine, request), ", "));
+  }
+  const std::string meant = nearest(name, names);
+  return make_error(Code::kInvalidArgument, "there is no algorithm '{}'; {}", name,
+                    meant.empty() ? fmt::format("there are {}", fmt::join(names, ", "))
+                                  : fmt::format("did you mean '{}'?", meant));
+}
+
+sim::Amount amount_for(const ir::Request& request, std::size_t bytes) {
+  const double element = sim::size_of_call(request, {1, kElementBytes});
+  const auto each = static_cast<std::size_t>(element);
+  return {std::max<std::size_t>(1, bytes / each), kElementBytes};
+}
+
+std::size_t slice_for(const ir::Schedule& schedule, const sim::Amount& amount) {
+  if (schedule.algorithm != kForest) return 0;
+  constexpr std::size_t kSlices = 128;
+  constexpr std::size_t kLeast = 4096;
+  const std::size_t chunk = amount.count * amount.element_bytes / schedule.chunks_per_block;
+  return std::max(kLeast, chunk / kSlices);
+}
+
+Result<std::vector<Point>> run(const Plan& plan, Machine& machine, const Progress& progress) {
+  const Bounds bounds = bounds_for(plan, machine);
+  const Job job = {plan, machine, bounds};
+  std::vector<Point> points;
+  double done = 0;
+  const auto all = static_cast<double>(plan.algorithms.size() * plan.sizes.size());
+  for (const std::string& algorithm : plan.algorithms) {
+    TUTTI_ASSIGN(const ir::Schedule schedule, schedule_for(algorithm, machine, plan.request));
+    for (const std::size_t size : plan.sizes) {
+      sim::SimulateOptions options;
+      if (progress)
+        options.on_progress = [&](std::uint64_t tasks, std::uint64_t all_tasks) {
+          const double share = static_cast<double>(tasks) / static_cast<double>(all_tasks);
+          progress((done + share) / all, described(plan.request, algorithm, size));
+          return true;
+        };
+      TUTTI_ASSIGN(Point point, simulate_at(job, schedule, algorithm, size, options));
+      points.push_back(std::move(point));
+      ++done;
+    }
+  }
+  std::ranges::stable_sort(points, {}, &Point::bytes);
+  return points;
+}
+
+Result<Traced> trace(const Plan& plan, Machine& machine) {
+  const Bounds bounds = bounds_for(plan, machine);
+  const std::string& algorithm = plan.algorithms.front();
+  TUTTI_ASSIGN(ir::Schedule schedule, schedule_for(algorithm, machine, plan.request));
+  std::vector<sim::StepTime> steps;
+  sim::SimulateOptions options;
+  options.on_step = [&](const sim::StepTime& step) { steps.push_back(step); };
+  TUTTI_ASSIGN(Point point, simulate_at({plan, machine, bounds}, schedule, algorithm,
+                                        plan.sizes.front(), options));
+  return Traced{std::move(schedule), std::move(point), std::move(steps)};
+}
+
+}  // namespace tutti::simtool
