@@ -137,7 +137,7 @@ sim::Amount amount_for(const ir::Request& request, std::size_t bytes) {
 
 std::size_t slice_for(const ir::Schedule& schedule, const sim::Amount& amount) {
   if (schedule.algorithm != kForest) return 0;
-  constexpr std::size_t kSlices = 128;
+  constexpr std::size_t kSlices = 4096;
   constexpr std::size_t kLeast = 4096;
   const std::size_t chunk = amount.count * amount.element_bytes / schedule.chunks_per_block;
   return std::max(kLeast, chunk / kSlices);

@@ -2,6 +2,7 @@
 // receives and one for its own work.
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "src/base/result.hpp"
 #include "tools/bench_sizes.hpp"
@@ -49,6 +50,7 @@ struct Bar {
   double begin = 0, end = 0;  // pixels
   std::string_view colour;
   Rank peer = kNoRank;  // of a single message
+  int messages = 1;
 };
 
 class Timeline {
@@ -118,6 +120,10 @@ class Timeline {
           bar.begin <= last->end + kClose) {
         last->end = std::max(last->end, bar.end);
         if (last->peer != bar.peer) last->peer = kNoRank;
+      } else if (last != nullptr && last->peer != bar.peer && bar.peer != kNoRank &&
+                 std::abs(last->begin - bar.begin) < kClose &&
+                 std::abs(last->end - bar.end) < kClose) {
+        ++last->messages;  // at the same time with several ranks
       } else {
         joined.push_back(bar);
       }
@@ -140,17 +146,21 @@ class Timeline {
   }
 
   void draw_row(Rank rank, std::size_t row) {
-    constexpr double kRoomForPeer = 18;
+    constexpr double kRoomForPeer = 18, kRoomForCount = 50;
     for (const Bar& bar : lanes_[static_cast<std::size_t>(rank)].at(row)) {
       const double width = std::max(bar.end - bar.begin, 0.4);
       const double gap = width > 3 ? 0.6 : 0;
       svg_.add(
           R"(<rect x="{:.2f}" y="{:.1f}" width="{:.2f}" height="{:.1f}" fill="{}" fill-opacity="0.85"/>)",
           bar.begin, y_of(rank, row), width - gap, row_ - 1, bar.colour);
-      if (bar.peer != kNoRank && width >= kRoomForPeer && row_ >= 9)
+      if (bar.peer != kNoRank && row_ >= 9 &&
+          width >= (bar.messages > 1 ? kRoomForCount : kRoomForPeer))
         svg_.words((bar.begin + bar.end) / 2, y_of(rank, row) + row_ / 2 + 2.6, "middle",
                    row == kSends ? "white" : kInk,
-                   fmt::format("{}{}", row == kSends ? "→" : "←", bar.peer), 9);
+                   bar.messages > 1
+                       ? fmt::format("{} {} ranks", row == kSends ? "→" : "←", bar.messages)
+                       : fmt::format("{}{}", row == kSends ? "→" : "←", bar.peer),
+                   9);
     }
   }
 

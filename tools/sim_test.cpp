@@ -1,0 +1,278 @@
+// Predictions of `tutti sim`, held to published optima; its bounds; and the program itself.
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tools/program_test.hpp"
+#include "tools/sim_report.hpp"
+#include "tools/sim_run.hpp"
+
+namespace tutti::simtool {
+namespace {
+
+using testing::HasSubstr;
+using topo::LinkKind;
+using topo::NodeId;
+using topo::NodeKind;
+
+constexpr std::size_t kGigabyte = 1'000'000'000;
+
+/// A topology of links without latency.
+class Draft {
+ public:
+  topo::HostId host() {
+    parts_.hosts.push_back({fmt::format("b{}", parts_.hosts.size()), {}});
+    return static_cast<topo::HostId>(parts_.hosts.size() - 1);
+  }
+  NodeId node(NodeKind kind, topo::HostId host) {
+    parts_.nodes.push_back({kind, host, fmt::format("n{}", parts_.nodes.size()), {}});
+    return static_cast<NodeId>(parts_.nodes.size() - 1);
+  }
+  void one_way(NodeId from, NodeId to, double bandwidth) {
+    parts_.links.push_back({from, to, LinkKind::kNvlink, bandwidth, 0});
+  }
+  void join(NodeId a, NodeId b, double bandwidth) {
+    one_way(a, b, bandwidth);
+    one_way(b, a, bandwidth);
+  }
+  [[nodiscard]] Machine finish(const std::string& name) const {
+    return *machine_of(name, *topo::Topology::create(parts_));
+  }
+
+ private:
+  topo::Parts parts_;
+};
+
+/// Boxes of GPUs on an NVSwitch; with several, each GPU has `nic` GB/s to one switch.
+Machine boxes(int count, int gpus, double nvlink, double nic) {
+  Draft draft;
+  const NodeId network = count > 1 ? draft.node(NodeKind::kSwitch, topo::kNoHost) : 0;
+  for (int box = 0; box < count; ++box) {
+    const topo::HostId host = draft.host();
+    const NodeId nvswitch = draft.node(NodeKind::kNvswitch, host);
+    for (int i = 0; i < gpus; ++i) {
+      const NodeId gpu = draft.node(NodeKind::kGpu, host);
+      draft.join(gpu, nvswitch, nvlink);
+      if (count > 1) draft.join(gpu, network, nic);
+    }
+  }
+  return draft.finish("boxes");
+}
+
+/// Two boxes of 16 GPUs, 125 GB/s to their switch; every other one has 12.5 GB/s to its fellow.
+Machine dgx2() {
+  Draft draft;
+  std::vector<NodeId> gpus;
+  for (int box = 0; box < 2; ++box) {
+    const topo::HostId host = draft.host();
+    const NodeId nvswitch = draft.node(NodeKind::kNvswitch, host);
+    for (int i = 0; i < 16; ++i) {
+      gpus.push_back(draft.node(NodeKind::kGpu, host));
+      draft.join(gpus.back(), nvswitch, 125);
+    }
+  }
+  for (std::size_t i = 0; i < 16; i += 2) draft.join(gpus[i], gpus[i + 16], 12.5);
+  return draft.finish("dgx2");
+}
+
+/// The hybrid cube mesh of 8 GPUs with 6 links of 25 GB/s each.
+Machine dgx1() {
+  constexpr int kLinks[8][8] = {{0, 2, 1, 1, 2, 0, 0, 0}, {2, 0, 1, 2, 0, 1, 0, 0},
+                                {1, 1, 0, 2, 0, 0, 2, 0}, {1, 2, 2, 0, 0, 0, 0, 1},
+                                {2, 0, 0, 0, 0, 2, 1, 1}, {0, 1, 0, 0, 2, 0, 1, 2},
+                                {0, 0, 2, 0, 1, 1, 0, 2}, {0, 0, 0, 1, 1, 2, 2, 0}};
+  Draft draft;
+  const topo::HostId host = draft.host();
+  for (int i = 0; i < 8; ++i) draft.node(NodeKind::kGpu, host);
+  for (NodeId a = 0; a < 8; ++a)
+    for (NodeId b = 0; b < 8; ++b)
+      if (kLinks[a][b] > 0) draft.one_way(a, b, 25.0 * kLinks[a][b]);
+  return draft.finish("dgx1");
+}
+
+/// Links of 1 GB/s between neighbours; a ring where x is 1.
+Machine torus(NodeId x, NodeId y) {
+  Draft draft;
+  const topo::HostId host = draft.host();
+  for (NodeId i = 0; i < x * y; ++i) draft.node(NodeKind::kGpu, host);
+  for (NodeId i = 0; i < x * y; ++i) {
+    const NodeId row = i / y;
+    const NodeId column = i % y;
+    draft.join(i, row * y + (column + 1) % y, 1);
+    if (x > 1) draft.join(i, (row + 1) % x * y + column, 1);
+  }
+  return draft.finish("torus");
+}
+
+Plan plan_of(const Machine& machine, Collective collective, std::vector<std::string> algorithms,
+             std::size_t bytes = kGigabyte) {
+  Plan plan;
+  plan.request = {.collective = collective, .ranks = machine.ranks(), .layout = machine.layout};
+  plan.algorithms = std::move(algorithms);
+  plan.sizes = {bytes};
+  return plan;
+}
+
+struct Optimum {
+  std::string name;
+  Machine (*machine)();
+  double all_gather;  ///< GB/s of algorithm bandwidth; an all-reduce has half of it
+};
+
+/// From the literature on ForestColl (arXiv 2402.06787) and TE-CCL (SIGCOMM 2024), or n B / (n-1).
+const Optimum kOptima[] = {
+    {"dgx1", dgx1, 171.43},
+    {"ring_8", [] { return torus(1, 8); }, 2.286},
+    {"torus_4x4", [] { return torus(4, 4); }, 4.267},
+    {"torus_8x8", [] { return torus(8, 8); }, 4.063},
+    {"a100_1x8", [] { return boxes(1, 8, 300, 0); }, 342.86},
+    {"a100_2x8", [] { return boxes(2, 8, 300, 25); }, 346.67},
+    {"a100_4x8", [] { return boxes(4, 8, 300, 25); }, 266.67},
+    {"h100_2x8", [] { return boxes(2, 8, 450, 50); }, 533.33},
+    {"h100_4x8", [] { return boxes(4, 8, 450, 50); }, 516.13},
+    {"h800_2x8", [] { return boxes(2, 8, 200, 50); }, 266.67},
+    {"dgx2_2x16", dgx2, 129.03},
+};
+
+TEST(Bounds, AreThePublishedOptimaOfMachines) {
+  for (const Optimum& optimum : kOptima) {
+    const Machine machine = optimum.machine();
+    for (const auto [collective, share] :
+         {std::pair(Collective::kAllGather, 1.0), std::pair(Collective::kReduceScatter, 1.0),
+          std::pair(Collective::kAllReduce, 0.5)}) {
+      const Bounds bounds(machine, {.collective = collective, .ranks = machine.ranks()}, {});
+      const double bandwidth = kGigabyte / bounds.at(kGigabyte).us / 1e3;
+      EXPECT_NEAR(bandwidth, optimum.all_gather * share, optimum.all_gather * 2e-4)
+          << optimum.name << " " << name_of(collective);
+    }
+  }
+}
+
+TEST(Bounds, OfRootedCollectivesAreTheLinksOfTheRoot) {
+  const Machine machine = torus(1, 8);
+  const auto at = [&](Collective collective) {
+    return Bounds(machine, {.collective = collective, .ranks = 8}, {}).at(8e6);
+  };
+  EXPECT_NEAR(at(Collective::kBroadcast).us, 4000, 1e-3);
+  EXPECT_NEAR(at(Collective::kReduce).us, 4000, 1e-3);
+  EXPECT_NEAR(at(Collective::kScatter).us, 3500, 1e-3);
+  EXPECT_EQ(at(Collective::kScatter).reason, "links out of b0/n0");
+  EXPECT_EQ(at(Collective::kGather).reason, "links into b0/n0");
+}
+
+/// Of the forest's simulated all-gather of 1 GB, in GB/s.
+double forest_bandwidth(Machine& machine) {
+  const auto points =
+      run(plan_of(machine, Collective::kAllGather, {std::string(kForest)}), machine);
+  EXPECT_TRUE(points) << points.error().what;
+  return points ? points->front().outcome.algorithm_bandwidth : 0;
+}
+
+TEST(ForestAllGather, ReachesTheOptimumOfMeshesWithinOnePercent) {
+  for (const std::string name : {"dgx1", "ring_8", "torus_4x4", "a100_1x8"}) {
+    const Optimum& optimum = *std::ranges::find(kOptima, name, &Optimum::name);
+    Machine machine = optimum.machine();
+    EXPECT_GE(forest_bandwidth(machine), 0.99 * optimum.all_gather) << name;
+  }
+}
+
+TEST(ForestAllGather, IsBeatenByNoAlgorithmOnMeshes) {
+  for (const std::string name : {"dgx1", "ring_8", "torus_4x4", "a100_1x8"}) {
+    Machine machine = std::ranges::find(kOptima, name, &Optimum::name)->machine();
+    Plan plan = plan_of(machine, Collective::kAllGather, {});
+    plan.algorithms = algorithms_for(machine, plan.request);
+    const double forest = forest_bandwidth(machine);
+    const auto points = run(plan, machine);
+    ASSERT_TRUE(points) << points.error().what;
+    for (const Point& point : *points)
+      EXPECT_LE(point.outcome.algorithm_bandwidth, forest * 1.01) << name << " " << point.algorithm;
+  }
+}
+
+TEST(Run, RefusesNothingThatEveryAlgorithmDoesOnARandomisedSlowMachine) {
+  Machine machine = boxes(2, 4, 300, 25);
+  Plan plan = plan_of(machine, Collective::kAllReduce, {}, 1'000'000);
+  plan.algorithms = algorithms_for(machine, plan.request);
+  const auto healthy = run(plan, machine);
+  plan.costs.slow_links = {{0, 4}};
+  const auto slow = run(plan, machine);
+  ASSERT_TRUE(healthy && slow);
+  ASSERT_EQ(healthy->size(), slow->size());
+  bool any_slower = false;
+  for (std::size_t i = 0; i < slow->size(); ++i)
+    any_slower |= (*slow)[i].outcome.time_us > (*healthy)[i].outcome.time_us * 1.5;
+  EXPECT_TRUE(any_slower);
+}
+
+TEST(AmountFor, RoundsDownToWholeElementsOfEveryRank) {
+  const ir::Request gather = {.collective = Collective::kAllGather, .ranks = 8};
+  EXPECT_EQ(amount_for(gather, 100).count, 3U);
+  EXPECT_EQ(amount_for(gather, 1).count, 1U);
+  EXPECT_EQ(amount_for({.collective = Collective::kAllReduce, .ranks = 8}, 100).count, 25U);
+}
+
+TEST(Timeline, RefusesMoreRanksThanCanBeRead) {
+  Machine machine = boxes(1, 33, 300, 0);
+  const auto traced = trace(plan_of(machine, Collective::kAllGather, {"ring"}, 4096), machine);
+  ASSERT_TRUE(traced) << traced.error().what;
+  const auto svg = timeline_svg(*traced, machine);
+  ASSERT_FALSE(svg);
+  EXPECT_THAT(svg.error().what, HasSubstr("33 ranks"));
+}
+
+TEST(Timeline, HasARowOfBarsForSendsAndReceives) {
+  Machine machine = boxes(1, 2, 300, 0);
+  const auto traced = trace(plan_of(machine, Collective::kAllGather, {"ring"}, 4096), machine);
+  ASSERT_TRUE(traced) << traced.error().what;
+  const auto svg = timeline_svg(*traced, machine);
+  ASSERT_TRUE(svg) << svg.error().what;
+  EXPECT_THAT(*svg, HasSubstr("→1"));
+  EXPECT_THAT(*svg, HasSubstr("←1"));
+}
+
+tools::Outcome sim(const std::string& arguments) {
+  return tools::run_shell(TUTTI_SIM_PROGRAM " " + arguments);
+}
+
+TEST(Program, PrintsTheWorkedNumbersOfTheAlphaBetaModel) {
+  const auto outcome = sim("all_reduce --uniform 12 --ports 1 --sizes 1000 --algo ring,circulant");
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("1000  ring         110.1"));
+  EXPECT_THAT(outcome.output, HasSubstr("1000  circulant    40.10"));
+}
+
+TEST(Program, SaysWhatIsWrongWithItsArguments) {
+  const auto expect = [](const std::string& arguments, const std::string& words) {
+    const auto outcome = sim(arguments);
+    EXPECT_EQ(outcome.code, 2) << arguments;
+    EXPECT_THAT(outcome.output, HasSubstr(words)) << arguments;
+  };
+  expect("all_reduce", "give one machine");
+  expect("all_reduce --uniform 4 --two-level 2x2", "give one machine");
+  expect("all_reduce --two-level 2y2", "NODESxRANKS");
+  expect("all_reduce --topology gpu:0x", "is no file, and as a text");
+  expect("all_reduce --uniform 4 --algo rnig", "did you mean 'ring'");
+  expect("all_reduce --uniform 4 --algo forest", "needs --topology");
+  expect("all_reduce --uniform 4 --slow-link 'rank 1 pu=2'", "did you mean 'rank 1 up'");
+  expect("all_reduce --uniform 4 --slow-link 'rank 1 up=0.5'", "factor from 1");
+  expect("all_reduce --uniform 4 --slow-rank 4=2", "ranks are 0 to 3");
+  expect("all_reduce --uniform 4 -r 1", "no such root");
+  expect("all_reduce --uniform 4 --timeline /dev/null", "one size and one algorithm");
+  expect("all_reduce --uniform 4 --sizes 1K --svg /dev/null", "two sizes");
+}
+
+TEST(Program, WritesTheTableAsCsvAndJson) {
+  const auto csv = sim("all_gather --uniform 4 --sizes 1M --algo ring --json /dev/null --csv -");
+  EXPECT_EQ(csv.code, 0);
+  EXPECT_THAT(csv.output, HasSubstr("size,algorithm,time_us"));
+  EXPECT_THAT(csv.output, HasSubstr("1048576,ring,"));
+  const auto json = sim("all_gather --uniform 4 --sizes 1M --algo ring --json -");
+  EXPECT_EQ(json.code, 0);
+  EXPECT_THAT(json.output, HasSubstr("\"bound\": \"bandwidth\""));
+}
+
+}  // namespace
+}  // namespace tutti::simtool
