@@ -208,7 +208,7 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("-r,--root", options.root, "root rank")->check(CLI::NonNegativeNumber);
   app.add_option("--slice", options.slice,
                  "cut chunks in slices of so many bytes, which follow each other (whole chunks; "
-                 "of the forest 4096 slices)");
+                 "of the forest thousands)");
   add_cost_options(app, options);
   add_output_options(app, options);
 }

@@ -137,10 +137,14 @@ sim::Amount amount_for(const ir::Request& request, std::size_t bytes) {
 
 std::size_t slice_for(const ir::Schedule& schedule, const sim::Amount& amount) {
   if (schedule.algorithm != kForest) return 0;
-  constexpr std::size_t kSlices = 4096;
+  constexpr std::size_t kMostTasks = 8'000'000;  // a second or two
+  constexpr std::size_t kFewest = 16;
   constexpr std::size_t kLeast = 4096;
+  std::size_t steps = 1;
+  for (const ir::Program& program : schedule.programs) steps += program.steps.size();
+  const std::size_t slices = std::max(kFewest, kMostTasks / steps);
   const std::size_t chunk = amount.count * amount.element_bytes / schedule.chunks_per_block;
-  return std::max(kLeast, chunk / kSlices);
+  return std::max(kLeast, chunk / slices);
 }
 
 Result<std::vector<Point>> run(const Plan& plan, Machine& machine, const Progress& progress) {
