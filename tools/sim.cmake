@@ -8,7 +8,7 @@ target_link_libraries(tutti_sim_parts PUBLIC tutti_tools tutti_algorithms tutti_
 tutti_program(tutti-sim SOURCES sim.cpp LINKS tutti_sim_parts)
 
 if(TUTTI_TESTS)
-  tutti_test(sim_tool_test SOURCES sim_test.cpp LINKS tutti_sim_parts)
+  tutti_test(sim_tool_test SECONDS 300 SOURCES sim_test.cpp LINKS tutti_sim_parts)
   target_compile_definitions(sim_tool_test PRIVATE TUTTI_SIM_PROGRAM="$<TARGET_FILE:tutti-sim>")
   add_dependencies(sim_tool_test tutti-sim)
 endif()
