@@ -11,3 +11,5 @@ foreach(test detect hwloc_xml)
   set_source_files_properties(${CMAKE_SOURCE_DIR}/src/topo/${test}_test.cpp PROPERTIES
     COMPILE_DEFINITIONS TUTTI_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data/machines")
 endforeach()
+
+include(${CMAKE_SOURCE_DIR}/cmake/presets.cmake)
