@@ -32,7 +32,11 @@ Status check_algorithm(const std::string& name) {
   if (name.empty()) return tutti::ok_status();
   const auto known = tutti::algorithms::all();
   const std::vector<tutti::ir::Algorithm> algorithms(known.begin(), known.end());
-  const auto tuner = tutti::Tuner::create(algorithms, {.forced = name});
+  tutti::TunerPolicy policy{.forced = name};
+  TUTTI_ASSIGN(const std::vector<std::string> paths, tutti::files_of(name));
+  for (const std::string& path : paths)  // the library reads them: any algorithm will do
+    policy.files[path] = &algorithms.front();
+  const auto tuner = tutti::Tuner::create(algorithms, policy);
   if (tuner) return tutti::ok_status();
   return make_error(tuner.error().code, "--algo {}: {}", name, tuner.error().what);
 }

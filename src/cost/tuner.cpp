@@ -47,6 +47,36 @@ Result<std::string> known_collective(std::string_view name) {
                     name, known);
 }
 
+constexpr std::string_view kFile = "file:";
+
+/// One part of TUTTI_ALGO: "names", "collective:names", "file:PATH" or "collective:file:PATH".
+struct Group {
+  std::string collective;  ///< normalised; "" for all
+  std::string_view names;  ///< a list, or "" where there is a path
+  std::string_view path;
+};
+
+Result<std::vector<Group>> groups_of(std::string_view forced) {
+  std::vector<Group> groups;
+  for (std::string_view text : split(forced, ';')) {
+    Group group;
+    const std::size_t colon = text.find(':');
+    if (colon != std::string_view::npos && !text.starts_with(kFile)) {
+      TUTTI_ASSIGN(group.collective, known_collective(text.substr(0, colon)));
+      text.remove_prefix(colon + 1);
+    }
+    if (text == kFile)
+      return make_error(Code::kInvalidArgument,
+                        "TUTTI_ALGO (or NCCL_ALGO) names no file after 'file:'; write file:PATH");
+    if (text.starts_with(kFile))
+      group.path = text.substr(kFile.size());
+    else
+      group.names = text;
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
 /// Preferred names, best first, on one host, where every rank reads every other's memory.
 std::vector<std::string_view> on_one_host(Collective collective, std::size_t bytes,
                                           std::int32_t ranks) {
@@ -254,26 +284,45 @@ std::vector<std::string_view> rivals_between_hosts(const Situation& situation) {
 Result<Tuner> Tuner::create(const std::vector<ir::Algorithm>& algorithms, TunerPolicy policy) {
   Tuner tuner(algorithms);
   tuner.deterministic_ = policy.deterministic;
-  for (const std::string_view group : split(policy.forced, ';')) {
-    const std::size_t colon = group.find(':');
-    std::string collective;
-    if (colon != std::string_view::npos) {
-      TUTTI_ASSIGN(collective, known_collective(group.substr(0, colon)));
+  TUTTI_ASSIGN(const std::vector<Group> groups, groups_of(policy.forced));
+  for (const Group& group : groups) {
+    if (group.path.empty()) {
+      TUTTI_TRY(tuner.ask_for(group.names, group.collective));
+      continue;
     }
-    std::string_view names = colon == std::string_view::npos ? group : group.substr(colon + 1);
-    const bool excludes = names.starts_with('^');
-    if (excludes) names.remove_prefix(1);
-    for (const std::string_view name : split(names, ',')) {
-      if (excludes) {  // what does not exist (NVLS ...) is not used anyway
-        if (const auto* const algorithm = tuner.find(name))
-          tuner.excluded_.push_back({collective, algorithm});
-        continue;
-      }
-      TUTTI_ASSIGN(const ir::Algorithm* const algorithm, tuner.known_algorithm(name));
-      tuner.forced_.push_back({collective, algorithm});
-    }
+    const auto file = policy.files.find(group.path);
+    if (file == policy.files.end())
+      return make_error(Code::kInvalidArgument,
+                        "TUTTI_ALGO names the file '{}', which nobody has read here", group.path);
+    tuner.forced_.push_back({group.collective, file->second});
   }
   return tuner;
+}
+
+/// Asks for a list of names, or excludes them after ^.
+Status Tuner::ask_for(std::string_view names, const std::string& collective) {
+  const bool excludes = names.starts_with('^');
+  if (excludes) names.remove_prefix(1);
+  for (const std::string_view name : split(names, ',')) {
+    if (excludes) {  // what does not exist (NVLS ...) is not used anyway
+      if (const auto* const algorithm = find(name)) excluded_.push_back({collective, algorithm});
+      continue;
+    }
+    TUTTI_ASSIGN(const ir::Algorithm* const algorithm, known_algorithm(name));
+    forced_.push_back({collective, algorithm});
+  }
+  return ok_status();
+}
+
+Result<std::vector<std::string>> files_of(std::string_view forced) {
+  TUTTI_ASSIGN(const std::vector<Group> groups, groups_of(forced));
+  std::vector<std::string> paths;
+  for (const Group& group : groups)
+    if (!group.path.empty()) paths.emplace_back(group.path);
+  if (paths.size() > kMostFiles)
+    return make_error(Code::kInvalidArgument, "TUTTI_ALGO names {} files; at most {} are accepted",
+                      paths.size(), kMostFiles);
+  return paths;
 }
 
 Result<const ir::Algorithm*> Tuner::known_algorithm(std::string_view name) const {

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,14 +42,22 @@ struct Situation {
 struct TunerPolicy {
   /// TUTTI_ALGO / NCCL_ALGO: "" or an algorithm's name (NCCL's Ring and Tree are understood), or
   /// "collective:name;collective:name,name". The first that supports a collective applies.
-  /// A list after ^ says what not to use.
+  /// A list after ^ says what not to use. In place of a list of names, file:PATH (up to the next
+  /// ';') is the algorithm in a file; it applies to the calls that the file is for.
   std::string forced;
   bool deterministic = false;
+  /// The algorithms of files_of(forced), by path; they must outlive the tuner.
+  std::map<std::string, const ir::Algorithm*, std::less<>> files = {};
 };
+
+inline constexpr std::size_t kMostFiles = 64;  ///< that one policy names
+/// The paths that such a policy names, in order. kInvalidArgument when it cannot be understood.
+Result<std::vector<std::string>> files_of(std::string_view forced);
 
 class Tuner {
  public:
-  /// `algorithms` must outlive the tuner. kInvalidArgument when policy.forced names none of them.
+  /// `algorithms` must outlive the tuner. kInvalidArgument when policy.forced names what is neither
+  /// among them nor in policy.files.
   static Result<Tuner> create(const std::vector<ir::Algorithm>& algorithms, TunerPolicy policy);
 
   Result<Choice> choose(const Situation& situation, const lower::Placement& placement) const;
@@ -63,6 +73,7 @@ class Tuner {
   };
 
   explicit Tuner(const std::vector<ir::Algorithm>& algorithms) : algorithms_(&algorithms) {}
+  Status ask_for(std::string_view names, const std::string& collective);
   Result<const ir::Algorithm*> known_algorithm(std::string_view name) const;
   [[nodiscard]] const ir::Algorithm* find(std::string_view name) const;
   [[nodiscard]] const ir::Algorithm* forced_for(const ir::Request& request) const;

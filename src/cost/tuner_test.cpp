@@ -103,6 +103,58 @@ TEST(Tuner, LetsTwoHostsAddInRankOrderAndMoveEverythingStraight) {
   EXPECT_EQ(chosen("", Collective::kBroadcast, 1 << 20, {0, 1}), "direct");
 }
 
+bool all_reduce_of_four(const ir::Request& request) {
+  return request.collective == Collective::kAllReduce && request.ranks == 4;
+}
+
+/// What runs where the files "a:1,2.xml", for an all_reduce of four ranks, and "b", for broadcasts,
+/// were read.
+std::string chosen_with_files(const std::string& forced, Collective collective,
+                              std::vector<std::int32_t> hosts = {0, 0, 0, 0}) {
+  const ir::Algorithm a = named("a.xml#1", all_reduce_of_four), b = named("b#2", broadcast_only);
+  const auto tuner = Tuner::create(algorithms(), {forced, false, {{"a:1,2.xml", &a}, {"b", &b}}});
+  if (!tuner) return tuner.error().what;
+  Situation situation;
+  situation.request = {collective, static_cast<std::int32_t>(hosts.size()), 0, false};
+  situation.block_bytes = situation.largest_input = 1 << 20;
+  const auto choice = tuner->choose(situation, {std::move(hosts)});
+  return choice ? std::string(choice->algorithm->name) : choice.error().what;
+}
+
+TEST(Tuner, RunsAFileWhereItIsForTheCallAndChoosesAsBeforeElsewhere) {
+  EXPECT_EQ(chosen_with_files("file:a:1,2.xml", Collective::kAllReduce), "a.xml#1");
+  EXPECT_EQ(chosen_with_files("file:a:1,2.xml", Collective::kAllReduce, {0, 0, 0}), "two_shot");
+  EXPECT_EQ(chosen_with_files("file:a:1,2.xml", Collective::kBroadcast), "direct");
+}
+
+TEST(Tuner, TakesFilesForACollectiveAndBesideOtherNames) {
+  const std::string forced = "allreduce:file:a:1,2.xml;file:b;ring";
+  EXPECT_EQ(chosen_with_files(forced, Collective::kAllReduce), "a.xml#1");
+  EXPECT_EQ(chosen_with_files(forced, Collective::kAllReduce, {0, 0}), "ring");
+  EXPECT_EQ(chosen_with_files(forced, Collective::kBroadcast), "b#2");
+  EXPECT_EQ(chosen_with_files("broadcast:file:a:1,2.xml;ring", Collective::kAllReduce), "ring");
+}
+
+TEST(Tuner, RefusesFilesThatNobodyHasReadAndPathsOfNoLetters) {
+  EXPECT_NE(chosen_with_files("file:c", Collective::kAllReduce).find("the file 'c'"),
+            std::string::npos);
+  for (const char* nothing : {"file:", "allreduce:file:", "ring;file:;direct"})
+    EXPECT_NE(chosen_with_files(nothing, Collective::kAllReduce).find("write file:PATH"),
+              std::string::npos)
+        << nothing;
+}
+
+TEST(FilesOf, AreThePathsInTheirOrder) {
+  const auto paths = files_of("allreduce:file:x,y.xml;ring;^tree;file:a:b;broadcast:direct");
+  ASSERT_TRUE(paths) << paths.error().what;
+  EXPECT_EQ(*paths, (std::vector<std::string>{"x,y.xml", "a:b"}));
+  std::string many;
+  for (std::size_t i = 0; i <= kMostFiles; ++i) many += "file:a;";
+  const auto too_many = files_of(many);
+  ASSERT_FALSE(too_many);
+  EXPECT_NE(too_many.error().what.find("65 files"), std::string::npos) << too_many.error().what;
+}
+
 /// What runs and, after it, what may be tried instead.
 std::vector<std::string> rivals(Collective collective, std::size_t bytes,
                                 std::vector<std::int32_t> hosts, DataType type = DataType::kFloat32,
