@@ -62,8 +62,9 @@ constexpr SettingInfo kSettings[] = {
     {"SIMD", Kind::kChoice, "auto", "", "auto|scalar|baseline|avx2|avx512", "",
      "Instruction set of the reduction kernels; auto is the best one this CPU has."},
     {"ALGO", Kind::kString, "", "", "", "NCCL_ALGO",
-     "Algorithm for every collective that it supports (see `tutti algo list`); empty: the tuner "
-     "chooses."},
+     "Algorithm for every collective that it supports (see `tutti algo list`), or file:PATH: a "
+     "schedule of your own, in any format that `tutti algo verify` reads, for the calls that it is "
+     "for. COLLECTIVE:ALGORITHM;... says it for each; empty: the tuner chooses."},
     {"DETERMINISTIC", Kind::kBool, "0", "", "0|1", "",
      "1 adds in one fixed order over ranks at every size, whatever the layout of hosts."},
     {"STAGING_BYTES", Kind::kBytes, "1M", "bytes", "64K..1G", "",

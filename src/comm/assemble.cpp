@@ -11,6 +11,7 @@
 #include "src/base/bytes.hpp"
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
+#include "src/cost/tuner.hpp"
 
 namespace tutti {
 namespace {
@@ -47,6 +48,7 @@ class Assembler {
     Assembly assembly;
     assembly.team = std::move(team_);
     assembly.agreement = agreement_;
+    assembly.files = std::move(files_);
     assembly.verdicts = std::move(verdicts_);
     assembly.transports.assign(used_.begin(), used_.end());
     assembly.calls = class_of_calls(cards_, assembly.team->placement());
@@ -56,7 +58,9 @@ class Assembler {
  private:
   Status build() {
     TUTTI_TRY(agree_on_options());
-    TUTTI_TRY(exchange_cards());
+    TUTTI_ASSIGN(const std::vector<std::string> paths, files_of(agreement_.algorithm));
+    TUTTI_TRY(exchange_cards(paths));
+    TUTTI_TRY(check_files(cards_, paths));
     TUTTI_TRY(add_peers());
     return agree_on_placement();
   }
@@ -129,7 +133,20 @@ class Assembler {
     return ok_status();
   }
 
-  Status exchange_cards() {
+  /// Into `card` goes what they contain, or why they cannot be used: all ranks are to know.
+  void read_files(const std::vector<std::string>& paths, Card& card) {
+    for (const std::string& path : paths) {
+      const auto file = runtime_.imported.read(path);
+      if (!file) {
+        card.file_problem = file.error().what;
+        return;
+      }
+      card.file_hashes.push_back((*file)->hash);
+      files_[path] = *file;
+    }
+  }
+
+  Status exchange_cards(const std::vector<std::string>& paths) {
     Card mine;
     mine.version = kCardVersion;
     mine.process_token = runtime_.process_token;
@@ -140,6 +157,7 @@ class Assembler {
       mine.mbit_per_s = std::max(mine.mbit_per_s, transport->caps().mbit_per_s);
     mine.cpus = CpuShare::of_this_thread();
     mine.agreement = agreement_;
+    read_files(paths, mine);
     for (const auto& transport : runtime_.transports)
       mine.addresses.push_back({std::string(transport->name()), transport->address()});
     exec::TeamOptions options;
@@ -298,6 +316,7 @@ class Assembler {
   const Rank rank_;
   const std::int32_t size_;
   Agreement agreement_;
+  std::map<std::string, const ImportedFile*> files_;
   std::vector<Verdict> verdicts_;
   std::vector<Card> cards_;
   std::unique_ptr<exec::Team> team_;

@@ -1,6 +1,7 @@
 // From a bootstrap to a Team: exchange cards, connect, agree on who can map whom.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,8 @@ namespace tutti {
 struct Assembly {
   std::unique_ptr<exec::Team> team;
   Agreement agreement;
+  /// What TUTTI_ALGO names, by path: the same files on all ranks. They are the Runtime's.
+  std::map<std::string, const ImportedFile*> files;
   std::vector<Verdict> verdicts;        ///< that rank 0 knows
   std::vector<std::string> transports;  ///< in use here: "threads", "shm", "tcp"
   CallClass calls;                      ///< of all here, but for their collective and size

@@ -78,6 +78,9 @@ Blob encode(const Card& card) {
   writer.put(card.agreement.staging_bytes);
   writer.put(static_cast<std::uint8_t>(card.agreement.deterministic));
   writer.put(static_cast<std::uint8_t>(card.agreement.measures));
+  writer.put(static_cast<std::uint32_t>(card.file_hashes.size()));
+  for (const std::uint64_t hash : card.file_hashes) writer.put(hash);
+  writer.sized(as_bytes(std::string_view(card.file_problem).substr(0, kLongestText)));
   put(writer, card.cpus);
   writer.put(static_cast<std::uint32_t>(card.addresses.size()));
   for (const Card::Address& address : card.addresses)
@@ -107,6 +110,12 @@ Result<Card> decode_card(std::span<const std::byte> bytes, Rank rank) {
   card.agreement.staging_bytes = reader.get<std::uint64_t>();
   card.agreement.deterministic = reader.get<std::uint8_t>() != 0;
   card.agreement.measures = reader.get<std::uint8_t>() != 0;
+  const auto files = reader.get<std::uint32_t>();
+  if (files > kMostFiles)
+    return peer_error(Code::kPeerFailed, rank, "rank {} announces {} files", rank, files);
+  for (std::uint32_t i = 0; i < files && reader.ok(); ++i)
+    card.file_hashes.push_back(reader.get<std::uint64_t>());
+  card.file_problem = reader.text(kLongestText);
   TUTTI_ASSIGN(card.cpus, get_cpus(reader, rank));
   const auto addresses = reader.get<std::uint32_t>();
   if (addresses > kMostAddresses)
@@ -134,6 +143,29 @@ Result<Card> decode_card(std::span<const std::byte> bytes, Rank rank) {
     return peer_error(Code::kPeerFailed, rank, "rank {} sent a malformed card of {} bytes", rank,
                       bytes.size());
   return card;
+}
+
+Status check_files(std::span<const Card> cards, std::span<const std::string> paths) {
+  for (std::size_t rank = 0; rank < cards.size(); ++rank)
+    if (!cards[rank].file_problem.empty())
+      return peer_error(Code::kInvalidArgument, static_cast<Rank>(rank), "rank {}: {}", rank,
+                        cards[rank].file_problem);
+  for (std::size_t file = 0; file < paths.size(); ++file) {
+    std::vector<std::size_t> others;
+    for (std::size_t rank = 0; rank < cards.size(); ++rank) {
+      if (cards[rank].file_hashes.size() != paths.size())
+        return peer_error(Code::kPeerFailed, static_cast<Rank>(rank),
+                          "rank {} announces {} files instead of {}", rank,
+                          cards[rank].file_hashes.size(), paths.size());
+      if (cards[rank].file_hashes[file] != cards[0].file_hashes[file]) others.push_back(rank);
+    }
+    if (!others.empty())
+      return peer_error(Code::kInvalidUsage, static_cast<Rank>(others.front()),
+                        "TUTTI_ALGO: '{}' has other contents on the ranks {} than on rank 0; give "
+                        "all ranks the same file",
+                        paths[file], fmt::join(others, ", "));
+  }
+  return ok_status();
 }
 
 CallClass class_of_calls(std::span<const Card> cards, const lower::Placement& placement) {

@@ -8,6 +8,7 @@
 
 #include "src/base/blob.hpp"
 #include "src/base/cpus.hpp"
+#include "src/cost/tuner.hpp"
 #include "src/cost/tuning.hpp"
 #include "src/lower/program.hpp"
 #include "tutti/error.hpp"
@@ -36,6 +37,9 @@ struct Card {
   std::uint32_t mbit_per_s = 0;  ///< of its network interface; 0: unknown
   CpuShare cpus;                 ///< of the thread that makes the communicator
   Agreement agreement;
+  /// What this rank read of the files that the agreed algorithm names, in their order.
+  std::vector<std::uint64_t> file_hashes;
+  std::string file_problem;  ///< why it did not get on with them; "": it did
   struct Address {
     std::string transport;
     Blob address;
@@ -43,13 +47,17 @@ struct Card {
   std::vector<Address> addresses;
   std::vector<Verdict> verdicts;  ///< rank 0's, for communicators of this size; newest first
 };
-inline constexpr std::uint32_t kCardVersion = 8;
+inline constexpr std::uint32_t kCardVersion = 9;
 /// The newest that rank 0 knows: five placements of its ranks have fewer classes that are tried.
 inline constexpr std::uint32_t kMostCardVerdicts = 1024;
 
 Blob encode(const Card& card);
 /// Hostile-safe; `rank` is named in errors.
 Result<Card> decode_card(std::span<const std::byte> bytes, Rank rank);
+
+/// Whether all ranks read the same files, which TUTTI_ALGO names as `paths`. On all ranks the same
+/// error otherwise: it names the file and the ranks.
+Status check_files(std::span<const Card> cards, std::span<const std::string> paths);
 
 /// The class of all calls of ranks with these cards, but for their collective and size.
 CallClass class_of_calls(std::span<const Card> cards, const lower::Placement& placement);

@@ -17,6 +17,8 @@ Card sample() {
   card.mbit_per_s = 25'000;
   card.cpus = {{0b0110, 1}, {1500, 99}};
   card.agreement = {"ring", 1 << 20, true, false};
+  card.file_hashes = {7, 0xfedcba9876543210};
+  card.file_problem = "none";
   card.addresses = {{"shm", Blob(3, std::byte{1})}, {"tcp", {}}};
   card.verdicts = {{{Collective::kAllToAll, 4, 18, 2, 3, 2, 100}, {"direct", true}, 1'800'000'000}};
   return card;
@@ -40,6 +42,8 @@ TEST(Card, ComesBackAsItWasSent) {
   EXPECT_EQ(card->mbit_per_s, 25'000u);
   EXPECT_EQ(card->cpus, sample().cpus);
   EXPECT_EQ(card->agreement, sample().agreement);
+  EXPECT_EQ(card->file_hashes, sample().file_hashes);
+  EXPECT_EQ(card->file_problem, "none");
   ASSERT_EQ(card->addresses.size(), 2u);
   EXPECT_EQ(card->addresses[0].transport, "shm");
   EXPECT_EQ(card->addresses[0].address, Blob(3, std::byte{1}));
@@ -80,6 +84,12 @@ TEST(Card, WithMoreVerdictsThanThereAreClassesIsRefused) {
   EXPECT_NE(error_of(encode(card)).find("1025 verdicts"), std::string::npos);
 }
 
+TEST(Card, WithMoreFilesThanASettingNamesIsRefused) {
+  Card card = sample();
+  card.file_hashes.resize(kMostFiles + 1);
+  EXPECT_NE(error_of(encode(card)).find("65 files"), std::string::npos);
+}
+
 TEST(Card, WithAVerdictOnWhatIsNoCollectiveIsRefused) {
   Card card = sample();
   card.verdicts.front().of.collective = static_cast<Collective>(kCollectives);
@@ -101,6 +111,36 @@ TEST(Card, WithStagingThatNoSettingAllowsIsRefused) {
     card.agreement.staging_bytes = bytes;
     EXPECT_NE(error_of(encode(card)).find("STAGING_BYTES"), std::string::npos) << bytes;
   }
+}
+
+/// What ranks are told whose files have these hashes.
+std::string told_of_files(const std::vector<std::vector<std::uint64_t>>& hashes) {
+  std::vector<Card> cards(hashes.size());
+  for (std::size_t rank = 0; rank < hashes.size(); ++rank) cards[rank].file_hashes = hashes[rank];
+  const std::string paths[] = {"a.xml", "b.xml"};
+  const Status same = check_files(cards, paths);
+  return same ? "" : same.error().what;
+}
+
+TEST(CheckFiles, NamesTheFileAndAllRanksThatHaveAnotherThanRank0) {
+  EXPECT_EQ(told_of_files({{1, 2}, {1, 2}, {1, 2}}), "");
+  EXPECT_EQ(told_of_files({{1, 2}, {1, 3}, {1, 2}, {1, 4}}),
+            "TUTTI_ALGO: 'b.xml' has other contents on the ranks 1, 3 than on rank 0; give all "
+            "ranks the same file");
+}
+
+TEST(CheckFiles, RefusesARankThatReadAnotherNumberOfFiles) {
+  EXPECT_EQ(told_of_files({{1, 2}, {1}}), "rank 1 announces 1 files instead of 2");
+}
+
+TEST(CheckFiles, TellsAllWhyOneRankDidNotGetOnWithItsFile) {
+  std::vector<Card> cards(3);
+  cards[2].file_problem = "TUTTI_ALGO: cannot read 'a.xml'";
+  const std::string paths[] = {"a.xml"};
+  const Status same = check_files(cards, paths);
+  ASSERT_FALSE(same);
+  EXPECT_EQ(same.error().peer, 2);
+  EXPECT_EQ(same.error().what, "rank 2: TUTTI_ALGO: cannot read 'a.xml'");
 }
 
 TEST(ClassOfCalls, HasTheHostsTheirMachinesAndTheSlowestInterface) {

@@ -495,7 +495,9 @@ class RankCommunicator final : public Communicator {
                                                  const CommunicatorOptions& options,
                                                  Deadline deadline) {
     TUTTI_ASSIGN(auto bootstrap, bootstrap_->subgroup(ranks, tag, deadline));
-    auto made = create(runtime_, std::move(bootstrap), options, deadline);
+    CommunicatorOptions own = options;
+    own.is_part = true;
+    auto made = create(runtime_, std::move(bootstrap), own, deadline);
     if (made) return made;
     // Whoever called knows the ranks by their numbers here.
     Error error = std::move(made).error();
@@ -563,6 +565,43 @@ Status check_group(std::span<const Call> calls, Rank rank) {
   return ok_status();
 }
 
+namespace {
+
+/// Files that are all for another number of ranks are a mistake.
+Status check_fits(const Assembly& assembly) {
+  const std::int32_t size = assembly.team->size();
+  const auto fits = [size](const auto& file) { return file.second->request().ranks == size; };
+  if (assembly.files.empty() || std::ranges::any_of(assembly.files, fits)) return ok_status();
+  const auto& [path, file] = *assembly.files.begin();
+  return make_error(Code::kInvalidArgument,
+                    "TUTTI_ALGO: '{}' is for {} ranks and this communicator has {}: start {} "
+                    "ranks, name a file for {}, or take it out of TUTTI_ALGO",
+                    path, file->request().ranks, size, file->request().ranks, size);
+}
+
+void say_what_files_are_for(const Assembly& assembly) {
+  for (const auto& [path, file] : assembly.files) {
+    const ir::Request& request = file->request();
+    const std::string root =
+        rooted(request.collective) ? fmt::format(" from or to rank {}", request.root) : "";
+    log_info(Subsystem::kInit,
+             fmt::format("[rank {}/{}]", assembly.team->rank(), assembly.team->size()),
+             "TUTTI_ALGO: {} runs {} of {} ranks{}; all other calls choose as without it",
+             file->name, name_of(request.collective), request.ranks, root);
+  }
+}
+
+/// `part`: of a communicator that was made before.
+Result<Tuner> tuner_for(const Runtime& runtime, const Assembly& assembly, bool part) {
+  if (!part) TUTTI_TRY(check_fits(assembly));
+  say_what_files_are_for(assembly);
+  TunerPolicy policy{assembly.agreement.algorithm, assembly.agreement.deterministic};
+  for (const auto& [path, file] : assembly.files) policy.files[path] = &file->algorithm;
+  return Tuner::create(runtime.algorithms, std::move(policy));
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Runtime> runtime,
                                                            std::unique_ptr<Bootstrap> bootstrap,
                                                            const CommunicatorOptions& options,
@@ -577,8 +616,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Runti
     bootstrap->announce(why);
     return why;
   }
-  const Agreement& agreement = assembly->agreement;
-  auto tuner = Tuner::create(runtime->algorithms, {agreement.algorithm, agreement.deterministic});
+  auto tuner = tuner_for(*runtime, *assembly, options.is_part);
   if (!tuner) {
     bootstrap->announce(tuner.error());
     runtime->graveyard.bury(std::move(assembly->team));

@@ -27,7 +27,8 @@ namespace tutti {
 Status check_group(std::span<const Call> calls, Rank rank);
 
 struct CommunicatorOptions {
-  std::string name;  ///< for log lines; "" makes one up
+  std::string name;      ///< for log lines; "" makes one up
+  bool is_part = false;  ///< set by split and shrink: files for more ranks are no mistake then
 };
 
 class Communicator {

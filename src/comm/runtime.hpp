@@ -8,6 +8,7 @@
 #include "src/base/settings.hpp"
 #include "src/base/shared_heap.hpp"
 #include "src/comm/graveyard.hpp"
+#include "src/comm/imported.hpp"
 #include "src/comm/program_library.hpp"
 #include "src/cost/tuning_file.hpp"
 #include "src/exec/local_board.hpp"
@@ -28,6 +29,7 @@ struct Runtime {
   exec::LocalBoard board;
   std::vector<std::shared_ptr<Transport>> transports;  ///< in order of preference
   std::vector<ir::Algorithm> algorithms;
+  ImportedFiles imported;  ///< whose names are keys of `programs`
   ProgramLibrary programs;
   std::unique_ptr<TuningStore> tuning;
   Graveyard graveyard;

@@ -1,0 +1,127 @@
+#include "src/comm/imported.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "src/base/result.hpp"
+#include "src/exchange/out_of_place.hpp"
+#include "src/exchange/read.hpp"
+#include "src/ir/verify.hpp"
+
+namespace tutti {
+namespace {
+
+/// FNV-1a: tells apart files that were not made to be confused.
+std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  return hash;
+}
+
+Result<std::string> text_of(const std::string& path) {
+  std::error_code error;
+  const bool is_file = std::filesystem::is_regular_file(path, error);
+  const std::uintmax_t bytes = is_file ? std::filesystem::file_size(path, error) : 0;
+  if (error)
+    return make_error(Code::kInvalidArgument, "TUTTI_ALGO: cannot read '{}': {}; every rank must",
+                      path, error.message());
+  if (!is_file || bytes > exchange::kLargestText)
+    return make_error(Code::kInvalidArgument,
+                      "TUTTI_ALGO: '{}' is no file of at most {} bytes; name one that holds a "
+                      "schedule",
+                      path, exchange::kLargestText);
+  std::string text(bytes, '\0');
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(text.data(), static_cast<std::streamsize>(bytes)))
+    return make_error(Code::kInvalidArgument,
+                      "TUTTI_ALGO: cannot read the {} bytes of '{}'; every rank must", bytes, path);
+  return text;
+}
+
+Result<exchange::Schedules> schedules_of(std::string_view text) {
+  TUTTI_ASSIGN(exchange::Schedules schedules, exchange::read(text));
+  for (ir::Schedule& schedule : schedules) schedule.request.layout = {};  // it runs on any
+  if (schedules.front().request.in_place) {
+    TUTTI_ASSIGN(ir::Schedule first, exchange::out_of_place(schedules.front()));
+    schedules.insert(schedules.begin(), std::move(first));
+  }
+  return schedules;
+}
+
+const ir::Schedule* schedule_for(const exchange::Schedules& schedules, ir::Request request) {
+  request.layout = {};
+  const auto found = std::ranges::find(schedules, request, &ir::Schedule::request);
+  return found == schedules.end() ? nullptr : &*found;
+}
+
+Result<std::vector<ir::Cost>> costs_of(const exchange::Schedules& schedules) {
+  std::vector<ir::Cost> costs;
+  for (const ir::Schedule& schedule : schedules) {
+    TUTTI_ASSIGN(const ir::Proof proof, ir::verify(schedule));
+    const auto blocks = static_cast<std::uint64_t>(ir::largest_block_count(schedule.request));
+    costs.push_back({proof.rounds, proof.max_chunks_sent, blocks * schedule.chunks_per_block});
+  }
+  return costs;
+}
+
+bool encodes(const ir::Schedule& schedule) {
+  return std::ranges::any_of(schedule.programs, [](const ir::Program& program) {
+    return std::ranges::any_of(program.steps,
+                               [](const ir::Step& step) { return step.verb == ir::Verb::kEncode; });
+  });
+}
+
+/// Of `file`, which must outlive it and stay where it is. `costs`: of each of its schedules.
+ir::Algorithm algorithm_of(const ImportedFile& file, std::vector<ir::Cost> costs) {
+  const exchange::Schedules& all = file.schedules;
+  ir::Algorithm algorithm;
+  algorithm.name = file.name;
+  algorithm.summary = "out of a file";
+  algorithm.supports = [&all](const ir::Request& request) {
+    return schedule_for(all, request) != nullptr;
+  };
+  algorithm.generate = [&all](const ir::Request& request) -> Result<ir::Schedule> {
+    const ir::Schedule* const found = schedule_for(all, request);
+    TUTTI_CHECK(found != nullptr, "a request that is not supported");
+    ir::Schedule schedule = *found;
+    schedule.request.layout = request.layout;
+    return schedule;
+  };
+  algorithm.cost = [&all, costs = std::move(costs)](const ir::Request& request) {
+    const ir::Schedule* const found = schedule_for(all, request);
+    return found == nullptr ? ir::Cost{} : costs[static_cast<std::size_t>(found - all.data())];
+  };
+  algorithm.lossy = std::ranges::any_of(all, encodes);
+  return algorithm;
+}
+
+}  // namespace
+
+Result<const ImportedFile*> ImportedFiles::read(const std::string& path) {
+  TUTTI_ASSIGN(const std::string text, text_of(path));
+  const std::uint64_t hash = hash_of(text);
+  std::string name =
+      fmt::format("{}#{:016x}", std::filesystem::path(path).filename().string(), hash);
+  const std::scoped_lock lock(mutex_);  // ranks that are threads read the same file at once
+  if (const auto known = files_.find(name); known != files_.end()) return known->second.get();
+  auto schedules = schedules_of(text);
+  if (!schedules)
+    return make_error(schedules.error().code,
+                      "TUTTI_ALGO: {}: {}; repair the file (`tutti algo verify` checks it) or take "
+                      "it out of TUTTI_ALGO",
+                      path, schedules.error().what);
+  auto file = std::make_unique<ImportedFile>();
+  file->hash = hash;
+  file->name = name;
+  file->schedules = *std::move(schedules);
+  TUTTI_ASSIGN(std::vector<ir::Cost> costs, costs_of(file->schedules));
+  file->algorithm = algorithm_of(*file, std::move(costs));
+  return files_.emplace(std::move(name), std::move(file)).first->second.get();
+}
+
+}  // namespace tutti
