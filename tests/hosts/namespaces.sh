@@ -1,6 +1,6 @@
-# Two "hosts" of this machine, for the scripts beside this file: network namespaces joined by a veth
-# pair. Sets `hosts` (the namespaces), `links` (the device of each) and `work` (a folder). All of it
-# goes away when the script ends, however it ends.
+# Two "hosts" of this machine, for the scripts beside this file: network namespaces, for join_by_veth
+# or join_by_relay to join. Sets `hosts` (the namespaces), `links` (the device of each) and `work` (a
+# folder). All of it goes away when the script ends, however it ends.
 
 skip() {
   printf '\n*** SKIPPED: %s %s ***\n\n' "$0" "$1" >&2
@@ -13,11 +13,16 @@ command -v ip >/dev/null || skip "needs the package iproute2"
 readonly hosts=("tutti-a-$$" "tutti-b-$$")
 readonly links=("tta$$" "ttb$$") # a device's name has at most 15 characters
 work=$(mktemp -d)
+relay='' # the process that joins the hosts, where one does
 
 clean_up() {
   local status=$? host left
   trap - EXIT
   trap '' INT TERM HUP # a second signal must not cut the cleaning short
+  if [ -n "$relay" ]; then
+    kill -TERM "$relay" 2>/dev/null || true
+    wait "$relay" 2>/dev/null || true
+  fi
   for host in "${hosts[@]}"; do
     # Until none is left: what is killed may just have started another.
     for _ in {1..100}; do
@@ -37,13 +42,35 @@ trap 'exit 143' TERM HUP
 
 ip netns add "${hosts[0]}" 2>"$work/why" || skip "cannot make a network namespace: $(cat "$work/why")"
 ip netns add "${hosts[1]}"
-ip link add "${links[0]}" netns "${hosts[0]}" type veth peer name "${links[1]}" netns "${hosts[1]}" \
-  2>"$work/why" || skip "cannot make a veth pair: $(cat "$work/why")"
-for i in 0 1; do
-  ip -n "${hosts[i]}" address add "10.213.0.$((i + 1))/24" dev "${links[i]}"
-  ip -n "${hosts[i]}" link set "${links[i]}" up
-  ip -n "${hosts[i]}" link set lo up
-done
+for host in "${hosts[@]}"; do ip -n "$host" link set lo up; done
+
+# join_by_veth: a pair of devices of the kernel, 10.213.0.1 and .2, as fast as the machine.
+join_by_veth() {
+  ip link add "${links[0]}" netns "${hosts[0]}" type veth peer name "${links[1]}" netns "${hosts[1]}" \
+    2>"$work/why" || skip "cannot make a veth pair: $(cat "$work/why")"
+  local i
+  for i in 0 1; do
+    ip -n "${hosts[i]}" address add "10.213.0.$((i + 1))/24" dev "${links[i]}"
+    ip -n "${hosts[i]}" link set "${links[i]}" up
+  done
+  ADDRESSES="10.213.0.1 10.213.0.2"
+}
+
+# join_by_relay PROGRAM LATENCY_US [OPTION...]: by hosts_relay, 10.213.1.1 and .2.
+join_by_relay() {
+  local program=$1 state status=0
+  shift
+  mkfifo "$work/relay"
+  "$program" "${hosts[0]}" "${links[0]}" "${hosts[1]}" "${links[1]}" "$@" >"$work/relay" &
+  relay=$!
+  read -r state <"$work/relay" || true # ends without a line when the program does
+  if [ "$state" != ready ]; then
+    wait "$relay" || status=$?
+    relay=''
+    exit "$status"
+  fi
+  ADDRESSES="10.213.1.1 10.213.1.2"
+}
 
 # run_stoppable COMMAND...: runs it, and lets signals end this script while it runs.
 run_stoppable() {

@@ -4,12 +4,11 @@
 #include <sstream>
 #include <thread>
 
-#include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 
 #include "src/wire/net.hpp"
 #include "tests/faults/faults.hpp"
+#include "tests/hosts/on_host.hpp"
 #include "transports/tcp/tcp_link.hpp"
 
 namespace tutti::testing {
@@ -45,20 +44,6 @@ class TwoHosts {
 };
 
 // ---- one connection
-
-/// Calls `open` with the network of this host.
-template <class Open>
-Fd on_host(const std::string& host, Open open) {
-  Fd socket;
-  std::thread([&] {
-    const Fd network(::open(("/run/netns/" + host).c_str(), O_RDONLY | O_CLOEXEC));
-    ASSERT_EQ(::setns(network.get(), CLONE_NEWNET), 0) << host;
-    auto opened = open();
-    ASSERT_TRUE(opened) << opened.error().what;
-    socket = *std::move(opened);
-  }).join();
-  return socket;
-}
 
 class LinkBetweenHosts : public ::testing::Test {
  protected:
