@@ -21,9 +21,9 @@ def enter():
 class TwoHosts:
     """Where ranks run, as programs.ThisHost: the first ones on the first host, the others on the
     second."""
-    address = "10.213.0.1"  # with_hosts gives it to the first
 
     def __init__(self, ranks_per_host=1):
+        self.address = os.environ["ADDRESSES"].split()[0]
         self.ranks_per_host = ranks_per_host
         self.names, self.links = os.environ["HOSTS"].split(), os.environ["LINKS"].split()
         self.folder = tempfile.TemporaryDirectory(prefix="peers-hosts-")
