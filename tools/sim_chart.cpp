@@ -57,14 +57,14 @@ void give_colours(std::vector<Curve>& curves, std::size_t sizes) {
   std::vector<Curve*> order;
   for (Curve& curve : curves) order.push_back(&curve);
   std::ranges::stable_sort(order, std::greater<>(), [](const Curve* c) { return c->peak(); });
-  std::vector<Curve*> first;
-  for (std::size_t i = 0; i < sizes; ++i)
-    first.push_back(*std::ranges::max_element(
-        order, {}, [&](const Curve* curve) { return curve->bandwidths[i]; }));
-  first.insert(first.end(), order.begin(), order.end());
   std::size_t given = 0;
-  for (Curve* curve : first)
-    if (curve->colour == kOther && given < kColours.size()) curve->colour = kColours.at(given++);
+  const auto give = [&](Curve& curve) {
+    if (curve.colour == kOther && given < kColours.size()) curve.colour = kColours.at(given++);
+  };
+  for (std::size_t i = 0; i < sizes; ++i)
+    give(**std::ranges::max_element(order, {},
+                                    [&](const Curve* curve) { return curve->bandwidths[i]; }));
+  for (Curve* const curve : order) give(*curve);
 }
 
 class Chart {

@@ -7,6 +7,7 @@
 #include "src/base/result.hpp"
 #include "src/sim/topology_fabric.hpp"
 #include "src/topo/json.hpp"
+#include "src/topo/machine.hpp"
 #include "src/topo/nccl_xml.hpp"
 #include "src/topo/synthetic.hpp"
 #include "tools/cli.hpp"
@@ -82,11 +83,14 @@ Result<Machine> two_level_machine(const MachineOptions& options) {
 
 Result<topo::Noted> load_topology(const std::string& text) {
   if (!is_file(text)) {
-    Result<topo::Topology> topology = topo::synthetic_topology(text);
-    if (!topology)
-      return make_error(topology.error().code, "--topology '{}' is no file, and as a text: {}",
-                        text, topology.error().what);
-    return topo::Noted{*std::move(topology), {}};
+    Result<topo::Topology> synthetic = topo::synthetic_topology(text);
+    if (synthetic) return topo::Noted{*std::move(synthetic), {}};
+    Result<topo::Topology> preset = topo::machine_topology(text);
+    if (preset) return topo::Noted{*std::move(preset), {}};
+    return make_error(Code::kInvalidArgument,
+                      "--topology '{}' is no file; as a synthetic machine: {}; as one of presets: "
+                      "{}",
+                      text, synthetic.error().what, preset.error().what);
   }
   TUTTI_ASSIGN(const std::string content, tools::read_file(text, topo::kMostJsonBytes));
   const std::size_t first = content.find_first_not_of(" \t\r\n");

@@ -38,7 +38,8 @@ struct Machine {
 };
 
 /// The only place where the value of --topology gets a meaning: the path of a file, JSON or NCCL's
-/// XML by what is in it, or else a synthetic machine's text (src/topo/synthetic.hpp).
+/// XML by what is in it, or else the text of a synthetic machine (src/topo/synthetic.hpp) or of one
+/// made of presets (src/topo/machine.hpp).
 /// kInvalidArgument or kUnavailable says what is wrong.
 Result<topo::Noted> load_topology(const std::string& text);
 

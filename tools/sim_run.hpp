@@ -52,9 +52,9 @@ Result<ir::Schedule> schedule_for(const std::string& algorithm, const Machine& m
 /// Elements of a block for a call of about `bytes`: rounded down, but at least one.
 sim::Amount amount_for(const ir::Request& request, std::size_t bytes);
 
-/// Bytes of a slice where none are asked for. Trees of the forest stream, so they are cut in as many
-/// slices of at least 4 KiB as can be simulated in a second or two; other algorithms move whole
-/// chunks, as in their papers.
+/// Bytes of a slice where none are asked for. Trees of the forest stream, so they are cut in as
+/// many slices of at least 4 KiB as can be simulated in a second or two; other algorithms move
+/// whole chunks, as in their papers.
 std::size_t slice_for(const ir::Schedule& schedule, const sim::Amount& amount);
 
 /// Told now and then how much is done, 0 to 1, and of what.

@@ -102,10 +102,14 @@ int main(int argc, char** argv) {
   auto* synthetic =
       app.add_option("--synthetic", options.source.synthetic,
                      "a machine of that shape: gpu:2x8, cpu:2x8@10GB/s, ring:8, torus:4x4");
+  auto* preset = app.add_option(
+      "--preset", options.source.preset,
+      "known machines and fabrics: dgx-h100, or 4x dgx-h100 over rail-optimised (docs/presets.md)");
   auto* machine =
       app.add_option("--machine", options.source.machine, "a machine that --record wrote");
-  from->type_name("FILE")->group(group)->excludes(synthetic)->excludes(machine);
-  synthetic->type_name("TEXT")->group(group)->excludes(machine);
+  from->type_name("FILE")->group(group)->excludes(synthetic)->excludes(preset)->excludes(machine);
+  synthetic->type_name("TEXT")->group(group)->excludes(preset)->excludes(machine);
+  preset->type_name("TEXT")->group(group)->excludes(machine);
   machine->type_name("FILE")->group(group);
 
   app.add_flag("--matrix", options.matrix, "the kind of path between all GPUs, NICs and CPUs");

@@ -8,6 +8,7 @@
 #include "src/topo/detect.hpp"
 #include "src/topo/hwloc_xml.hpp"
 #include "src/topo/json.hpp"
+#include "src/topo/machine.hpp"
 #include "src/topo/nccl_xml.hpp"
 #include "src/topo/recorded.hpp"
 #include "src/topo/synthetic.hpp"
@@ -63,6 +64,13 @@ Result<NamedTopology> load_topology(const TopologySource& source) {
       return make_error(topology.error().code, "--synthetic '{}': {}", source.synthetic,
                         topology.error().what);
     return NamedTopology{source.synthetic, {*std::move(topology), {}}};
+  }
+  if (!source.preset.empty()) {
+    Result<Topology> topology = topo::machine_topology(source.preset);
+    if (!topology)
+      return make_error(topology.error().code, "--preset '{}': {}", source.preset,
+                        topology.error().what);
+    return NamedTopology{source.preset, {*std::move(topology), {}}};
   }
   const std::string& path = source.from.empty() ? source.machine : source.from;
   if (path.empty()) {

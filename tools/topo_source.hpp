@@ -12,6 +12,7 @@ namespace tutti::tools {
 struct TopologySource {
   std::string from;       ///< a file in any format that is read
   std::string synthetic;  ///< see src/topo/synthetic.hpp
+  std::string preset;     ///< see src/topo/machine.hpp
   std::string machine;    ///< a file that detection recorded, see src/topo/recorded.hpp
 };
 

@@ -93,7 +93,7 @@ class RandomGraph {
       if (neighbours_[a].empty()) continue;
       if (step_between(a, neighbours_[a][random(neighbours_[a].size())], p, q)) return true;
     }
-    for (const auto [a, b] : edges_)  // which changes with the first that will do
+    for (const auto& [a, b] : edges_)  // which changes with the first that will do
       if (step_between(a, b, p, q) || step_between(b, a, p, q)) return true;
     return false;
   }

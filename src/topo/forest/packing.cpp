@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -217,9 +218,13 @@ class Packer {
 Result<std::vector<PackedTree>> pack(const std::vector<Vertex>& vertices,
                                      const Capacities& capacities, const Demand& demand) {
   TUTTI_ASSIGN(std::vector<PackedTree> trees, Packer(vertices, capacities, demand).run());
-  std::stable_sort(trees.begin(), trees.end(),
-                   [](const PackedTree& a, const PackedTree& b) { return a.root < b.root; });
-  return trees;
+  // Without std::stable_sort: clang finds its buffer deprecated in libstdc++ 12.
+  std::vector<std::size_t> order(trees.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {}, [&](std::size_t i) { return std::pair(trees[i].root, i); });
+  std::vector<PackedTree> by_root;
+  for (const std::size_t i : order) by_root.push_back(std::move(trees[i]));
+  return by_root;
 }
 
 }  // namespace tutti::topo::forest
