@@ -5,8 +5,6 @@
 namespace tutti::algorithms {
 namespace {
 
-using ir::Space;
-
 /// The same chunks of another space; `base` is where that space's chunk 0 lies.
 ChunkSet moved_to(ChunkSet base, ChunkSet blocks) {
   return {base.space, base.first + blocks.first, blocks.count, blocks.stride};

@@ -324,6 +324,7 @@ class Writer {
   Status all_to_all() {
     // At each rank, what the ranks of its node have for the nodes that its rails end at.
     std::vector<Held> from;  // by local number of who it is from
+    from.reserve(static_cast<std::size_t>(nodes_.rails()));
     for (Rank local = 0; local < nodes_.rails(); ++local)
       from.push_back(hold_rails([this](Rank rail) { return blocks_of_rail(Space::kInput, rail); }));
     TUTTI_TRY(inside_nodes(leaves_.moves, {.collective = Collective::kAllToAll}, [&](Rank node) {

@@ -36,6 +36,7 @@ std::vector<Rank> Nodes::rails_at(Rank node, Rank local) const {
 
 std::vector<Rank> Nodes::along(Rank rail) const {
   std::vector<Rank> ranks;
+  ranks.reserve(ranks_.size());
   for (Rank node = 0; node < count(); ++node) ranks.push_back(at(node, rail));
   return ranks;
 }

@@ -77,6 +77,7 @@ class Grid {
   [[nodiscard]] std::vector<std::uint32_t> line(std::uint32_t cell, std::size_t dimension,
                                                 bool mirrored) const {
     std::vector<std::uint32_t> cells;
+    cells.reserve(extent(dimension));
     for (std::uint32_t i = 0; i < extent(dimension); ++i)
       cells.push_back(moved(cell, dimension, mirrored ? extent(dimension) - 1 - i : i));
     return cells;
