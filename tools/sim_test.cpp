@@ -271,7 +271,7 @@ TEST(Program, SaysWhatIsWrongWithItsArguments) {
   expect("all_reduce", "give one machine");
   expect("all_reduce --uniform 4 --two-level 2x2", "give one machine");
   expect("all_reduce --two-level 2y2", "NODESxRANKS");
-  expect("all_reduce --topology gpu:0x", "is no file, and as a text");
+  expect("all_reduce --topology gpu:0x", "is no file; as a synthetic machine: column 5");
   expect("all_reduce --uniform 4 --algo rnig", "did you mean 'ring'");
   expect("all_reduce --uniform 4 --algo forest", "needs --topology");
   expect("all_reduce --uniform 4 --slow-link 'rank 1 pu=2'", "did you mean 'rank 1 up'");
