@@ -103,13 +103,19 @@ ir::Algorithm algorithm_of(const ImportedFile& file, std::vector<ir::Cost> costs
 }  // namespace
 
 Result<const ImportedFile*> ImportedFiles::read(const std::string& path) {
-  TUTTI_ASSIGN(const std::string text, text_of(path));
-  const std::uint64_t hash = hash_of(text);
+  const Result<std::string> text = text_of(path);
+  const std::scoped_lock lock(mutex_);  // ranks that are threads read the same file at once
+  if (!text) {
+    const auto before = latest_.find(path);
+    if (before != latest_.end()) return before->second;
+    return text.error();
+  }
+  const std::uint64_t hash = hash_of(*text);
   std::string name =
       fmt::format("{}#{:016x}", std::filesystem::path(path).filename().string(), hash);
-  const std::scoped_lock lock(mutex_);  // ranks that are threads read the same file at once
-  if (const auto known = files_.find(name); known != files_.end()) return known->second.get();
-  auto schedules = schedules_of(text);
+  if (const auto known = files_.find(name); known != files_.end())
+    return latest_[path] = known->second.get();
+  auto schedules = schedules_of(*text);
   if (!schedules)
     return make_error(schedules.error().code,
                       "TUTTI_ALGO: {}: {}; repair the file (`tutti algo verify` checks it) or take "
@@ -121,7 +127,7 @@ Result<const ImportedFile*> ImportedFiles::read(const std::string& path) {
   file->schedules = *std::move(schedules);
   TUTTI_ASSIGN(std::vector<ir::Cost> costs, costs_of(file->schedules));
   file->algorithm = algorithm_of(*file, std::move(costs));
-  return files_.emplace(std::move(name), std::move(file)).first->second.get();
+  return latest_[path] = files_.emplace(std::move(name), std::move(file)).first->second.get();
 }
 
 }  // namespace tutti

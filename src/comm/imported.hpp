@@ -32,7 +32,9 @@ struct ImportedFile {
 class ImportedFiles {
  public:
   /// Reads the file anew; where its name and bytes are those of one read before, that is the
-  /// answer. It lives as long as this. A file for calls in place alone gets its schedule for the
+  /// answer, and so it is where nothing can be read any more of what was read by that path before:
+  /// parts of a communicator are made after a program may have gone elsewhere. It lives as long as
+  /// this. A file for calls in place alone gets its schedule for the
   /// others by exchange::out_of_place(): ranks cannot know of each other which of the two they are.
   /// Errors name the file, the place in it, and the remedy.
   Result<const ImportedFile*> read(const std::string& path);
@@ -40,6 +42,7 @@ class ImportedFiles {
  private:
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<const ImportedFile>> files_;  ///< by name
+  std::map<std::string, const ImportedFile*> latest_;                 ///< by path
 };
 
 }  // namespace tutti

@@ -113,8 +113,8 @@ Result<Choice> PlanCache::choose(const Call& call) {
   return choice;
 }
 
-Result<const ir::Algorithm*> PlanCache::algorithm_for(const Call& call) {
-  TUTTI_ASSIGN(const Choice choice, choose(call));
+Result<const ir::Algorithm*> PlanCache::algorithm_for(const Call& call) const {
+  TUTTI_ASSIGN(const Choice choice, tuner_.choose(situation_of(call), team_.placement()));
   if (const std::optional<Way> known = trials_.verdict(class_of(shape_of(call))))
     for (const ir::Algorithm* const other : choice.others)
       if (other->name == known->algorithm) return other;

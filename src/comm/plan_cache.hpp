@@ -53,8 +53,9 @@ class PlanCache {
   /// The plan for what the ranks tell each other of trials, by the same out-of-place call each
   /// time.
   Result<BoundPlan*> exchange(const Call& call);
-  /// What runs `call`, or would if nothing about it is measured yet.
-  Result<const ir::Algorithm*> algorithm_for(const Call& call);
+  /// What runs `call`, or would if nothing about it is measured yet, where there is room for its
+  /// slots. Any thread may ask.
+  Result<const ir::Algorithm*> algorithm_for(const Call& call) const;
 
  private:
   struct Key {

@@ -207,9 +207,18 @@ std::vector<std::string_view> in_two_levels(Collective collective, std::size_t b
   }
 }
 
-/// What is not for two levels is left out where there are none, by Tuner::usable().
+/// Ranks share hosts, and no host has far more than another: a rank alone on its host would have to
+/// answer each of the many of another host.
+bool in_levels(const ir::Request& request) {
+  if (request.layout.empty()) return false;
+  const auto nodes = ir::nodes_of(request.layout);
+  const auto [least, most] = std::ranges::minmax(nodes, {}, &std::vector<Rank>::size);
+  return most.size() <= 2 * least.size();
+}
+
 std::vector<std::string_view> over_hosts(const ir::Request& request, std::size_t bytes) {
-  std::vector<std::string_view> names = in_two_levels(request.collective, bytes);
+  std::vector<std::string_view> names;
+  if (in_levels(request)) names = in_two_levels(request.collective, bytes);
   const auto flat = between_hosts(request.collective, bytes, request.ranks);
   names.insert(names.end(), flat.begin(), flat.end());
   return names;
@@ -239,7 +248,7 @@ std::vector<std::string_view> rivals_between_hosts(const Situation& situation) {
   };
   constexpr int kTiny = 12, kSmall = 16, kForTwo = 17;
   if (reduces(collective) && !is_exact(situation.type, situation.op, ranks)) return {};
-  const bool in_levels = !situation.request.layout.empty();
+  const bool levels = in_levels(situation.request);
   if (ranks == 2) {
     if (collective == Collective::kAllReduce && near(kForTwo)) return {"one_shot", "two_shot"};
     return {};  // nothing else has another way to go
@@ -247,30 +256,31 @@ std::vector<std::string_view> rivals_between_hosts(const Situation& situation) {
   std::vector<std::string_view> names;
   switch (collective) {
     case Collective::kAllReduce:
-      if (in_levels && !near(kSmall)) return {};
-      if (in_levels) return {"leader_doubling", "hierarchical_ring"};
+      if (levels && !near(kSmall)) return {};
+      if (levels) return {"leader_doubling", "hierarchical_ring", "ring"};
       if (near(kTiny)) names.emplace_back("recursive_doubling");
       if (near(kTiny) || near(kSmall)) names.emplace_back("circulant");
       if (near(kSmall)) names.emplace_back("ring");
       return names;
     case Collective::kReduceScatter:
-      if (near(kSmall) && in_levels) return {"hierarchical_circulant", "hierarchical_ring"};
+      if (near(kSmall) && levels) return {"hierarchical_circulant", "hierarchical_ring", "ring"};
       if (near(kSmall)) return {"circulant", "ring"};
       break;
     case Collective::kAllGather:  // whose thresholds are of the output
       if (near(kSmall - std::bit_width(static_cast<std::uint32_t>(ranks - 1)))) {
-        if (in_levels) return {"hierarchical_circulant", "hierarchical_ring", "direct"};
+        if (levels) return {"hierarchical_circulant", "hierarchical_ring", "direct"};
         return {"circulant", "ring", "direct"};
       }
       break;
     case Collective::kBroadcast: {
       constexpr std::uint64_t kMostSent = 4 << 20;  // by the root: a course is to be cheap
       const bool cheap = size <= 20 && static_cast<std::uint64_t>(ranks - 1) << size <= kMostSent;
-      if (cheap && in_levels) return {"leader_tree", "hierarchical_tree", "direct"};
+      if (cheap && levels) return {"leader_tree", "hierarchical_tree", "direct"};
       if (cheap) return {"circulant_blocks", "direct"};
       break;
     }
     case Collective::kAllToAll:
+      if (near(kTiny) && levels) return {"hierarchical_pairwise", "pairwise", "direct"};
       if (near(kTiny)) return {"bruck", "pairwise", "direct"};
       break;
     default:
@@ -409,7 +419,7 @@ Result<Choice> Tuner::choose(const Situation& situation, const lower::Placement&
                            : over_hosts(request, bytes);
     const auto candidates = usable(names, request);
     if (!candidates.empty()) choice.algorithm = candidates.front();
-    if (candidates.size() > 1 && !one_host)
+    if (candidates.size() > 1 && !one_host && !deterministic_)
       choice.instead.assign(candidates.begin() + 1, candidates.end());
     choice.others = others_than(choice.algorithm, situation, one_host, candidates);
     const auto mapped = usable(

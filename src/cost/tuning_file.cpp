@@ -26,7 +26,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kFormat = 3;
+constexpr int kFormat = 4;
 constexpr std::string_view kMark = "{\"format\": ";  // how files begin, and nobody's notes
 constexpr std::size_t kMostVerdicts = 4096, kLongestName = 64;
 // A verdict takes some 220 bytes, and with the longest name, all of it escaped, less than 640.

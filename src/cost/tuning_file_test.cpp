@@ -110,7 +110,7 @@ TEST(TuningText, AnErrorNamesTheLineOrTheVerdict) {
            {"\"kernel_reads\": false", "\"kernel_reads\": 0"},
            {"\"algorithm\": \"direct\"", "\"algorithm\": [1]"}})
     EXPECT_THAT(error_of(changed(from, to)), HasSubstr("verdict 1")) << to;
-  EXPECT_THAT(error_of(changed("\"format\": 3", "\"format\": 4")), HasSubstr("format"));
+  EXPECT_THAT(error_of(changed("\"format\": 4", "\"format\": 5")), HasSubstr("format"));
 }
 
 /// Of `count` classes, one second older each.

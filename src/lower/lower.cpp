@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -366,12 +367,35 @@ bool can_publish(const ir::Schedule& schedule, const Placement& placement) {
   return true;
 }
 
+/// x with x * a = gcd(a, b) modulo b, from 0 to b - 1, by Euclid's extended algorithm.
+std::int64_t inverse(std::int64_t a, std::int64_t b) {
+  std::int64_t x = 1, next_x = 0;
+  for (std::int64_t rest = a, next = b; next != 0;) {
+    const std::int64_t times = rest / next;
+    rest = std::exchange(next, rest - times * next);
+    x = std::exchange(next_x, x - times * next_x);
+  }
+  return (x % b + b) % b;
+}
+
+/// Whether two arithmetic progressions meet, in a time that does not depend on their lengths.
 bool overlap(const ir::ChunkSet& a, const ir::ChunkSet& b) {
-  if (a.space != b.space) return false;
-  for (std::uint32_t i = 0; i < a.count; ++i)
-    for (std::uint32_t j = 0; j < b.count; ++j)
-      if (a.at(i) == b.at(j)) return true;
-  return false;
+  if (a.space != b.space || a.count == 0 || b.count == 0) return false;
+  const std::int64_t from = std::max(a.first, b.first);
+  const std::int64_t to = std::min(a.at(a.count - 1), b.at(b.count - 1));
+  if (from > to) return false;
+  const std::int64_t step = a.stride, other = b.stride;
+  const std::int64_t common = std::gcd(step, other);
+  const std::int64_t apart = std::int64_t{b.first} - a.first;
+  if (apart % common != 0) return false;
+  const std::int64_t period = other / common;  // in steps of a
+  const std::int64_t steps =
+      ((apart / common % period) * inverse(step / common % period, period) % period + period) %
+      period;
+  const std::int64_t first_met = a.first + steps * step;  // and every step * period from there
+  if (first_met >= from) return first_met <= to;
+  const std::int64_t gap = from - first_met;
+  return first_met + (gap + step * period - 1) / (step * period) * (step * period) <= to;
 }
 
 /// Whether every message from scratch is what one pass makes: a set put together from parts would

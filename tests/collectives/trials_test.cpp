@@ -115,8 +115,9 @@ void PrintTo(const Spread& spread, std::ostream* out) {
 
 class TrialsBetweenHosts : public ::testing::TestWithParam<Spread> {};
 
+constexpr int kCallsOfThreeWays = 54;
+
 TEST_P(TrialsBetweenHosts, DoNotChangeABitOfAnyResult) {
-  constexpr int kCallsOfThreeWays = 54;
   const auto [placement, n] = GetParam();
   const Runtimes measure = make_test_runtimes(placement, n);
   const Runtimes guess = make_test_runtimes(placement, n, {{"TUNING", "off"}});
@@ -142,13 +143,13 @@ TEST_P(TrialsBetweenHosts, AreMadeOnceAProcessAndPlacement) {
   Call call;
   call.count = 20'000;
   call.type = DataType::kInt32;
-  outputs_of(runtimes, call, kCalls);
+  outputs_of(runtimes, call, kCallsOfThreeWays + 4);
   const std::vector<Verdict> first = runtimes[0]->tuning->verdicts(n);
   ASSERT_EQ(first.size(), 1U);
   EXPECT_EQ(first[0].of.hosts, placement == Placement::kMixed ? 2 : n);
   EXPECT_EQ(first[0].of.most_on_a_host, placement == Placement::kMixed ? 2 : 1);
   EXPECT_EQ(first[0].of.machines, 1);
-  outputs_of(runtimes, call, kCalls);
+  outputs_of(runtimes, call, kCallsOfThreeWays + 4);
   EXPECT_EQ(runtimes[0]->tuning->verdicts(n), first);
 }
 
