@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
+#include <optional>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -46,6 +49,73 @@ std::string describe_unknown(const CLI::App& app, std::string word) {
 std::string shown_path(const std::string& path) {
   return path == "-" ? "standard output" : fmt::format("'{}'", path);
 }
+
+/// All of it, as far as can be known before the file is closed for good.
+Status write_all(const Fd& file, const std::string& path, std::string_view text) {
+  const auto failed = [&] {
+    return system_error(Code::kUnavailable, errno,
+                        fmt::format("cannot write {}", shown_path(path)));
+  };
+  while (!text.empty()) {
+    const ssize_t written = ::write(file.get(), text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return failed();
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  // Network file systems tell of a full disk when a descriptor is closed.
+  const int last = ::dup(file.get());
+  if (last < 0 || ::close(last) != 0) return failed();
+  return ok_status();
+}
+
+/// A file beside the one that it is to replace, so that a failure leaves that as it was.
+class Aside {
+ public:
+  /// nullopt where this is not for `path`: it is no regular file, or its folder takes no files.
+  static std::optional<Aside> beside(const std::string& path) {
+    std::error_code error;
+    const auto status = std::filesystem::status(path, error);
+    const bool exists = std::filesystem::exists(status);
+    if (path == "-" || (exists && !std::filesystem::is_regular_file(status))) return std::nullopt;
+    if (exists && ::access(path.c_str(), W_OK) != 0) return std::nullopt;
+    const std::string target = exists ? std::filesystem::canonical(path, error).string() : path;
+    std::string own = target + ".XXXXXX";
+    Fd file(error && exists ? -1 : ::mkostemp(own.data(), O_CLOEXEC));
+    if (!file) return std::nullopt;
+    const mode_t mask = ::umask(0);
+    ::umask(mask);
+    const auto mode = exists ? static_cast<mode_t>(status.permissions()) : 0644 & ~mask;
+    if (::fchmod(file.get(), mode & 0777) != 0) {
+      ::unlink(own.c_str());
+      return std::nullopt;
+    }
+    return Aside(std::move(file), std::move(own), target);
+  }
+  Aside(Aside&& other) noexcept
+      : file_(std::move(other.file_)),
+        own_(std::exchange(other.own_, {})),
+        target_(std::move(other.target_)) {}
+  Aside(const Aside&) = delete;
+  Aside& operator=(const Aside&) = delete;
+  ~Aside() {
+    if (!own_.empty()) ::unlink(own_.c_str());
+  }
+
+  [[nodiscard]] const Fd& file() const { return file_; }
+  Status take_place() {
+    if (::rename(own_.c_str(), target_.c_str()) != 0)
+      return system_error(Code::kUnavailable, errno, fmt::format("cannot write '{}'", target_));
+    own_.clear();
+    return ok_status();
+  }
+
+ private:
+  Aside(Fd file, std::string own, std::string target)
+      : file_(std::move(file)), own_(std::move(own)), target_(std::move(target)) {}
+
+  Fd file_;
+  std::string own_, target_;
+};
 
 /// Whether a device takes bytes, and whether the file system of anything else has some left. False
 /// sets errno.
@@ -180,22 +250,16 @@ std::string Table::text(const std::vector<std::size_t>& right_aligned) const {
 }
 
 Status write_output(const std::string& path, std::string_view text) {
-  Fd file = path == "-" ? Fd(::dup(STDOUT_FILENO))
-                        : Fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (auto aside = Aside::beside(path)) {
+    TUTTI_TRY(write_all(aside->file(), path, text));
+    return aside->take_place();
+  }
+  const Fd file = path == "-"
+                      ? Fd(::dup(STDOUT_FILENO))
+                      : Fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!file)
     return system_error(Code::kUnavailable, errno, fmt::format("cannot open {}", shown_path(path)));
-  while (!text.empty()) {
-    const ssize_t written = ::write(file.get(), text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0)
-      return system_error(Code::kUnavailable, errno,
-                          fmt::format("cannot write {}", shown_path(path)));
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  if (::close(file.release()) != 0)  // network file systems tell of a full disk here
-    return system_error(Code::kUnavailable, errno,
-                        fmt::format("cannot write {}", shown_path(path)));
-  return ok_status();
+  return write_all(file, path, text);
 }
 
 Status check_writable(const std::string& path) {

@@ -2,6 +2,7 @@
 #include "tools/cli.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
@@ -165,6 +166,20 @@ TEST(Tutti, FilesThatCannotBeReadOrWrittenAreErrorsOfTheEnvironment) {
     EXPECT_EQ(outcome.code, kExitEnvironment) << arguments << "\n" << outcome.output;
     EXPECT_THAT(outcome.output, HasSubstr(hint)) << arguments;
   }
+}
+
+TEST(Tutti, AFileThatCannotBeWrittenWholeStaysAsItWas) {
+  const auto folder = std::filesystem::temp_directory_path() / fmt::format("tutti_{}", ::getpid());
+  std::filesystem::create_directory(folder);
+  const std::string limited = fmt::format(
+      "cd {}; echo precious > kept.txt; (ulimit -f 1; trap '' XFSZ; "
+      "{} algo show ring -n 32 -o kept.txt)",
+      folder.string(), TUTTI_PROGRAM);
+  const Outcome outcome = run_shell(limited);
+  EXPECT_EQ(outcome.code, kExitEnvironment) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("cannot write 'kept.txt': File too large"));
+  EXPECT_EQ(run_shell(fmt::format("cat {}/*", folder.string())).output, "precious\n");
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Tutti, ClosedDescriptorsAndMissingSurroundingsDoNotMatter) {
