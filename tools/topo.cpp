@@ -63,6 +63,21 @@ Result<std::vector<Measured>> measured_of(const Options& options,
   return read_measured(options.measured, text, topology);
 }
 
+/// What a reader of the XML will find otherwise than it is; "" for nothing.
+std::string lost_in_xml(const tutti::topo::Topology& topology, const std::string& xml) {
+  const auto again = tutti::topo::read_nccl_xml(xml);
+  if (!again) return again.error().what;
+  std::vector<std::string> changes;
+  for (int i = 0; i < tutti::topo::kNodeKinds; ++i) {
+    const auto kind = static_cast<tutti::topo::NodeKind>(i);
+    const auto had = std::ranges::count(topology.nodes(), kind, &tutti::topo::Node::kind);
+    const auto has = std::ranges::count(again->topology.nodes(), kind, &tutti::topo::Node::kind);
+    if (had != has)
+      changes.push_back(fmt::format("{} of kind {} become {}", had, name_of(kind), has));
+  }
+  return fmt::format("{}", fmt::join(changes, ", "));
+}
+
 Status show(const Options& options) {
   TUTTI_TRY(check_outputs(options));
   if (!options.record.empty()) {
@@ -78,6 +93,9 @@ Status show(const Options& options) {
   if (!options.xml.empty()) {
     TUTTI_ASSIGN(const std::string xml, tutti::topo::write_nccl_xml(topology));
     TUTTI_TRY(write_output(options.xml, xml));
+    if (const std::string lost = lost_in_xml(topology, xml); !lost.empty())
+      note(fmt::format("{}: NCCL's XML does not say all that is here: {}; --json does\n", kProgram,
+                       lost));
   }
   if (!options.svg.empty())
     TUTTI_TRY(write_output(options.svg, picture(arrangement, named.name, measured)));
