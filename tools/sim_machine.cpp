@@ -6,11 +6,9 @@
 
 #include "src/base/result.hpp"
 #include "src/sim/topology_fabric.hpp"
-#include "src/topo/json.hpp"
 #include "src/topo/machine.hpp"
-#include "src/topo/nccl_xml.hpp"
 #include "src/topo/synthetic.hpp"
-#include "tools/cli.hpp"
+#include "tools/topo_source.hpp"
 
 namespace tutti::simtool {
 namespace {
@@ -92,11 +90,10 @@ Result<topo::Noted> load_topology(const std::string& text) {
                       "{}",
                       text, synthetic.error().what, preset.error().what);
   }
-  TUTTI_ASSIGN(const std::string content, tools::read_file(text, topo::kMostJsonBytes));
-  const std::size_t first = content.find_first_not_of(" \t\r\n");
-  if (first != std::string::npos && content[first] == '<') return topo::read_nccl_xml(content);
-  TUTTI_ASSIGN(topo::Topology topology, topo::parse_topology_json(content));
-  return topo::Noted{std::move(topology), {}};
+  tools::TopologySource source;
+  source.from = text;
+  TUTTI_ASSIGN(tools::NamedTopology named, tools::load_topology(source));
+  return std::move(named.noted);
 }
 
 Result<Machine> machine_of(std::string name, topo::Topology topology, ir::Layout layout) {

@@ -37,10 +37,9 @@ struct Machine {
   [[nodiscard]] std::int32_t ranks() const { return fabric->ranks(); }
 };
 
-/// The only place where the value of --topology gets a meaning: the path of a file, JSON or NCCL's
-/// XML by what is in it, or else the text of a synthetic machine (src/topo/synthetic.hpp) or of one
-/// made of presets (src/topo/machine.hpp).
-/// kInvalidArgument or kUnavailable says what is wrong.
+/// The only place where the value of --topology gets a meaning: the path of a file, in any format
+/// that `tutti topo` reads, or else the text of a synthetic machine (src/topo/synthetic.hpp) or of
+/// one made of presets (src/topo/machine.hpp). kInvalidArgument or kUnavailable says what is wrong.
 Result<topo::Noted> load_topology(const std::string& text);
 
 /// One rank on every GPU of the topology, or on every CPU node where there is no GPU. `layout`:
