@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <set>
 #include <tuple>
@@ -21,6 +22,8 @@
 namespace tutti::lower {
 namespace {
 
+/// What a rank knows of the progress of those whose memory it maps, itself included: only they
+/// order anything for each other, as messages do not.
 using VectorClock = std::vector<std::uint32_t>;
 
 bool uses_buffers_of(const Program& user, Rank owner) {
@@ -76,13 +79,16 @@ struct Posted {
 struct RankState {
   std::uint32_t call = 0;
   std::uint64_t iteration = 0;
-  std::uint32_t op = 0;
-  bool entered = false;        ///< the present call
-  std::uint32_t finished = 0;  ///< calls whose ops are all done
+  std::vector<std::uint32_t> todo;  ///< ops that have a slice in this iteration, last one first
+  std::uint32_t op = 0;             ///< the present or next one
+  bool entered = false;             ///< the present call
+  std::uint32_t finished = 0;       ///< calls whose ops are all done
+  std::size_t place = 0;            ///< in the clocks of its host
   VectorClock clock;
   std::vector<Publish> published;
   std::vector<std::uint32_t> stream;                           ///< per op that transfers
   std::vector<std::array<Posted, kTransfersInFlight>> posted;  ///< per op
+  std::vector<std::vector<std::uint32_t>> by_stage;            ///< ops
   std::vector<Cell> cells;      ///< user memory, then scratch, then slots
   std::vector<Sharing> shared;  ///< of the slots
   std::size_t scratch_begin = 0;
@@ -100,6 +106,7 @@ class Replay {
         slices_(slices),
         sets_(lowered.request.ranks),
         states_(lowered.programs.size()) {
+    number_within_hosts();
     for (Rank rank = 0; rank < ranks(); ++rank) lay_out(rank);
     find_streams();
   }
@@ -149,10 +156,31 @@ class Replay {
            lowered_.chunks_per_block;
   }
 
+  void number_within_hosts() {
+    for (Rank rank = 0; rank < ranks(); ++rank) {
+      std::vector<Rank>& host = hosts_[placement_.host[rank]];
+      states_[rank].place = host.size();
+      host.push_back(rank);
+    }
+    for (Rank rank = 0; rank < ranks(); ++rank)
+      states_[rank].clock.assign(neighbours(rank).size(), 0);
+  }
+  /// The ranks of its host, itself included.
+  [[nodiscard]] const std::vector<Rank>& neighbours(Rank rank) const {
+    return hosts_.at(placement_.host[rank]);
+  }
+  /// What `rank` knows of the clock of a rank of its host.
+  [[nodiscard]] std::uint32_t known(Rank rank, Rank of) const {
+    return states_[rank].clock[states_[of].place];
+  }
+  void tick(Rank rank) { ++states_[rank].clock[states_[rank].place]; }
+
   void lay_out(Rank rank) {
     const Program& mine = program(rank);
     RankState& state = states_[rank];
-    state.clock.assign(states_.size(), 0);
+    state.by_stage.resize(std::size_t{mine.last_stage} + 1);
+    for (std::uint32_t id = 0; id < mine.ops.size(); ++id)
+      state.by_stage[mine.ops[id].stage].push_back(id);
     state.scratch_begin =
         (std::size_t{input_chunks(rank)} + output_chunks(rank)) * std::size_t{slices_};
     state.slots_begin = state.scratch_begin + std::size_t{mine.scratch_pieces} * mine.scratch_depth;
@@ -244,20 +272,31 @@ class Replay {
     const Program& mine = program(rank);
     if (!state.entered) return enter(rank);
     if (state.iteration == mine.iterations(slices_)) return leave(rank);
-    const Op& op = mine.ops[state.op];
-    const std::uint64_t slice = state.iteration - op.stage;
-    if (state.iteration >= op.stage && slice < slices_) {
+    if (!state.todo.empty()) {
+      state.op = state.todo.back();
+      const Op& op = mine.ops[state.op];
+      const std::uint64_t slice = state.iteration - op.stage;
       TUTTI_ASSIGN(const bool ready, ready_to_run(rank, op, slice));
       if (!ready) return false;
-      ++state.clock[rank];
+      tick(rank);
       TUTTI_TRY(execute(rank, op, slice));
       if (op.published) publish(rank, base(rank, state.call) + mine.position(state.op, slice));
+      state.todo.pop_back();
     }
-    if (++state.op == mine.ops.size()) {
-      state.op = 0;
-      ++state.iteration;
-    }
+    if (state.todo.empty()) begin_iteration(rank, state.iteration + 1);
     return true;
+  }
+
+  /// Most ops of a long program have no slice in a given iteration: these are not even looked at.
+  void begin_iteration(Rank rank, std::uint64_t iteration) {
+    RankState& state = states_[rank];
+    state.iteration = iteration;
+    const std::uint64_t end = std::min<std::uint64_t>(iteration + 1, state.by_stage.size());
+    for (std::uint64_t stage = iteration < slices_ ? 0 : iteration - slices_ + 1; stage < end;
+         ++stage)
+      state.todo.insert(state.todo.end(), state.by_stage[stage].begin(),
+                        state.by_stage[stage].end());
+    std::ranges::sort(state.todo, std::greater());
   }
 
   [[nodiscard]] std::uint64_t base(Rank rank, std::uint32_t call) const {
@@ -269,16 +308,15 @@ class Replay {
   Result<bool> enter(Rank rank) {
     RankState& state = states_[rank];
     if (state.call >= 2 && staged())
-      for (Rank peer = 0; peer < ranks(); ++peer)
-        if (peer != rank && placement_.mapped(rank, peer) &&
-            !join_progress(rank, peer, base(peer, state.call - 1)))
-          return false;
-    ++state.clock[rank];
+      for (const Rank peer : neighbours(rank))
+        if (peer != rank && !join_progress(rank, peer, base(peer, state.call - 1))) return false;
+    tick(rank);
     for (std::uint64_t slice = 0; slice < slices_; ++slice)
       for (std::uint32_t chunk = 0; chunk < input_chunks(rank); ++chunk)
         state.cells[user_cell(rank, Memory::kInput, chunk, slice)].value =
             input(rank, chunk, slice);
     state.entered = true;
+    begin_iteration(rank, 0);
     return true;
   }
 
@@ -292,11 +330,10 @@ class Replay {
       }
     state.finished = state.call + 1;
     if (lowered_.protocol == Protocol::kDirect && !users_finished(rank)) return false;
-    ++state.clock[rank];
+    tick(rank);
     TUTTI_TRY(check_output(rank));
     ++state.call;
     publish(rank, base(rank, state.call));
-    state.iteration = 0;
     state.entered = false;
     return true;
   }
@@ -520,9 +557,9 @@ class Replay {
     const Cell& cell = states_[slot ? source.owner : rank].cells[index];
     if (slot) {
       Sharing& shared = sharing(source, index);
-      if (source.owner != rank && state.clock[source.owner] < shared.written)
+      if (source.owner != rank && known(rank, source.owner) < shared.written)
         return wrong(rank, "reads a slot of rank {} without waiting for it", source.owner);
-      if (source.owner != rank) remember_reader(shared, rank, state.clock[rank]);
+      if (source.owner != rank) remember_reader(shared, rank, known(rank, rank));
     }
     if (cell.receiver != kNoOp)
       return wrong(rank, "reads what op {} is still receiving", cell.receiver);
@@ -577,9 +614,9 @@ class Replay {
     if (destination.memory == Memory::kSlot) {
       Sharing& shared = sharing(destination, index);
       for (const auto& [reader, clock] : shared.read)
-        if (state.clock[reader] < clock)
+        if (known(rank, reader) < clock)
           return wrong(rank, "overwrites a slot that rank {} may still be reading", reader);
-      shared.written = state.clock[rank];
+      shared.written = known(rank, rank);
       shared.read.clear();
     }
     state.cells[index].value = value;
@@ -637,6 +674,7 @@ class Replay {
   const std::uint64_t slices_;
   ir::RankSets sets_;
   std::vector<RankState> states_;
+  std::map<std::int32_t, std::vector<Rank>> hosts_;
   std::vector<Stream> streams_;
 };
 
