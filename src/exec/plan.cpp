@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/lower/slices.hpp"
 #include "src/reduce/reduce.hpp"
 
 namespace tutti::exec {
@@ -10,7 +11,7 @@ static_assert(lower::kMaxSources <= tutti::kMaxSources);
 static_assert(lower::kMaxDestinations <= tutti::kMaxDestinations);
 
 namespace {
-constexpr std::size_t kStrideUnit = 128;  // slots do not share lines
+using lower::kStrideUnit;
 
 std::size_t slot_pieces_of(const lower::Lowered& lowered) {
   return lowered.max_slot_pieces * std::size_t{lowered.slot_depth};
@@ -18,7 +19,6 @@ std::size_t slot_pieces_of(const lower::Lowered& lowered) {
 std::size_t round_up(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
 }
-std::size_t round_down(std::size_t value, std::size_t unit) { return value / unit * unit; }
 }  // namespace
 
 Plan::Plan(std::shared_ptr<const lower::Lowered> lowered, const Team& team, std::size_t count,
@@ -91,34 +91,10 @@ Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> l
   return plan;
 }
 
-/// The longest slices that fit the staging region, but at least a few of them when there is enough
-/// data, so that the stages of the pipeline overlap. The same on every rank: it depends on nothing
-/// but the call and agreed options.
 void Plan::choose_slices(const Team& team) {
-  const std::size_t unit = std::max<std::size_t>(1, ir::Chunking::kUnitBytes / element_bytes_);
   const std::size_t chunk = longest_chunk_;
-  slice_elements_ = round_up(std::max<std::size_t>(chunk, 1), unit);
-  if (lowered_->protocol == lower::Protocol::kStaged) {
-    // Bytes of a slice. Each costs a wait for the other side, unless one side runs ahead.
-    const bool ahead = lower::runs_ahead(*lowered_);
-    const std::size_t worth_splitting = (ahead ? 16 : 64) * 1024;
-    constexpr std::size_t kWireSlice = 256 * 1024;
-    constexpr std::size_t kSlices = lower::kSlicesAhead;
-    const std::size_t pieces =
-        std::max<std::size_t>(1, lowered_->max_slot_pieces * std::size_t{lowered_->slot_depth});
-    // What does not fit as a whole keeps to half of the region, unless one side runs ahead: a
-    // pipeline gains nothing by the rest, and the caches have to hold it.
-    const std::size_t whole = pieces * round_up(chunk * element_bytes_, kStrideUnit);
-    const std::size_t region = team.options().staging_bytes;
-    const std::size_t share = ahead || whole <= region ? region : region / 2;
-    const std::size_t room = lowered_->max_slot_pieces > 0
-                                 ? std::max(round_down(share / pieces, kStrideUnit), kStrideUnit)
-                                 : kWireSlice;
-    const std::size_t part = round_up((chunk + kSlices - 1) / kSlices, unit);
-    const std::size_t wanted = std::max({part, worth_splitting / element_bytes_, unit});
-    slice_elements_ = std::min(
-        {slice_elements_, wanted, std::max(unit, round_down(room / element_bytes_, unit))});
-  }
+  slice_elements_ =
+      lower::slice_elements(*lowered_, chunk, element_bytes_, team.options().staging_bytes);
   slices_ = std::max<std::uint64_t>(1, (chunk + slice_elements_ - 1) / slice_elements_);
   stride_ = round_up(slice_elements_ * element_bytes_, kStrideUnit);
   if (codec_ != nullptr)

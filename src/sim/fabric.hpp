@@ -21,6 +21,15 @@ struct Link {
   friend bool operator==(const Link&, const Link&) = default;
 };
 
+/// What a message costs besides the time on its links. Value.
+struct MessageCosts {
+  double send_us = 0;           ///< work of its sender
+  double send_ps_per_byte = 0;  ///< likewise
+  double receive_us = 0;        ///< work of its receiver
+  double receive_ps_per_byte = 0;
+  double latency_us = 0;  ///< besides that of the links; keeps nobody busy
+};
+
 /// Ranks and links never change. Paths may be looked up by one thread at a time.
 class Fabric {
  public:
@@ -31,6 +40,8 @@ class Fabric {
   /// The links from one rank to another one, in order; none twice. Empty where both live in the
   /// same memory. kInvalidArgument names both where nothing joins them.
   [[nodiscard]] virtual Result<std::vector<LinkId>> path(Rank from, Rank to) = 0;
+  /// For a message between two different ranks; nothing by default.
+  [[nodiscard]] virtual MessageCosts costs(Rank /*from*/, Rank /*to*/) const { return {}; }
 };
 
 /// Every rank has a link up to one switch that never blocks, and one down from it: the network of

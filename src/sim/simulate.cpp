@@ -32,12 +32,29 @@ Status check_factor(std::string_view name, std::int64_t which, std::int64_t coun
       name, which, kMost, factor);
 }
 
+Status check_cpus(const Costs& costs, const Fabric& fabric) {
+  if (costs.cpu_groups.empty()) return ok_status();
+  const auto groups = costs.cpu_groups.size();
+  if (groups != static_cast<std::size_t>(fabric.ranks()) || costs.cpus == 0)
+    return make_error(Code::kInvalidArgument,
+                      "groups of {} ranks that share {} CPUs: groups of all {} ranks and at least "
+                      "a CPU were expected",
+                      groups, costs.cpus, fabric.ranks());
+  for (const std::int32_t group : costs.cpu_groups)
+    if (group < 0 || group >= fabric.ranks())
+      return make_error(Code::kInvalidArgument,
+                        "groups of CPUs from 0 to {} were expected, found {}", fabric.ranks() - 1,
+                        group);
+  return ok_status();
+}
+
 Status check(const Costs& costs, const Fabric& fabric) {
   TUTTI_TRY(check_cost("a cost per message (us)", costs.message_us));
   TUTTI_TRY(check_cost("a cost per step (us)", costs.step_us));
   TUTTI_TRY(check_cost("a cost of copies (ps per byte)", costs.copy_ps_per_byte));
   TUTTI_TRY(check_cost("a cost of reductions (ps per byte)", costs.reduce_ps_per_byte));
   TUTTI_TRY(check_cost("a share of encoded bytes", costs.encoded_share));
+  TUTTI_TRY(check_cpus(costs, fabric));
   for (const SlowRank& slow : costs.slow_ranks)
     TUTTI_TRY(check_factor("rank", slow.rank, fabric.ranks(), slow.factor));
   const auto links = static_cast<std::int64_t>(fabric.links().size());

@@ -13,7 +13,10 @@
 //   - With Costs::ports, messages also hold ports (src/sim/ports.hpp), and the next message of a
 //     lane starts only when the one before has arrived: rounds do not overlap.
 //   - A rank does its copies, reductions and codings one after another, in the order in which they
-//     may run. A message between ranks in the same memory is such a copy, but takes no turn.
+//     may run, and among them its work for messages where the fabric has such (Fabric::costs): to
+//     send before the message departs, to receive after it has arrived. Ranks that share CPUs
+//     (Costs::cpu_groups) take turns at them, work by work. A message between ranks in the same
+//     memory is a copy that takes no turn, unless its bytes are work of its sender.
 //
 // It is a model of time alone: no data moves, and the schedule is not proved (src/ir/verify.hpp).
 #pragma once
@@ -57,6 +60,9 @@ struct Costs {
   std::uint32_t fifo_depth = 0;
   /// Bytes that a message of encoded data has for one byte of plain data (bfloat16 of float: 0.5).
   double encoded_share = 0.5;
+  /// Groups of ranks that share CPUs, by rank; empty: every rank has one of its own.
+  std::vector<std::int32_t> cpu_groups = {};
+  std::uint32_t cpus = 1;  ///< of each group
   std::vector<SlowRank> slow_ranks = {};
   std::vector<SlowLink> slow_links = {};
 };

@@ -38,6 +38,9 @@ Simulation::Simulation(const Job& job, TaskGraph graph)
     channels_.push_back({.next = channel.first});
   for (const SlowRank& slow : job.costs.slow_ranks)
     if (slow.rank < job.schedule.request.ranks) worker(slow.rank).slowdown *= slow.factor;
+  for (const std::int32_t group : job.costs.cpu_groups)
+    cpus_.resize(std::max(cpus_.size(), static_cast<std::size_t>(group) + 1),
+                 {.free = job.costs.cpus, .waiting = {}});
   if (job.options.on_step) message_start_.resize(messages_.size());
   if (!has_codes(job.schedule)) return;
   for (const ir::Program& program : job.schedule.programs)
@@ -121,7 +124,7 @@ void Simulation::complete(const Task& task, Time since) {
 
 void Simulation::ready(const Task& task) {
   const ir::Verb verb = step_of(task).verb;
-  if (!ir::uses_peer(verb)) return enqueue(task);
+  if (!ir::uses_peer(verb)) return enqueue(task.rank, {.task = task, .duration = duration(task)});
   const MessageId id = job_.traffic.message_of(graph_.number(task.rank, task.step), task.slice);
   MessageState& state = messages_[id];
   if (verb == ir::Verb::kSend) {
@@ -156,8 +159,11 @@ void Simulation::start(ChannelId id) {
   channel.waits = false;
   ++channel.in_flight;
   if (!message_start_.empty()) message_start_[next] = now_;
+  const Pair& pair = job_.traffic.pair_of(message(next));
+  const Time sending = duration(pair.source, pair.costs.send_us, pair.costs.send_ps_per_byte, next);
+  if (sending > 0) return enqueue(pair.source, {Work::Kind::kSend, {}, next, sending});
   if (job_.costs.message_us == 0) return depart(next);
-  Worker& sender = worker(job_.traffic.pair_of(message(next)).source);
+  Worker& sender = worker(pair.source);
   sender.free_to_send = std::max(now_, sender.free_to_send) +
                         from_microseconds(job_.costs.message_us * sender.slowdown);
   agenda_.enter(sender.free_to_send, {Happening::kDeparts, next});
@@ -168,6 +174,7 @@ void Simulation::depart(MessageId id) {
   const std::uint64_t bytes = bytes_of(id);
   bytes_sent_[static_cast<std::size_t>(pair.source)] += bytes;
   if (bytes != 0 && !pair.path.empty()) return network_.start(pair.path, bytes, id, now_);
+  if (pair.costs.send_ps_per_byte > 0) return left(id);  // it was its sender's work to copy it
   const Time copy = from_picoseconds(job_.costs.copy_ps_per_byte * static_cast<double>(bytes) *
                                      worker(pair.source).slowdown);
   agenda_.enter(now_ + copy, {Happening::kLeft, id});
@@ -195,6 +202,14 @@ void Simulation::arrive(MessageId id) {
 
 /// The message has arrived and may be put where it belongs.
 void Simulation::receive(MessageId id) {
+  const Pair& pair = job_.traffic.pair_of(message(id));
+  const Time receiving =
+      duration(pair.destination, pair.costs.receive_us, pair.costs.receive_ps_per_byte, id);
+  if (receiving == 0) return received(id);
+  enqueue(pair.destination, {Work::Kind::kReceive, {}, id, receiving});
+}
+
+void Simulation::received(MessageId id) {
   const Task task = job_.traffic.receive_of(message(id));
   set_code(task, messages_[id].is_encoded);
   complete(task, message_start_.empty() ? 0 : message_start_[id]);
@@ -211,31 +226,73 @@ std::uint64_t Simulation::bytes_of(MessageId id) const {
 
 // --- a rank's own work ---
 
-void Simulation::enqueue(const Task& task) {
-  Worker& rank = worker(task.rank);
-  if (rank.task) return rank.waiting.push(task);
-  work(task);
+void Simulation::enqueue(Rank rank, const Work& work) {
+  worker(rank).waiting.push(work);
+  if (!worker(rank).work) work_on(rank);
 }
 
-void Simulation::work(const Task& task) {
-  const ir::Verb verb = step_of(task).verb;
-  if (verb != ir::Verb::kReduce) set_code(task, verb == ir::Verb::kEncode);
-  const Time time = duration(task);
-  if (time == 0) return complete(task, now_);
-  Worker& rank = worker(task.rank);
-  rank.task = task;
-  rank.since = now_;
-  agenda_.enter(now_ + time, {Happening::kWorkDone, static_cast<std::uint32_t>(task.rank)});
+/// The next thing of a rank that is free.
+void Simulation::work_on(Rank rank) {
+  Worker& worker = this->worker(rank);
+  while (!worker.work && !worker.waiting.empty()) {
+    const Work& next = worker.waiting.front();
+    if (next.duration > 0 && !take_cpu(rank)) return;
+    worker.work = next;
+    worker.since = now_;
+    worker.waiting.pop();
+    if (worker.work->kind == Work::Kind::kStep) {
+      const Task& task = worker.work->task;
+      const ir::Verb verb = step_of(task).verb;
+      if (verb != ir::Verb::kReduce) set_code(task, verb == ir::Verb::kEncode);
+    }
+    if (worker.work->duration > 0)
+      return agenda_.enter(now_ + worker.work->duration,
+                           {Happening::kWorkDone, static_cast<std::uint32_t>(rank)});
+    finish(*std::exchange(worker.work, std::nullopt), now_);
+  }
+}
+
+void Simulation::finish(const Work& work, Time since) {
+  switch (work.kind) {
+    case Work::Kind::kStep:
+      return complete(work.task, since);
+    case Work::Kind::kSend:
+      return depart(work.message);
+    case Work::Kind::kReceive:
+      return received(work.message);
+  }
 }
 
 void Simulation::work_done(Rank rank) {
   Worker& free = worker(rank);
-  complete(*std::exchange(free.task, std::nullopt), free.since);
-  while (!free.task && !free.waiting.empty()) {
-    const Task next = free.waiting.front();
-    free.waiting.pop();
-    work(next);
+  free_cpu(rank);
+  finish(*std::exchange(free.work, std::nullopt), free.since);
+  work_on(rank);
+}
+
+bool Simulation::take_cpu(Rank rank) {
+  if (cpus_.empty()) return true;
+  Cpus& cpus =
+      cpus_[static_cast<std::size_t>(job_.costs.cpu_groups[static_cast<std::size_t>(rank)])];
+  Worker& worker = this->worker(rank);
+  if (cpus.free > 0) {
+    --cpus.free;
+    return true;
   }
+  if (!std::exchange(worker.waits_for_cpu, true)) cpus.waiting.push(rank);
+  return false;
+}
+
+void Simulation::free_cpu(Rank rank) {
+  if (cpus_.empty()) return;
+  Cpus& cpus =
+      cpus_[static_cast<std::size_t>(job_.costs.cpu_groups[static_cast<std::size_t>(rank)])];
+  ++cpus.free;
+  if (cpus.waiting.empty()) return;
+  const Rank next = cpus.waiting.front();
+  cpus.waiting.pop();
+  worker(next).waits_for_cpu = false;
+  work_on(next);
 }
 
 Time Simulation::duration(const Task& task) const {
@@ -248,6 +305,13 @@ Time Simulation::duration(const Task& task) const {
     picoseconds +=
         per_byte * static_cast<double>(job_.volumes.bytes(task.rank, step.dst, task.slice));
   return from_picoseconds(picoseconds * workers_[static_cast<std::size_t>(task.rank)].slowdown);
+}
+
+Time Simulation::duration(Rank rank, double us, double ps_per_byte, MessageId message) const {
+  if (us == 0 && ps_per_byte == 0) return 0;
+  const double picoseconds =
+      us * kPicosecondsPerMicrosecond + ps_per_byte * static_cast<double>(bytes_of(message));
+  return from_picoseconds(picoseconds * workers_[static_cast<std::size_t>(rank)].slowdown);
 }
 
 // --- encoded data ---

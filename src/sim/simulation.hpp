@@ -55,13 +55,26 @@ class Simulation {
     bool is_busy = false;         // the message before has not left, or, with ports, not arrived
     bool waits = false;           // for ports
   };
-  /// A rank's own work, one task at a time.
+  /// Something that keeps a rank busy: a task of its own, or a message to be sent or received.
+  struct Work {
+    enum class Kind : std::uint8_t { kStep, kSend, kReceive } kind = Kind::kStep;
+    Task task;
+    MessageId message = 0;
+    Time duration = 0;
+  };
+  /// A rank, which works at one thing at a time.
   struct Worker {
     double slowdown = 1;
     Time free_to_send = 0;  // when the software cost of the last message is paid
-    std::optional<Task> task;
+    std::optional<Work> work;
     Time since = 0;
-    std::queue<Task> waiting;
+    std::queue<Work> waiting;
+    bool waits_for_cpu = false;
+  };
+  /// CPUs that ranks share.
+  struct Cpus {
+    std::uint32_t free = 0;
+    std::queue<Rank> waiting;
   };
 
   [[nodiscard]] const ir::Step& step_of(const Task& task) const;
@@ -82,13 +95,19 @@ class Simulation {
   void left(MessageId id);
   void arrive(MessageId id);
   void receive(MessageId id);
+  void received(MessageId id);
   [[nodiscard]] std::uint64_t bytes_of(MessageId id) const;
 
   // A rank's own work.
-  void enqueue(const Task& task);
-  void work(const Task& task);
+  void enqueue(Rank rank, const Work& work);
+  void work_on(Rank rank);
+  void finish(const Work& work, Time since);
   void work_done(Rank rank);
+  /// Whether the rank has a CPU now; if not, it gets its turn.
+  bool take_cpu(Rank rank);
+  void free_cpu(Rank rank);
   [[nodiscard]] Time duration(const Task& task) const;
+  [[nodiscard]] Time duration(Rank rank, double us, double ps_per_byte, MessageId message) const;
 
   // Which scratch holds encoded data.
   [[nodiscard]] bool holds_code(const Task& task) const;
@@ -109,6 +128,7 @@ class Simulation {
   std::vector<MessageState> messages_;
   std::vector<ChannelState> channels_;
   std::vector<Worker> workers_;
+  std::vector<Cpus> cpus_;                // by group, or empty
   std::vector<std::vector<bool>> codes_;  // by rank and slice * scratch chunks + chunk; or empty
   std::vector<Time> message_start_;       // only for options.on_step
   std::vector<std::uint64_t> bytes_sent_;

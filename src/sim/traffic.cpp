@@ -40,10 +40,12 @@ Status Traffic::join(const ir::Matching& matching, Fabric& fabric) {
     const auto [at, is_new] = known.try_emplace(key, static_cast<PairId>(pairs_.size()));
     if (is_new) {
       TUTTI_ASSIGN(std::vector<LinkId> path, fabric.path(channel.source, channel.destination));
-      double latency = 0;
+      const MessageCosts costs = fabric.costs(channel.source, channel.destination);
+      double latency = costs.latency_us;
       for (const LinkId link : path) latency += fabric.links()[link].latency;
-      pairs_.push_back(
-          {channel.source, channel.destination, std::move(path), from_microseconds(latency)});
+      pairs_.push_back({channel.source, channel.destination, std::move(path),
+                        from_microseconds(latency),
+                        costs});
     }
     channels_.push_back({.pair = at->second});
   }

@@ -23,7 +23,8 @@ struct Pair {
   Rank source = kNoRank;
   Rank destination = kNoRank;
   std::vector<LinkId> path;
-  Time latency = 0;  ///< of the whole path
+  Time latency = 0;  ///< from the last byte's departure to its arrival
+  MessageCosts costs;
 };
 
 /// One lane of a pair. Its messages follow each other in the order of their ids: by turn, and by

@@ -1,0 +1,45 @@
+// What a call will take: the simulator (src/sim) with the constants of a calibration, and with the
+// slices that the executor will cut.
+//
+// The model, besides the simulator's:
+//   - Ranks of a host exchange messages through its memory: the sender stores a message, the
+//     receiver loads it, each at the speed of copies.
+//   - Messages between hosts leave through one network interface of the host and enter through one,
+//     of Calibration::between_gbs in each direction, which the ranks of a host share.
+//   - The ranks of a host take turns at Calibration::cpus_per_host CPUs.
+// It does not know the network behind the interfaces; a fabric that does can be given instead.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "src/cost/calibration.hpp"
+#include "src/ir/schedule.hpp"
+#include "src/lower/program.hpp"
+#include "src/sim/fabric.hpp"
+#include "src/sim/simulate.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti {
+
+struct PredictOptions {
+  /// As sim::SimulateOptions has it; unset: the executor's, to find which the schedule is lowered.
+  std::optional<std::size_t> slice_bytes = {};
+  std::size_t staging_bytes = std::size_t{1} << 20U;  ///< TUTTI_STAGING_BYTES
+};
+
+/// Of a call by ranks that live on these hosts. A pure function. Errors of sim::simulate(), of
+/// ir::verify() where the schedule is none that can run, and kInvalidArgument where it has not as
+/// many ranks as the placement.
+Result<sim::Outcome> predict(const ir::Schedule& schedule, const sim::Amount& amount,
+                             const lower::Placement& placement, const Calibration& calibration,
+                             const PredictOptions& options = {});
+
+/// The same where links and their latencies are the fabric's: of a topology (sim::TopologyFabric),
+/// or a switch. What the ranks do for messages, and what the CPUs do, is the calibration's;
+/// its `between_gbs` and its latencies are not used.
+Result<sim::Outcome> predict(const ir::Schedule& schedule, const sim::Amount& amount,
+                             const lower::Placement& placement, sim::Fabric& fabric,
+                             const Calibration& calibration, const PredictOptions& options = {});
+
+}  // namespace tutti

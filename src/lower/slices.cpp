@@ -1,0 +1,42 @@
+#include "src/lower/slices.hpp"
+
+#include <algorithm>
+
+#include "src/ir/chunking.hpp"
+
+namespace tutti::lower {
+namespace {
+
+std::size_t round_up(std::size_t value, std::size_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+std::size_t round_down(std::size_t value, std::size_t unit) { return value / unit * unit; }
+
+}  // namespace
+
+std::size_t slice_elements(const Lowered& lowered, std::size_t longest_chunk,
+                           std::size_t element_bytes, std::size_t staging_bytes) {
+  const std::size_t unit = std::max<std::size_t>(1, ir::Chunking::kUnitBytes / element_bytes);
+  const std::size_t chunk = longest_chunk;
+  const std::size_t whole_chunk = round_up(std::max<std::size_t>(chunk, 1), unit);
+  if (lowered.protocol != Protocol::kStaged) return whole_chunk;
+  // Bytes of a slice. Each costs a wait for the other side, unless one side runs ahead.
+  const bool ahead = runs_ahead(lowered);
+  const std::size_t worth_splitting = (ahead ? 16 : 64) * 1024;
+  constexpr std::size_t kWireSlice = 256 * 1024;
+  constexpr std::size_t kSlices = kSlicesAhead;
+  const std::size_t pieces =
+      std::max<std::size_t>(1, lowered.max_slot_pieces * std::size_t{lowered.slot_depth});
+  // What does not fit as a whole keeps to half of the region, unless one side runs ahead: a
+  // pipeline gains nothing by the rest, and the caches have to hold it.
+  const std::size_t whole = pieces * round_up(chunk * element_bytes, kStrideUnit);
+  const std::size_t share = ahead || whole <= staging_bytes ? staging_bytes : staging_bytes / 2;
+  const std::size_t room = lowered.max_slot_pieces > 0
+                               ? std::max(round_down(share / pieces, kStrideUnit), kStrideUnit)
+                               : kWireSlice;
+  const std::size_t part = round_up((chunk + kSlices - 1) / kSlices, unit);
+  const std::size_t wanted = std::max({part, worth_splitting / element_bytes, unit});
+  return std::min({whole_chunk, wanted, std::max(unit, round_down(room / element_bytes, unit))});
+}
+
+}  // namespace tutti::lower
