@@ -59,6 +59,18 @@ Status Batch::run_lone_call(const char* function) {
   return outcome;
 }
 
+Result<double> Batch::predict() const {
+  double longest = 0;
+  for (const Share& share : shares_) {
+    if (share.comm.handle->life.load() != share.comm.life) return aborted_meanwhile();
+    const Turn turn(share.comm.handle->turns);
+    TUTTI_TRY(share.comm.check(Pin(share.comm.handle)));
+    TUTTI_ASSIGN(const double us, share.comm.handle->comm->communicator->predict(share.calls));
+    longest = std::max(longest, us);
+  }
+  return longest;
+}
+
 /// Pins all communicators and reserves their turns.
 Status Batch::reserve(std::deque<Pin>& pins) {
   for (Share& share : shares_) {

@@ -33,6 +33,9 @@ class Batch {
   static Result<ncclResult_t> dispatch(Batch batch, const char* function);
   /// The same for a lone call: it takes its turn at once, and nothing is kept for later.
   Status run_lone_call(const char* function);
+  /// Microseconds until the calls would be over on all communicators, which run at once; nothing is
+  /// run. The batch must pass check().
+  [[nodiscard]] Result<double> predict() const;
 
  private:
   /// What one communicator contributes.

@@ -183,15 +183,14 @@ ncclResult_t tuttiNcclGroupEnd() {
 
 ncclResult_t tuttiNcclGroupSimulateEnd(ncclSimInfo_t* simInfo) {
   return answer("ncclGroupSimulateEnd", nullptr, [&]() -> Result<ncclResult_t> {
-    TUTTI_TRY(this_thread_group().discard());
+    TUTTI_ASSIGN(const std::optional<double> us, this_thread_group().simulate_end());
     TUTTI_TRY(tutti::capi::check_out(simInfo, "simInfo"));
     if (simInfo->magic != NCCL_SIM_INFO_MAGIC) {
       return tutti::make_error(tutti::Code::kInvalidArgument,
                                "simInfo->magic is {:#x}: begin with NCCL_SIM_INFO_INITIALIZER",
                                simInfo->magic);
     }
-    return tutti::make_error(tutti::Code::kUnsupported,
-                             "estimates of a group's time are not supported yet; the group was "
-                             "ended without running it");
+    if (us) simInfo->estimatedTime = static_cast<float>(*us);
+    return ncclSuccess;
   });
 }

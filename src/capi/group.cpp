@@ -139,15 +139,18 @@ Result<ncclResult_t> Group::end() {
   return outcome;
 }
 
-Status Group::discard() {
+Result<std::optional<double>> Group::simulate_end() {
   if (depth_ == 0) {
     return make_error(Code::kInvalidUsage,
                       "no group is open on this thread: call ncclGroupStart first");
   }
-  if (--depth_ > 0) return ok_status();
+  if (--depth_ > 0) return std::optional<double>();
   const Group whole = std::exchange(*this, Group{});
   for (const Job& job : whole.beginnings_) job.undo();
-  return ok_status();
+  if (whole.error_) return *whole.error_;
+  TUTTI_TRY(whole.batch_.check());
+  TUTTI_ASSIGN(const double us, whole.batch_.predict());
+  return std::optional(us);
 }
 
 }  // namespace tutti::capi

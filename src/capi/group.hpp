@@ -37,8 +37,9 @@ class Group {
   /// then jobs that finalize communicators, then those that end them. With an error inside, runs
   /// the latter two alone.
   Result<ncclResult_t> end();
-  /// Ends the outermost group without running it.
-  Status discard();
+  /// Ends the group without running it. Of the outermost one the microseconds that its calls would
+  /// take; none of an inner one. With an error inside, that error.
+  Result<std::optional<double>> simulate_end();
 
   void add(ncclComm* handle, const std::shared_ptr<Stream>& stream, const Call& call);
   void add_beginning(Job job);

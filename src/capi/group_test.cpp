@@ -206,15 +206,31 @@ TEST(Groups, CannotEndUnopened) {
   EXPECT_EQ(tuttiNcclGroupSimulateEnd(&info), ncclInvalidUsage);
 }
 
-TEST(Groups, SimulatedEndDropsTheWorkAndSaysThatItIsUnsupported) {
+TEST(Groups, SimulatedEndDropsTheWorkAndTellsTheTimeOfTheSlowestCommunicator) {
   const FakeHandle on;
+  const FakeHandle busier;
   ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
   EXPECT_EQ(tuttiNcclGroupStart(), ncclSuccess);
   EXPECT_EQ(all_reduce(on), ncclSuccess);
-  EXPECT_EQ(tuttiNcclGroupSimulateEnd(&info), ncclInvalidUsage);
-  EXPECT_THAT(tuttiNcclGetLastError(nullptr), HasSubstr("not supported"));
+  EXPECT_EQ(tuttiNcclGroupStart(), ncclSuccess);
+  EXPECT_EQ(all_reduce(busier), ncclSuccess);
+  EXPECT_EQ(tuttiNcclGroupSimulateEnd(&info), ncclSuccess);
+  EXPECT_EQ(info.estimatedTime, NCCL_UNDEF_FLOAT) << "an inner end tells nothing";
+  EXPECT_EQ(all_reduce(busier), ncclSuccess);
+  EXPECT_EQ(tuttiNcclGroupSimulateEnd(&info), ncclSuccess);
+  EXPECT_EQ(info.estimatedTime, 2) << "the fake takes a microsecond an element";
   EXPECT_TRUE(on.fake->calls().empty());
+  EXPECT_TRUE(busier.fake->calls().empty());
   EXPECT_EQ(tuttiNcclGroupEnd(), ncclInvalidUsage) << "the group is over";
+}
+
+TEST(Groups, SimulatedEndTellsTheErrorOfTheGroup) {
+  const FakeHandle on;
+  ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+  EXPECT_EQ(tuttiNcclGroupStart(), ncclSuccess);
+  EXPECT_EQ(tuttiNcclSend(nullptr, 1, ncclFloat, 9, on.handle, nullptr), ncclInvalidArgument);
+  EXPECT_EQ(tuttiNcclGroupSimulateEnd(&info), ncclInvalidArgument);
+  EXPECT_EQ(info.estimatedTime, NCCL_UNDEF_FLOAT);
 }
 
 TEST(Groups, BelongToTheirThread) {

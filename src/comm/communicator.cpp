@@ -12,6 +12,7 @@
 #include "src/comm/assemble.hpp"
 #include "src/comm/plan_cache.hpp"
 #include "src/comm/trials.hpp"
+#include "src/cost/predict_messages.hpp"
 #include "src/exec/collective.hpp"
 #include "src/exec/point_to_point.hpp"
 
@@ -148,6 +149,23 @@ class RankCommunicator final : public Communicator {
     if (is_point_to_point(call)) return std::string("direct");
     TUTTI_ASSIGN(const ir::Algorithm* const algorithm, plans_.algorithm_for(call));
     return std::string(algorithm->name);
+  }
+
+  Result<double> predict(std::span<const Call> calls) override {
+    const Calibration calibration;
+    double us = 0;
+    std::vector<MessageOfRank> messages;
+    for (const Call& call : calls) {
+      if (is_point_to_point(call)) {
+        messages.push_back({.sends = call.collective == Collective::kSend,
+                            .same_host = team_->placement().mapped(rank(), call.root),
+                            .bytes = call.count * size_of(call.type)});
+      } else {
+        TUTTI_ASSIGN(const double collective_us, plans_.predict(call, calibration));
+        us += collective_us;
+      }
+    }
+    return us + tutti::predict(messages, calibration);
   }
 
   // --- groups of ranks ---

@@ -6,6 +6,7 @@
 
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
+#include "src/cost/predict.hpp"
 #include "src/ir/verify.hpp"
 
 namespace tutti {
@@ -119,6 +120,15 @@ Result<const ir::Algorithm*> PlanCache::algorithm_for(const Call& call) const {
     for (const ir::Algorithm* const other : choice.others)
       if (other->name == known->algorithm) return other;
   return choice.algorithm;
+}
+
+Result<double> PlanCache::predict(const Call& call, const Calibration& calibration) const {
+  TUTTI_ASSIGN(const ir::Algorithm* const algorithm, algorithm_for(call));
+  TUTTI_ASSIGN(const ir::Schedule schedule, algorithm->generate(shape_of(call).request));
+  TUTTI_ASSIGN(const auto outcome,
+               tutti::predict(schedule, {call.count, size_of(call.type)}, team_.placement(),
+                              calibration, {.staging_bytes = team_.options().staging_bytes}));
+  return outcome.time_us;
 }
 
 PlanCache::Shape PlanCache::shape_of(const Call& call) const {

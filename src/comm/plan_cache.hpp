@@ -14,6 +14,7 @@
 #include "src/comm/communicator.hpp"
 #include "src/comm/program_library.hpp"
 #include "src/comm/trials.hpp"
+#include "src/cost/calibration.hpp"
 #include "src/cost/tuner.hpp"
 #include "src/exec/plan.hpp"
 #include "src/exec/team.hpp"
@@ -56,6 +57,8 @@ class PlanCache {
   /// What runs `call`, or would if nothing about it is measured yet, where there is room for its
   /// slots. Any thread may ask.
   Result<const ir::Algorithm*> algorithm_for(const Call& call) const;
+  /// Microseconds that the call of a collective would take, by the cost model.
+  Result<double> predict(const Call& call, const Calibration& calibration) const;
 
  private:
   struct Key {

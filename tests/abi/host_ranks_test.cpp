@@ -528,4 +528,29 @@ TEST(Streams, FinishWhileTheirCallerOnlyComputesOnTheSameCpu) {
   caller.join();
 }
 
+TEST(GroupSimulateEnd, EstimatesMoreTimeForMoreDataAndRunsNothing) {
+  const Ranks ranks(4);
+  const auto estimate = [&](std::size_t count) {
+    std::vector<int> data(4 * count, 1);
+    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    for (int rank = 0; rank < ranks.size(); ++rank) {
+      int* const mine = data.data() + rank * count;
+      EXPECT_EQ(ncclAllReduce(mine, mine, count, ncclInt, ncclSum, ranks.comms[rank], nullptr),
+                ncclSuccess);
+      EXPECT_EQ(ncclSend(mine, count, ncclInt, (rank + 1) % 4, ranks.comms[rank], nullptr),
+                ncclSuccess);
+      EXPECT_EQ(ncclRecv(mine, count, ncclInt, (rank + 3) % 4, ranks.comms[rank], nullptr),
+                ncclSuccess);
+    }
+    ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+    EXPECT_EQ(ncclGroupSimulateEnd(&info), ncclSuccess) << ncclGetLastError(nullptr);
+    EXPECT_EQ(std::ranges::count(data, 1), static_cast<std::ptrdiff_t>(data.size()));
+    return info.estimatedTime;
+  };
+  const float little = estimate(2);
+  const float much = estimate(1 << 20);
+  EXPECT_GT(little, 0);
+  EXPECT_GT(much, 10 * little);
+}
+
 }  // namespace

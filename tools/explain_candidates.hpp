@@ -1,0 +1,53 @@
+// Who is considered for a call, what each would take, and why one of them runs.
+//
+// The choice is the tuner's (src/cost/tuner.hpp), by the same code that communicators ask; times
+// are the model's (src/cost/predict.hpp).
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/cost/calibration.hpp"
+#include "src/cost/tuner.hpp"
+#include "src/ir/request.hpp"
+#include "src/lower/program.hpp"
+#include "src/sim/fabric.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::tools {
+
+/// A call as it is asked about.
+struct Question {
+  ir::Request request;
+  std::size_t count = 0;  ///< elements of a block
+  DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  lower::Placement placement;
+  TunerPolicy policy;
+  Calibration calibration;
+  sim::Fabric* fabric = nullptr;  ///< nullptr: hosts as `calibration` has them
+};
+
+struct Candidate {
+  std::string name;
+  bool chosen = false;
+  std::optional<double> us;  ///< none where it cannot run
+  std::string why;           ///< it runs, or does not
+};
+
+struct Explanation {
+  std::string algorithm;
+  std::string reason;  ///< the tuner's
+  bool forced = false;
+  /// Fastest first, then those that cannot run, in the order of `tutti algo list`. Only algorithms
+  /// that know the collective.
+  std::vector<Candidate> candidates;
+  [[nodiscard]] const Candidate& chosen() const;
+};
+
+/// The errors of the tuner, and of the model for the choice itself.
+Result<Explanation> explain(const Question& question);
+
+}  // namespace tutti::tools
