@@ -18,6 +18,7 @@ std::span<const ir::Algorithm> all() {
       direct(),
       spread(),
       ring(),
+      chain(),
       neighbor_exchange(),
       binomial(),
       k_nomial_4(),
@@ -51,10 +52,13 @@ std::span<const ir::Algorithm> all() {
                    "one dimension of a grid after the other, nearest first, and back", ring()),
       torus("torus", "a copy for each link of a torus, each beginning in its own direction",
             ring()),
+      three_step(),
       leader("leader_tree", "one rank speaks for each node, and they form double binary trees",
              leaves(double_binary_tree())),
       leader("leader_doubling", "one rank speaks for each node, and they double recursively",
-             leaves(recursive_doubling()))};
+             leaves(recursive_doubling())),
+      leader("tree_over_chains", "a chain in each node, and double binary trees join their ends",
+             {chain(), chain(), double_binary_tree()})};
   return kAll;
 }
 

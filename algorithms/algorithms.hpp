@@ -18,6 +18,7 @@ ir::Algorithm two_shot();
 ir::Algorithm direct();
 ir::Algorithm spread();
 ir::Algorithm ring();
+ir::Algorithm chain();
 ir::Algorithm neighbor_exchange();
 ir::Algorithm binomial();
 ir::Algorithm k_nomial_4();
@@ -33,6 +34,7 @@ ir::Algorithm circulant_blocks();
 ir::Algorithm pat();
 ir::Algorithm bruck();
 ir::Algorithm pairwise();
+ir::Algorithm three_step();
 ir::Algorithm two_shot_bf16();
 
 }  // namespace tutti::algorithms

@@ -156,6 +156,8 @@ const std::map<Key, std::function<Oracle(std::uint64_t)>>& oracles() {
       {{"ring", kReduceScatter}, [](N n) { return Oracle{n - 1, n - 1, n}; }},
       {{"ring", kBroadcast}, [](N n) { return Oracle{n - 2 + n, 1, 1, kSteps}; }},
       {{"ring", kReduce}, [](N n) { return Oracle{n - 2 + n, 1, 1, kSteps}; }},
+      {{"chain", kBroadcast}, [](N n) { return Oracle{n - 1, 1, 1}; }},
+      {{"chain", kReduce}, [](N n) { return Oracle{n - 1, 1, 1}; }},
       {{"neighbor_exchange", kAllGather}, [](N n) { return Oracle{n / 2, n - 1, n}; }},
       {{"binomial", kBroadcast}, [](N n) { return Oracle{log_down(n), log_up(n), 1}; }},
       {{"binomial", kReduce}, [](N n) { return Oracle{log_down(n), 1, 1}; }},

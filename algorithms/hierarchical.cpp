@@ -88,10 +88,7 @@ class Writer {
 
   Status inside(Rank node, const ir::Algorithm& leaf, Request request, const Part& part) {
     request.ranks = nodes_.size(node);
-    TUTTI_ASSIGN(const ir::Schedule schedule, leaf.generate(request));
-    TUTTI_CHECK(schedule.chunks_per_block == 1, "{} has {} chunks per block inside a node",
-                leaf.name, schedule.chunks_per_block);
-    return ir::embed(schedule, part, whole_);
+    return embed_leaf(leaf, request, part, whole_);
   }
   Status inside_nodes(const ir::Algorithm& leaf, const Request& request, const PartOf& part_of) {
     for (Rank node = 0; node < nodes_.count(); ++node)

@@ -12,7 +12,9 @@
 //
 // Wins: for small messages, as fewer ranks send between nodes: X counts rounds for N ranks and not
 // for n, and each node's interface carries one message where the rails carry g. Larger messages
-// want all ranks to share the work (hierarchical).
+// want all ranks to share the work (hierarchical). Where ranks of a node stand in a chain and X is
+// a double binary tree (tree_over_chains), nobody sends a large message more than three times: it
+// is what NCCL calls a tree, on one channel.
 //
 // Source: Karonis et al., "Exploiting hierarchy in parallel computer networks to optimize
 // collective operation performance" (IPDPS 2000).
@@ -67,15 +69,14 @@ class Writer {
   Status inside(Rank node, const ir::Algorithm& leaf, Collective collective, bool in_place,
                 const std::function<Region(Rank)>& input,
                 const std::function<Region(Rank)>& output) {
-    TUTTI_ASSIGN(const ir::Schedule schedule, leaf.generate({.collective = collective,
-                                                             .ranks = nodes_.size(node),
-                                                             .root = leader(node),
-                                                             .in_place = in_place}));
-    TUTTI_CHECK(schedule.chunks_per_block == 1, "{} has {} chunks per block inside a node",
-                leaf.name, schedule.chunks_per_block);
-    const Part part{nodes_.ranks(node), [&](Rank m, std::uint32_t) { return input(m); },
-                    [&](Rank m, std::uint32_t) { return output(m); }};
-    return ir::embed(schedule, part, whole_);
+    return embed_leaf(leaf,
+                      {.collective = collective,
+                       .ranks = nodes_.size(node),
+                       .root = leader(node),
+                       .in_place = in_place},
+                      {nodes_.ranks(node), [&](Rank m, std::uint32_t) { return input(m); },
+                       [&](Rank m, std::uint32_t) { return output(m); }},
+                      whole_);
   }
 
   /// The sum of a node, where its leader has it.

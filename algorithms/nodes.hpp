@@ -55,6 +55,11 @@ class Nodes {
   Rank rails_ = 0;
 };
 
+/// Appends the schedule of `leaf` for `request` as a part of `whole`. Its blocks must be one chunk
+/// each, as part.input and part.output take them for.
+Status embed_leaf(const ir::Algorithm& leaf, const ir::Request& request, const ir::Part& part,
+                  ir::Builder& whole);
+
 /// There is a difference between near and far: several nodes, one of several ranks.
 bool has_two_levels(const ir::Request& request);
 

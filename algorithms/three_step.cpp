@@ -1,0 +1,227 @@
+// Three-step: an all-to-all in which two nodes exchange one message in each direction.
+//
+// Words: nodes are those of nodes.hpp. For every other node a node has a gateway, one of its ranks:
+// the gateways of node a take turns, so that with g ranks each stands for k = ceil((N-1)/g) nodes
+// at most. First the ranks of a node hand each gateway what they have for its nodes (and each other
+// what stays); then the two gateways of a pair of nodes exchange all that their nodes have for each
+// other; then a gateway hands out what has come. N nodes of g ranks, n = N g.
+//
+//   collective    rounds   bytes sent by the busiest rank
+//   all_to_all    3        S ((g-1) + (N-1) g + 2 k g (g-1)) / n
+//
+// Between nodes nothing moves that need not, in N-1 messages of g^2 blocks for a node, where
+// hierarchical_pairwise has g (N-1) of g blocks and pairwise g^2 (N-1) of one. What crosses nodes
+// takes two more hops inside them, where all_to_all on all rails takes one.
+//
+// Wins: for blocks so small that the messages between nodes are what costs.
+//
+// Sources: the three-step all-to-all among the example programs of msccl-tools (Cowan et al.,
+// "MSCCLang", ASPLOS 2023); with one rank as the gateway to all nodes it is the hierarchical one of
+// Nie et al., "HetuMoE" (arXiv 2203.14685).
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "algorithms/algorithms.hpp"
+#include "algorithms/member.hpp"
+#include "algorithms/nodes.hpp"
+#include "src/base/result.hpp"
+#include "src/ir/embed.hpp"
+
+namespace tutti::algorithms {
+namespace {
+
+using ir::Part;
+using ir::Region;
+using ir::Request;
+using ir::Space;
+
+std::size_t index(Rank rank) { return static_cast<std::size_t>(rank); }
+
+/// The local number in `node` of its gateway to the node `other`.
+Rank gateway(const Nodes& nodes, Rank node, Rank other) {
+  return (other < node ? other : other - 1) % nodes.size(node);
+}
+
+/// The nodes for which the rank of that local number is the gateway of `node`.
+std::vector<Rank> beyond(const Nodes& nodes, Rank node, Rank local) {
+  std::vector<Rank> others;
+  for (Rank other = 0; other < nodes.count(); ++other)
+    if (other != node && gateway(nodes, node, other) == local) others.push_back(other);
+  return others;
+}
+
+/// Blocks in the scratch of a gateway: by other node, then by local number of who has, or gets,
+/// them in its own node.
+using Held = std::vector<std::vector<Region>>;
+
+class Writer {
+ public:
+  explicit Writer(const Request& request)
+      : nodes_(request.layout), whole_(request, "three_step", 1) {
+    for (Rank node = 0; node < nodes_.count(); ++node) {
+      leaving_.push_back(hold(node, Space::kInput));
+      arrived_.push_back(hold(node, Space::kOutput));
+    }
+  }
+
+  Result<ir::Schedule> run() && {
+    for (Rank node = 0; node < nodes_.count(); ++node) TUTTI_TRY(hand_in(node));
+    for (Rank node = 0; node < nodes_.count(); ++node)
+      for (Rank other = node + 1; other < nodes_.count(); ++other) TUTTI_TRY(exchange(node, other));
+    for (Rank node = 0; node < nodes_.count(); ++node) TUTTI_TRY(hand_out(node));
+    return std::move(whole_).finish();
+  }
+
+ private:
+  /// The blocks of all ranks of a node.
+  Region blocks_of(Rank node, Space space) const {
+    std::vector<std::uint32_t> blocks;
+    for (const Rank rank : nodes_.ranks(node)) blocks.push_back(static_cast<std::uint32_t>(rank));
+    return ir::region_of(space, blocks);
+  }
+  static void append(Region& region, const Region& more) {
+    region.insert(region.end(), more.begin(), more.end());
+  }
+
+  /// Scratch at the gateways of a node, for each of its ranks.
+  Held hold(Rank node, Space space) {
+    Held held(index(nodes_.count()), std::vector<Region>(index(nodes_.size(node))));
+    for (Rank other = 0; other < nodes_.count(); ++other) {
+      if (other == node) continue;
+      const Rank keeper = nodes_.ranks(node)[index(gateway(nodes_, node, other))];
+      for (Region& region : held[index(other)])
+        for (const ChunkSet& set : blocks_of(other, space))
+          region.push_back(whole_.rank(keeper).scratch(set));
+    }
+    return held;
+  }
+
+  Status all_to_all(const Part& part) {
+    return embed_leaf(direct(),
+                      {.collective = Collective::kAllToAll,
+                       .ranks = static_cast<std::int32_t>(part.members.size())},
+                      part, whole_);
+  }
+
+  /// Each rank gives to each other one of its node the block for it, and all that goes beyond it.
+  Status hand_in(Rank node) {
+    const std::vector<Rank>& ranks = nodes_.ranks(node);
+    return all_to_all({ranks,
+                       [&](Rank, std::uint32_t to) {
+                         Region given{in(static_cast<std::uint32_t>(ranks[to]))};
+                         for (const Rank other : beyond(nodes_, node, static_cast<Rank>(to)))
+                           append(given, blocks_of(other, Space::kInput));
+                         return given;
+                       },
+                       [&](Rank to, std::uint32_t from) {
+                         Region taken{out(static_cast<std::uint32_t>(ranks[from]))};
+                         for (const Rank other : beyond(nodes_, node, to))
+                           append(taken, leaving_[index(node)][index(other)][from]);
+                         return taken;
+                       }});
+  }
+
+  /// The gateways of two nodes to each other. A message has the blocks in the order of who they are
+  /// from, and then of who they are for.
+  Status exchange(Rank node, Rank other) {
+    const Rank ends[] = {node, other};
+    const auto rank_at = [&](Rank here, Rank there) {
+      return nodes_.ranks(here)[index(gateway(nodes_, here, there))];
+    };
+    return all_to_all({{rank_at(node, other), rank_at(other, node)},
+                       [&](Rank here, std::uint32_t there) {
+                         Region sent;
+                         if (index(here) == there) return sent;
+                         for (const Region& from : leaving_[index(ends[here])][index(ends[there])])
+                           append(sent, from);
+                         return sent;
+                       },
+                       [&](Rank here, std::uint32_t there) {
+                         return index(here) == there ? Region{}
+                                                     : sorted_by_source(ends[here], ends[there]);
+                       }});
+  }
+
+  /// Where the gateway of `node` puts what comes from `other`: each of its ranks' share has a block
+  /// of each rank there.
+  Region sorted_by_source(Rank node, Rank other) const {
+    const std::vector<Region>& shares = arrived_[index(node)][index(other)];
+    Region place;
+    for (std::uint32_t from = 0; from < static_cast<std::uint32_t>(nodes_.size(other)); ++from)
+      for (const Region& share : shares) place.push_back(nth(share, from));
+    return place;
+  }
+  static ChunkSet nth(const Region& region, std::uint32_t number) {
+    for (const ChunkSet& set : region) {
+      if (number < set.count) return {set.space, set.at(number), 1, 1};
+      number -= set.count;
+    }
+    return {};
+  }
+
+  /// Each gateway gives to each rank of its node what has come for it.
+  Status hand_out(Rank node) {
+    const std::vector<Rank>& ranks = nodes_.ranks(node);
+    return all_to_all({ranks,
+                       [&](Rank gate, std::uint32_t to) {
+                         Region given;
+                         for (const Rank other : beyond(nodes_, node, gate))
+                           append(given, arrived_[index(node)][index(other)][to]);
+                         return given;
+                       },
+                       [&](Rank, std::uint32_t gate) {
+                         Region taken;
+                         for (const Rank other : beyond(nodes_, node, static_cast<Rank>(gate)))
+                           append(taken, blocks_of(other, Space::kOutput));
+                         return taken;
+                       }});
+  }
+
+  Nodes nodes_;
+  ir::Builder whole_;
+  std::vector<Held> leaving_, arrived_;  // by node
+};
+
+bool supports(const Request& request) {
+  return request.collective == Collective::kAllToAll && well_formed(request) &&
+         has_two_levels(request);
+}
+
+Result<ir::Schedule> generate(const Request& request) {
+  if (!supports(request)) return unsupported("three_step", request);
+  return Writer(request).run();
+}
+
+/// Blocks sent by the rank of that local number.
+std::uint64_t blocks_sent(const Nodes& nodes, Rank node, Rank local) {
+  const auto here = static_cast<std::uint64_t>(nodes.size(node));
+  std::uint64_t blocks = here - 1;
+  for (Rank other = 0; other < nodes.count(); ++other) {
+    if (other == node) continue;
+    const auto there = static_cast<std::uint64_t>(nodes.size(other));
+    const bool is_gateway = gateway(nodes, node, other) == local;
+    blocks += is_gateway ? here * there + (here - 1) * there : there;
+  }
+  return blocks;
+}
+
+ir::Cost cost(const Request& request) {
+  const Nodes nodes(request.layout);
+  std::uint64_t most = 0;
+  for (Rank rank = 0; rank < request.ranks; ++rank)
+    most = std::max(most, blocks_sent(nodes, nodes.node_of(rank), nodes.local_of(rank)));
+  return cost_of(request, 3, most, static_cast<std::uint64_t>(request.ranks));
+}
+
+}  // namespace
+
+ir::Algorithm three_step() {
+  return {.name = "three_step",
+          .summary = "all_to_all with one message between two nodes, through a gateway at each",
+          .supports = supports,
+          .generate = generate,
+          .cost = cost};
+}
+
+}  // namespace tutti::algorithms
