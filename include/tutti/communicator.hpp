@@ -10,7 +10,9 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -153,6 +155,37 @@ class Comm {
     return answer(tuttiNcclAlltoAll(in.data(), out.data(), in.size() / ranks(), type<T>(), comm_,
                                     raw(stream)));
   }
+  /// Blocks of different sizes (tuttiAllGatherv ...), one after the other in the order of ranks:
+  /// counts[r] is that of rank r. Block r of out = in of rank r.
+  template <Element T>
+  Status all_gather_v(std::span<const T> in, std::span<T> out, std::span<const std::size_t> counts,
+                      const Stream* stream = nullptr) {
+    if (!(counts.size() == ranks() && out.size() == sum(counts)))
+      return mismatch("all_gather_v: out must hold the size() blocks that counts names");
+    return answer(tuttiAllGatherv(in.data(), in.size(), out.data(), counts.data(), nullptr,
+                                  type<T>(), comm_, raw(stream)));
+  }
+  /// out = block rank() of op over all in.
+  template <Element T>
+  Status reduce_scatter_v(std::span<const T> in, std::span<T> out,
+                          std::span<const std::size_t> counts, ReduceOp op = ReduceOp::kSum,
+                          const Stream* stream = nullptr) {
+    if (!(counts.size() == ranks() && in.size() == sum(counts)))
+      return mismatch("reduce_scatter_v: in must hold the size() blocks that counts names");
+    return answer(tuttiReduceScatterv(in.data(), counts.data(), nullptr, out.data(), out.size(),
+                                      type<T>(), raw(op), comm_, raw(stream)));
+  }
+  /// Block r of out, of recv_counts[r] elements, = block rank() of rank r's in.
+  template <Element T>
+  Status all_to_all_v(std::span<const T> in, std::span<const std::size_t> send_counts,
+                      std::span<T> out, std::span<const std::size_t> recv_counts,
+                      const Stream* stream = nullptr) {
+    if (!(send_counts.size() == ranks() && in.size() == sum(send_counts) &&
+          recv_counts.size() == ranks() && out.size() == sum(recv_counts)))
+      return mismatch("all_to_all_v: each span must hold the size() blocks that its counts name");
+    return answer(tuttiAllToAllv(in.data(), send_counts.data(), nullptr, out.data(),
+                                 recv_counts.data(), nullptr, type<T>(), comm_, raw(stream)));
+  }
   template <Element T>
   Status send(std::span<const T> data, Rank peer, const Stream* stream = nullptr) {
     return answer(tuttiNcclSend(data.data(), data.size(), type<T>(), peer, comm_, raw(stream)));
@@ -187,6 +220,9 @@ class Comm {
     return stream == nullptr ? nullptr : stream->native();
   }
   [[nodiscard]] std::size_t ranks() const { return static_cast<std::size_t>(size()); }
+  static std::size_t sum(std::span<const std::size_t> counts) {
+    return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  }
   static Error mismatch(const char* what) { return {Code::kInvalidArgument, what}; }
   Status answer(ncclResult_t result) const { return to_status(result, comm_); }
 

@@ -40,6 +40,43 @@ TUTTI_API ncclResult_t tuttiStreamSynchronize(tuttiStream_t stream);
 /* ncclInProgress while something is queued or runs; else as tuttiStreamSynchronize. */
 TUTTI_API ncclResult_t tuttiStreamQuery(tuttiStream_t stream);
 
+/* ---- Collectives with a count for each rank ------------------------------------------------ */
+
+/* Collectives whose blocks differ in size. Counts and displacements are in elements and have an
+ * entry for each rank of the communicator; they are copied before the call returns. displs[r] says
+ * where block r begins in its buffer; NULL: blocks follow each other in the order of ranks. A count
+ * may be 0, and a buffer without elements NULL. What lies between blocks is not touched. Blocks
+ * that are received must not overlap.
+ *
+ * Otherwise they are calls like NCCL's: every rank makes them in the same order, one thread at a
+ * time, alone or in a group, here or on a stream; buffers stay untouched until the call is done.
+ * ncclInvalidArgument says which argument is wrong, and nothing has happened. Ranks whose counts do
+ * not fit each other end in ncclInvalidUsage on a communicator that has failed, with both calls in
+ * the text, and read and write nothing outside of what they named. */
+
+/* Block r of recvbuff = what rank r sends. recvcounts are the same on all ranks, and sendcount is
+ * this rank's own of them; displs may differ from rank to rank. In place: sendbuff is this rank's
+ * block of recvbuff. */
+TUTTI_API ncclResult_t tuttiAllGatherv(const void* sendbuff, size_t sendcount, void* recvbuff,
+                                       const size_t recvcounts[], const size_t displs[],
+                                       ncclDataType_t datatype, ncclComm_t comm,
+                                       cudaStream_t stream);
+/* recvbuff = this rank's block of op over the sendbuffs of all ranks. sendcounts are the same on
+ * all ranks, and recvcount is this rank's own of them; displs may differ from rank to rank. In
+ * place: recvbuff is this rank's block of sendbuff. */
+TUTTI_API ncclResult_t tuttiReduceScatterv(const void* sendbuff, const size_t sendcounts[],
+                                           const size_t displs[], void* recvbuff, size_t recvcount,
+                                           ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                                           cudaStream_t stream);
+/* Block r of recvbuff = block `rank` of rank r's sendbuff: a send to each rank and a receive from
+ * each, empty ones too, of one group. sendcounts[r] here is recvcounts[rank] of rank r. Nothing of
+ * sendbuff and recvbuff may overlap: there is no in-place form. */
+TUTTI_API ncclResult_t tuttiAllToAllv(const void* sendbuff, const size_t sendcounts[],
+                                      const size_t sdispls[], void* recvbuff,
+                                      const size_t recvcounts[], const size_t rdispls[],
+                                      ncclDataType_t datatype, ncclComm_t comm,
+                                      cudaStream_t stream);
+
 /* ---- Communicators ------------------------------------------------------------------------ */
 
 /* ncclCommInitRank for a process that a launcher started: `tutti run`, torchrun, mpirun, srun, or

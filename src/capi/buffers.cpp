@@ -1,6 +1,7 @@
 #include "src/capi/buffers.hpp"
 
 #include <string_view>
+#include <vector>
 
 #include "src/base/result.hpp"
 
@@ -35,6 +36,14 @@ std::string_view in_place_rule(Collective collective) {
   }
 }
 
+std::vector<Buffer> parts_of(std::string_view name, const void* data,
+                             const std::vector<Stretch>& stretches) {
+  std::vector<Buffer> parts;
+  for (const auto& [begin, bytes] : stretches)
+    parts.push_back({name, static_cast<const std::byte*>(data) + begin, bytes});
+  return parts;
+}
+
 Status check_overlap(const Call& call, Rank rank, const Buffer& send, const Buffer& recv) {
   if (!overlap(send, recv) || is_in_place(call, rank)) return ok_status();
   return make_error(Code::kInvalidArgument,
@@ -59,13 +68,14 @@ Status check_access(const Call& call, const Buffer& buffer, Access access,
 }  // namespace
 
 Status check_buffers(const Call& call, Rank rank, std::int32_t size, const MemoryMap& memory) {
-  const BufferBytes bytes = buffer_bytes(call, rank, size);
   const BufferNames names = buffer_names(call);
-  const Buffer send{names.send, call.send, bytes.send};
-  const Buffer recv{names.recv, call.recv, bytes.recv};
-  TUTTI_TRY(check_overlap(call, rank, send, recv));
-  TUTTI_TRY(check_access(call, send, Access::kRead, memory));
-  return check_access(call, recv, Access::kWrite, memory);
+  const auto sent = parts_of(names.send, call.send, input_stretches(call, rank, size));
+  const auto received = parts_of(names.recv, call.recv, output_stretches(call, rank, size));
+  for (const Buffer& send : sent)
+    for (const Buffer& recv : received) TUTTI_TRY(check_overlap(call, rank, send, recv));
+  for (const Buffer& send : sent) TUTTI_TRY(check_access(call, send, Access::kRead, memory));
+  for (const Buffer& recv : received) TUTTI_TRY(check_access(call, recv, Access::kWrite, memory));
+  return ok_status();
 }
 
 }  // namespace tutti::capi

@@ -1,4 +1,8 @@
-// tuttiNccl*: collectives, messages and groups.
+// tuttiNccl*: collectives, messages and groups; and the collectives with a count for each rank.
+#include <functional>
+#include <span>
+#include <vector>
+
 #include "src/base/memory_map.hpp"
 #include "src/capi/answer.hpp"
 #include "src/capi/buffers.hpp"
@@ -9,20 +13,20 @@
 namespace tutti::capi {
 namespace {
 
-/// A call that does not simply run here and now.
+/// Calls that do not simply run here and now.
 Result<ncclResult_t> enqueue(const char* function, ncclComm* handle, cudaStream_t stream,
-                             const Call& call) {
+                             std::span<const Call> calls) {
   std::shared_ptr<Stream> ours;
   if (stream != nullptr) {
     TUTTI_ASSIGN(ours, process().streams.find(stream));
   }
   Group& group = this_thread_group();
   if (group.open()) {
-    group.add(handle, ours, call);
+    for (const Call& call : calls) group.add(handle, ours, call);
     return ncclSuccess;
   }
   Batch batch;
-  batch.add(handle, ours, call);
+  for (const Call& call : calls) batch.add(handle, ours, call);
   TUTTI_TRY(batch.check());
   return Batch::dispatch(std::move(batch), function);
 }
@@ -73,7 +77,7 @@ ncclResult_t submit_from(const CallSite& site, const RawCall& raw, ncclComm* han
   return answer_for(site.function, handle, [&]() -> Result<ncclResult_t> {
     Call call;
     TUTTI_TRY(check_all(site, raw, *handle->comm, call));
-    return enqueue(site.function, handle, stream, call);
+    return enqueue(site.function, handle, stream, {&call, 1});
   });
 }
 
@@ -83,14 +87,38 @@ ncclResult_t submit_from(const CallSite& site, const RawCall& raw, ncclComm* han
   return submit_from({function, __builtin_return_address(0)}, raw, handle, stream);
 }
 
+/// Calls that `check` makes of the arguments.
+ncclResult_t submit_uneven(const CallSite& site, ncclComm* handle, cudaStream_t stream,
+                           const std::function<Result<std::vector<Call>>(const Comm&)>& check) {
+  return answer_for(site.function, handle, [&]() -> Result<ncclResult_t> {
+    const Comm& comm = *handle->comm;
+    TUTTI_TRY(check_usable(comm));
+    TUTTI_ASSIGN(std::vector<Call> calls, check(comm));
+    for (Call& call : calls)
+      if (comm.checks) TUTTI_TRY(look_closely(site, comm, call));
+    return enqueue(site.function, handle, stream, calls);
+  });
+}
+
+Result<std::vector<Call>> check_one(const Comm& comm, const RawCall& raw, const RawBlocks& blocks) {
+  std::vector<Call> calls(1);
+  TUTTI_TRY(check_uneven_call(comm, raw, blocks, calls.front()));
+  return calls;
+}
+
 }  // namespace
 }  // namespace tutti::capi
 
+using tutti::CallSite;
 using tutti::Collective;
 using tutti::Result;
 using tutti::capi::answer;
+using tutti::capi::check_all_to_all;
 using tutti::capi::check_not_forked;
+using tutti::capi::check_one;
+using tutti::capi::Comm;
 using tutti::capi::submit;
+using tutti::capi::submit_uneven;
 using tutti::capi::this_thread_group;
 
 ncclResult_t tuttiNcclReduce(const void* sendbuff, void* recvbuff, size_t count,
@@ -167,6 +195,39 @@ ncclResult_t tuttiNcclRecv(void* recvbuff, size_t count, ncclDataType_t datatype
                            ncclComm_t comm, cudaStream_t stream) {
   return submit("ncclRecv", {Collective::kRecv, nullptr, recvbuff, count, datatype, ncclSum, peer},
                 comm, stream);
+}
+
+ncclResult_t tuttiAllGatherv(const void* sendbuff, size_t sendcount, void* recvbuff,
+                             const size_t recvcounts[], const size_t displs[],
+                             ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
+  const CallSite site{"tuttiAllGatherv", __builtin_return_address(0)};
+  return submit_uneven(site, comm, stream, [&](const Comm& checked) {
+    return check_one(checked, {Collective::kAllGather, sendbuff, recvbuff, sendcount, datatype},
+                     {"recvcounts", recvcounts, displs});
+  });
+}
+
+ncclResult_t tuttiReduceScatterv(const void* sendbuff, const size_t sendcounts[],
+                                 const size_t displs[], void* recvbuff, size_t recvcount,
+                                 ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                                 cudaStream_t stream) {
+  const CallSite site{"tuttiReduceScatterv", __builtin_return_address(0)};
+  return submit_uneven(site, comm, stream, [&](const Comm& checked) {
+    return check_one(checked,
+                     {Collective::kReduceScatter, sendbuff, recvbuff, recvcount, datatype, op},
+                     {"sendcounts", sendcounts, displs});
+  });
+}
+
+ncclResult_t tuttiAllToAllv(const void* sendbuff, const size_t sendcounts[], const size_t sdispls[],
+                            void* recvbuff, const size_t recvcounts[], const size_t rdispls[],
+                            ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
+  const CallSite site{"tuttiAllToAllv", __builtin_return_address(0)};
+  return submit_uneven(site, comm, stream, [&](const Comm& checked) {
+    return check_all_to_all(checked, {Collective::kAllToAll, sendbuff, recvbuff, 0, datatype},
+                            {"sendcounts", sendcounts, sdispls},
+                            {"recvcounts", recvcounts, rdispls});
+  });
 }
 
 ncclResult_t tuttiNcclGroupStart() {

@@ -20,6 +20,13 @@ struct RawCall {
   friend bool operator==(const RawCall&, const RawCall&) = default;
 };
 
+/// Blocks of one buffer as they came: arrays of an entry for each rank.
+struct RawBlocks {
+  const char* name;  ///< of the counts, for error texts
+  const std::size_t* counts = nullptr;
+  const std::size_t* displacements = nullptr;  ///< null: without gaps, in order
+};
+
 /// What a communicator found right last: the same again needs no second look.
 struct CheckedCall {
   RawCall raw;

@@ -3,9 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "src/ir/blocks.hpp"
 #include "src/transport/transport.hpp"
 #include "tutti/types.hpp"
 
@@ -23,12 +26,16 @@ struct Call {
   Collective collective = Collective::kAllReduce;
   const void* send = nullptr;  ///< may be null where NCCL allows it
   void* recv = nullptr;
-  std::size_t count = 0;  ///< elements, NCCL's meaning of count for each collective
+  /// Elements, NCCL's meaning of count for each collective; with `blocks`, of all of them.
+  std::size_t count = 0;
   DataType type = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
   std::byte scalar[8] = {};  ///< kPreMulSum: this rank's factor, one element of `type`
   Rank root = 0;             ///< the root, or the peer of kSend and kRecv
-  CallSite site = {};        ///< set under TUTTI_CHECK=1 alone: errors show it and the arguments
+  /// The sizes of blocks that differ, one per rank (ir::may_be_uneven()). Null: all have `count`
+  /// elements.
+  std::shared_ptr<const ir::Blocks> blocks = nullptr;
+  CallSite site = {};  ///< set under TUTTI_CHECK=1 alone: errors show it and the arguments
   friend bool operator==(const Call&, const Call&) = default;
 };
 
@@ -37,17 +44,26 @@ bool is_point_to_point(const Call& call);
 /// What both sides compare.
 CallSignature signature_of(const Call& call);
 
-/// Bytes from one rank's block to the next.
+/// Bytes of a block, where all have one size.
 std::size_t block_bytes(const Call& call);
 
 /// NCCL's rules for buffers that overlap on purpose.
 bool is_in_place(const Call& call, Rank rank);
 
-/// Bytes of the buffers; 0 where `rank`, of `size`, does not use one.
+/// Bytes of the buffers, gaps between blocks left out; 0 where `rank`, of `size`, does not use one.
 struct BufferBytes {
   std::size_t send = 0, recv = 0;
 };
 BufferBytes buffer_bytes(const Call& call, Rank rank, std::int32_t size);
+
+/// Bytes of a buffer, counted from its beginning.
+struct Stretch {
+  std::size_t begin = 0, bytes = 0;
+};
+/// The parts of a buffer of `rank`, of `size`, that hold data: not gaps between blocks, and none of
+/// no bytes.
+std::vector<Stretch> input_stretches(const Call& call, Rank rank, std::int32_t size);
+std::vector<Stretch> output_stretches(const Call& call, Rank rank, std::int32_t size);
 
 /// What the function of `call.site` names its buffers: "sendbuff" and "recvbuff", or "buff" twice.
 struct BufferNames {
@@ -57,6 +73,9 @@ BufferNames buffer_names(const Call& call);
 
 /// "train(step()+0x3f)": the call instruction of `site`.
 std::string describe(const CallSite& site);
+
+/// "counts=3,0,17"; those beyond the first 64 are left out.
+std::string describe_counts(const ir::Blocks& blocks);
 
 /// "ncclAllReduce(sendbuff=0x7f.., recvbuff=0x7f.., count=5, float, sum) at train(step()+0x3f)";
 /// `call.site` must be set.

@@ -279,7 +279,24 @@ class RankCommunicator final : public Communicator {
         elements > std::size_t{1} << 60)
       return make_error(Code::kInvalidArgument, "{}: count {} is more than memory can hold", what,
                         call.count);
+    if (call.blocks) TUTTI_TRY(validate_blocks(call));
     return validate_buffers(call);
+  }
+
+  Status validate_blocks(const Call& call) const {
+    const ir::Blocks& blocks = *call.blocks;
+    const auto ranks = static_cast<std::size_t>(size());
+    if (!ir::may_be_uneven(call.collective))
+      return make_error(Code::kInvalidArgument, "{}: blocks have one size",
+                        name_of(call.collective));
+    if (blocks.counts.size() != ranks || blocks.starts.size() != ranks)
+      return make_error(Code::kInvalidArgument, "{}: {} counts and {} displacements for {} ranks",
+                        name_of(call.collective), blocks.counts.size(), blocks.starts.size(),
+                        ranks);
+    if (blocks.total() != call.count)
+      return make_error(Code::kInvalidArgument, "{}: counts of {} elements in all, and count {}",
+                        name_of(call.collective), blocks.total(), call.count);
+    return ok_status();
   }
 
   Status validate_buffers(const Call& call) const {
@@ -312,6 +329,7 @@ class RankCommunicator final : public Communicator {
     active_call_ = {queued.transfers.front().sends ? Collective::kSend : Collective::kRecv,
                     queued.transfers.front().call.type, ReduceOp::kSum,
                     queued.transfers.front().peer, queued.transfers.front().call.count};
+    active_blocks_ = nullptr;
     caption_ = queued.transfers.front().caption;
     return point_to_point_.start(queued.transfers);
   }
@@ -319,6 +337,7 @@ class RankCommunicator final : public Communicator {
   Status begin_collective(const Call& call) {
     repeatable_ = {};
     active_call_ = signature_of(call);
+    active_blocks_ = call.blocks;
     if (call.site.caller != nullptr) [[unlikely]]
       caption_ = describe(call);
     if (trials_.due()) [[unlikely]]
@@ -380,7 +399,9 @@ class RankCommunicator final : public Communicator {
   }
 
   Result<const std::byte*> copy_of_input(const Call& call) {
-    const std::size_t bytes = buffer_bytes(call, rank(), size()).send;
+    const std::vector<Stretch> stretches = input_stretches(call, rank(), size());
+    std::size_t bytes = 0;
+    for (const Stretch& stretch : stretches) bytes = std::max(bytes, stretch.begin + stretch.bytes);
     if (bytes > input_copy_bytes_) {
       input_copy_bytes_ = 0;
       input_copy_.reset(new (std::nothrow) std::byte[bytes]);
@@ -392,7 +413,9 @@ class RankCommunicator final : public Communicator {
             bytes);
       input_copy_bytes_ = bytes;
     }
-    if (bytes > 0) std::memcpy(input_copy_.get(), call.send, bytes);
+    const auto* const input = static_cast<const std::byte*>(call.send);
+    for (const auto& [begin, length] : stretches)
+      std::memcpy(input_copy_.get() + begin, input + begin, length);
     return static_cast<const std::byte*>(input_copy_.get());
   }
 
@@ -491,13 +514,19 @@ class RankCommunicator final : public Communicator {
     queue_.clear();
     if (std::exchange(active_, Active::kNone) == Active::kVerdict)
       error.what = fmt::format("while {}: {}", kGather, error.what);
-    const bool repeats = error.what.find(caption_) != std::string::npos;  // "" is everywhere
-    error.what =
-        fmt::format("{} (call {} of {}, rank {}): {}", repeats ? describe(active_call_) : caption_,
-                    collective_.calls(), name_, rank(), error.what);
+    error.what = fmt::format("{} (call {} of {}, rank {}): {}", shown_call(error.what),
+                             collective_.calls(), name_, rank(), error.what);
     if (!known && raise(error)) bootstrap_->announce(error);
     log_warn(who_, "{}: {}", name_of(error.code), error.what);
     return error;
+  }
+
+  /// The active call, as `reason` does not show it yet.
+  [[nodiscard]] std::string shown_call(const std::string& reason) const {
+    const bool repeats = reason.find(caption_) != std::string::npos;  // "" is everywhere
+    if (!repeats) return caption_;
+    if (!active_blocks_) return describe(active_call_);
+    return fmt::format("{} with {}", describe(active_call_), describe_counts(*active_blocks_));
   }
 
   /// A failure that the bootstrap tells of. It knows ranks, the team knows where they run; and what
@@ -545,6 +574,7 @@ class RankCommunicator final : public Communicator {
   std::deque<Queued> queue_;
   Active active_ = Active::kNone;
   CallSignature active_call_, gather_signature_;
+  std::shared_ptr<const ir::Blocks> active_blocks_;  ///< of that call
   std::string gather_caption_;
   std::string caption_;  ///< what errors show of the active call under TUTTI_CHECK=1, else ""
   std::unique_ptr<std::byte[]> input_copy_;

@@ -8,6 +8,7 @@
 #include "src/base/result.hpp"
 #include "src/cost/predict.hpp"
 #include "src/ir/verify.hpp"
+#include "src/lower/check.hpp"
 
 namespace tutti {
 
@@ -31,12 +32,18 @@ bool kernel_reads_pay(const ir::Request& request, std::size_t output_bytes) {
   return output_bytes <= (readers > 1 ? 128 : 16 * 1024) * kKiB;
 }
 
+exec::Volume volume_of(const Call& call) { return {call.count, call.type, call.blocks}; }
+
 }  // namespace
 
 Result<BoundPlan*> PlanCache::get(const Call& call, bool in_place) {
   // All that the choice depends on: calls that run differently must not share a plan.
   const ReduceOp op = reduces(call.collective) ? call.op : ReduceOp::kSum;
-  const Key key{call.collective, call.type, op, in_place, call.root, call.count};
+  Key key{call.collective, call.type, op, in_place, call.root, call.count, {}};
+  if (call.blocks) {
+    key.blocks = call.blocks->counts;
+    key.blocks.insert(key.blocks.end(), call.blocks->starts.begin(), call.blocks->starts.end());
+  }
   if (!recent_.empty() && recent_.front().key == key) return &recent_.front().bound;
   if (const auto found = plans_.find(key); found != plans_.end()) {
     recent_.splice(recent_.begin(), recent_, found->second);
@@ -90,7 +97,9 @@ Situation PlanCache::situation_of(const Call& call) const {
   Situation situation;
   const Shape shape = shape_of(call);
   situation.request = shape.request;
-  situation.block_bytes = call.count * size_of(call.type);
+  situation.block_bytes = block_bytes(call);
+  if (call.blocks)  // what equal blocks of as much would have
+    situation.block_bytes /= static_cast<std::size_t>(team_.size());
   situation.largest_input = shape.largest.input;
   situation.type = call.type;
   situation.op = call.op;
@@ -138,7 +147,8 @@ PlanCache::Shape PlanCache::shape_of(const Call& call) const {
                    .root = rooted(call.collective) ? call.root : 0,
                    .layout = layout_};
   shape.scales_input = call.op == ReduceOp::kPreMulSum && reduces(call.collective);
-  shape.largest = exec::largest_buffers(shape.request, call.count, call.type);
+  shape.uneven_blocks = call.blocks != nullptr;
+  shape.largest = exec::largest_buffers(shape.request, volume_of(call));
   return shape;
 }
 
@@ -162,7 +172,7 @@ Result<std::vector<PlanCache::Option>> PlanCache::options_for(const Choice& choi
   TUTTI_ASSIGN(const LoweredPointer reads, kernel_reads_for(*guess, shape));
   std::vector<Option> options = {
       {guess, reads != nullptr && kernel_reads_pay(shape.request, shape.largest.output)}};
-  if (!may_try(choice)) return options;
+  if (!may_try(choice) || shape.uneven_blocks) return options;
   for (const ir::Algorithm* const other : choice.others) {
     TUTTI_ASSIGN(const bool fits, can_stage(*other, shape));
     if (fits) options.push_back({other, false});
@@ -211,9 +221,11 @@ Result<BoundPlan> PlanCache::make(const Call& call, bool in_place, const Task& t
   }
   const Codec* codec = algorithm.lossy ? &bfloat16_codec() : nullptr;
   const auto bind = [&](LoweredPointer program) {
-    return exec::Plan::bind(std::move(program), team_, call.count, call.type, codec);
+    return exec::Plan::bind(std::move(program), team_, volume_of(call), codec);
   };
-  bound.declines_direct = programs.declines_direct;
+  // Peers know the sizes of this rank's blocks, but not the gaps between them.
+  const bool has_gaps = call.blocks && !call.blocks->packed();
+  bound.declines_direct = programs.declines_direct || has_gaps;
   if (programs.direct) {
     TUTTI_ASSIGN(bound.direct, bind(std::move(programs.direct)));
   }
@@ -244,6 +256,10 @@ Result<PlanCache::Programs> PlanCache::programs_for(const Task& task) {
   TUTTI_ASSIGN(programs.direct, out_of_place(mapped_algorithm(task), shape, Protocol::kDirect));
   if (!task.option.kernel_reads) {
     TUTTI_ASSIGN(programs.otherwise, out_of_place(algorithm, shape, Protocol::kStaged));
+    if (!programs.otherwise)
+      return make_error(Code::kUnsupported,
+                        "{} of {} takes blocks of one size alone: take it out of TUTTI_ALGO",
+                        algorithm.name, name_of(shape.request.collective));
     return programs;
   }
   TUTTI_ASSIGN(programs.otherwise, kernel_reads_for(algorithm, shape));
@@ -265,10 +281,8 @@ Result<PlanCache::Programs> PlanCache::in_place_variants(const Programs& program
   const auto variant = [&](const LoweredPointer& program, const ir::Algorithm& algorithm,
                            bool stores_to_peers) -> Result<LoweredPointer> {
     if (!program || !algorithm.supports(request)) return LoweredPointer();
-    TUTTI_ASSIGN(LoweredPointer in_place, lowered(algorithm, request,
-                                                  {.protocol = program->protocol,
-                                                   .scales_input = task.shape.scales_input,
-                                                   .stores_to_peers = stores_to_peers}));
+    TUTTI_ASSIGN(LoweredPointer in_place,
+                 lowered(algorithm, request, task.shape, program->protocol, stores_to_peers));
     const bool fits = in_place && lower::interoperable(*program, *in_place);
     return fits ? in_place : LoweredPointer();
   };
@@ -287,33 +301,38 @@ Result<PlanCache::Programs> PlanCache::in_place_variants(const Programs& program
 Result<PlanCache::LoweredPointer> PlanCache::out_of_place(const ir::Algorithm& algorithm,
                                                           const Shape& shape, Protocol protocol,
                                                           bool stores_to_peers) {
-  return lowered(algorithm, shape.request,
-                 {.protocol = protocol,
-                  .scales_input = shape.scales_input,
-                  .stores_to_peers = stores_to_peers});
+  return lowered(algorithm, shape.request, shape, protocol, stores_to_peers);
 }
 
-/// Null: does not fit the protocol.
+/// `request` is the shape's, in place or not. Null: does not fit the protocol, or the blocks.
 Result<PlanCache::LoweredPointer> PlanCache::lowered(const ir::Algorithm& algorithm,
-                                                     const ir::Request& request,
-                                                     const lower::LowerOptions& options) {
-  const ProgramLibrary::Key key{algorithm.name,          request.collective,    request.root,
-                                request.in_place,        options.scales_input,  options.protocol,
-                                options.stores_to_peers, team_.placement().host};
+                                                     const ir::Request& request, const Shape& shape,
+                                                     Protocol protocol, bool stores_to_peers) {
+  const ProgramLibrary::Key key{algorithm.name,   request.collective, request.root,
+                                request.in_place, shape.scales_input, shape.uneven_blocks,
+                                protocol,         stores_to_peers,    team_.placement().host};
   if (const auto known = lowered_.find(key); known != lowered_.end()) return known->second;
+  const lower::LowerOptions options{
+      .protocol = protocol, .scales_input = shape.scales_input, .stores_to_peers = stores_to_peers};
   TUTTI_ASSIGN(LoweredPointer program,
-               library_.get(key, [&] { return lower_anew(algorithm, request, options); }));
+               library_.get(key, [&] { return lower_anew(algorithm, request, shape, options); }));
   lowered_[key] = program;
   return program;
 }
 
 Result<PlanCache::LoweredPointer> PlanCache::lower_anew(const ir::Algorithm& algorithm,
                                                         const ir::Request& request,
+                                                        const Shape& shape,
                                                         const lower::LowerOptions& options) const {
   TUTTI_ASSIGN(const ir::Schedule schedule, algorithm.generate(request));
   if (!lower::can_lower(schedule, team_.placement(), options)) return LoweredPointer();
   TUTTI_ASSIGN(const ir::Proof proof, ir::verify(schedule));
   auto program = lower::lower(schedule, proof, team_.placement(), options);
+  if (program && shape.uneven_blocks) {
+    const lower::CheckOptions any_sizes{.scales_input = options.scales_input,
+                                        .uneven_blocks = true};
+    if (!lower::check(*program, team_.placement(), any_sizes)) return LoweredPointer();
+  }
   if (program) return std::make_shared<const lower::Lowered>(*std::move(program));
   if (options.protocol == Protocol::kStaged) return std::move(program).error();
   log_warn(fmt::format("[rank {}/{}]", team_.rank(), team_.size()),

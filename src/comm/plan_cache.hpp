@@ -68,6 +68,7 @@ class PlanCache {
     bool in_place;
     Rank root;
     std::size_t count;
+    std::vector<std::size_t> blocks;  ///< counts, then starts; none where blocks have one size
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   struct Entry {
@@ -86,6 +87,7 @@ class PlanCache {
   struct Shape {
     ir::Request request;  ///< out of place
     bool scales_input = false;
+    bool uneven_blocks = false;
     exec::LargestBuffers largest;
   };
   /// A Way (tuning.hpp) with its algorithm.
@@ -120,9 +122,10 @@ class PlanCache {
   Result<LoweredPointer> out_of_place(const ir::Algorithm& algorithm, const Shape& shape,
                                       lower::Protocol protocol, bool stores_to_peers = true);
   Result<LoweredPointer> lowered(const ir::Algorithm& algorithm, const ir::Request& request,
-                                 const lower::LowerOptions& options);
+                                 const Shape& shape, lower::Protocol protocol,
+                                 bool stores_to_peers);
   Result<LoweredPointer> lower_anew(const ir::Algorithm& algorithm, const ir::Request& request,
-                                    const lower::LowerOptions& options) const;
+                                    const Shape& shape, const lower::LowerOptions& options) const;
 
   static constexpr std::size_t kMostPlans = 256;
 

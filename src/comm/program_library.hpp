@@ -26,6 +26,7 @@ class ProgramLibrary {
     Collective collective = Collective::kAllReduce;
     Rank root = 0;
     bool in_place = false, scales_input = false;
+    bool uneven_blocks = false;  ///< checked for blocks of any sizes
     lower::Protocol protocol = lower::Protocol::kStaged;
     bool stores_to_peers = true;     ///< lower::LowerOptions::stores_to_peers
     std::vector<std::int32_t> host;  ///< lower::Placement::host

@@ -47,7 +47,7 @@ std::uint64_t hash_of(const CallSignature& call) {
       static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.type) << 8 |
       static_cast<std::uint64_t>(call.op) << 16 |
       static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root)) << 32;
-  return mix(kinds + 0x9e3779b97f4a7c15ULL) ^ mix(call.count);
+  return mix(kinds + 0x9e3779b97f4a7c15ULL) ^ mix(call.count) ^ call.blocks;
 }
 
 Entries::Entries(Team& team, const Launch& launch)
@@ -94,13 +94,18 @@ void Entries::publish_input() {
   if (bytes == 0) return;
   const Holder holder = holder_of(bytes);
   if (holder == Holder::kPacket) packet_filled_[sequence_ % kPackets] = sequence_;
-  const Destination to{published_at_.in(team_.own_block(), holder), team_.stores_for_peers()};
-  if (launch_.scales_input()) {
-    reduce(args.reduction, {&args.input, 1}, 1, {&to, 1}, bytes / plan.element_bytes());
-  } else if (bytes <= kInlineBytes) {
-    std::memcpy(to.data, args.input, bytes);
-  } else {
-    copy_bytes(args.input, {&to, 1}, bytes);
+  std::byte* const published = published_at_.in(team_.own_block(), holder);
+  for (const ChunkPlaces::Stretch& stretch : plan.chunk_places().input_stretches()) {
+    const std::byte* const from = args.input + stretch.from * plan.element_bytes();
+    const Destination to{published + stretch.to * plan.element_bytes(), team_.stores_for_peers()};
+    const std::size_t part = stretch.size * plan.element_bytes();
+    if (launch_.scales_input()) {
+      reduce(args.reduction, {&from, 1}, 1, {&to, 1}, stretch.size);
+    } else if (part <= kInlineBytes) {
+      std::memcpy(to.data, from, part);
+    } else {
+      copy_bytes(from, {&to, 1}, part);
+    }
   }
 }
 

@@ -16,6 +16,7 @@ Result<bool> OneRoundRun::run() {
       TUTTI_ASSIGN(const bool entered, entries_.has_entered(places[place_].owner));
       if (!entered) return false;
     }
+    if (pass.bytes == 0) continue;
     if (direct) TUTTI_TRY(buffers_.find(places));
     launch_.start_stopwatch();
     locate_operands(pass);

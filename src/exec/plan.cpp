@@ -21,23 +21,17 @@ std::size_t round_up(std::size_t value, std::size_t unit) {
 }
 }  // namespace
 
-Plan::Plan(std::shared_ptr<const lower::Lowered> lowered, const Team& team, std::size_t count,
-           DataType type, const Codec* codec)
+Plan::Plan(std::shared_ptr<const lower::Lowered> lowered, const Team& team, const Volume& volume,
+           const Codec* codec)
     : lowered_(std::move(lowered)),
       program_(&lowered_->programs[team.rank()]),
+      chunks_(*lowered_, volume, team.rank()),
       codec_(codec),
-      element_bytes_(size_of(type)),
-      block_bytes_(count * element_bytes_) {
-  const ir::Chunking chunking(count, element_bytes_, lowered_->chunks_per_block);
-  longest_chunk_ = chunking.max_size();
-  const auto blocks = static_cast<std::uint32_t>(ir::largest_block_count(lowered_->request));
-  const std::uint32_t chunks = blocks * lowered_->chunks_per_block;
-  for (std::uint32_t chunk = 0; chunk < chunks; ++chunk)
-    chunks_.push_back(chunking.elements(chunk));
+      element_bytes_(size_of(volume.type)) {
   for (Rank rank = 0; rank < lowered_->request.ranks; ++rank) {
-    const ir::BlockCounts blocks = ir::block_counts(lowered_->request, rank);
-    input_bytes_.push_back(static_cast<std::size_t>(blocks.input) * block_bytes_);
-    output_bytes_.push_back(static_cast<std::size_t>(blocks.output) * block_bytes_);
+    const BufferElements elements = buffer_elements(lowered_->request, volume, rank);
+    input_bytes_.push_back(elements.input * element_bytes_);
+    output_bytes_.push_back(elements.output * element_bytes_);
   }
   guess_stores(team);
 }
@@ -61,7 +55,7 @@ bool Plan::fits(const lower::Lowered& lowered, const Team& team) {
 }
 
 Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> lowered,
-                                         const Team& team, std::size_t count, DataType type,
+                                         const Team& team, const Volume& volume,
                                          const Codec* codec) {
   if (!fits(*lowered, team))
     return make_error(
@@ -70,7 +64,7 @@ Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> l
         "raise TUTTI_STAGING_BYTES or choose another algorithm",
         lowered->algorithm, lowered->request.ranks, slot_pieces_of(*lowered),
         team.options().staging_bytes);
-  std::unique_ptr<Plan> plan(new Plan(std::move(lowered), team, count, type, codec));
+  std::unique_ptr<Plan> plan(new Plan(std::move(lowered), team, volume, codec));
   const std::size_t longest_input = *std::ranges::max_element(plan->input_bytes_);
   TUTTI_CHECK(
       plan->lowered().protocol != lower::Protocol::kPublished || longest_input <= kPacketBytes,
@@ -92,7 +86,7 @@ Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> l
 }
 
 void Plan::choose_slices(const Team& team) {
-  const std::size_t chunk = longest_chunk_;
+  const std::size_t chunk = chunks_.longest();
   slice_elements_ =
       lower::slice_elements(*lowered_, chunk, element_bytes_, team.options().staging_bytes);
   slices_ = std::max<std::uint64_t>(1, (chunk + slice_elements_ - 1) / slice_elements_);
@@ -119,8 +113,20 @@ void Plan::bind_passes() {
 
 Place Plan::place_of(const lower::Operand& operand, std::uint32_t piece) const {
   const std::size_t published = operand.owner != kNoRank ? input_bytes_[operand.owner] : 0;
-  return {operand.memory, holder_of(published), operand.owner,
-          chunks_[operand.pieces[piece]].begin * element_bytes_};
+  const std::uint32_t chunk = operand.pieces[piece];
+  const auto begin = [&] {
+    switch (operand.memory) {
+      case lower::Memory::kInput:
+        return chunks_.in_input(chunk);
+      case lower::Memory::kPublished:
+        return chunks_.in_packed(ir::Space::kInput, operand.owner, chunk);
+      case lower::Memory::kPeerOutput:
+        return chunks_.in_packed(ir::Space::kOutput, operand.owner, chunk);
+      default:
+        return chunks_.in_output(chunk);
+    }
+  };
+  return {operand.memory, holder_of(published), operand.owner, begin() * element_bytes_};
 }
 
 void Plan::bind_passes_of(const lower::Op& op) {
@@ -139,8 +145,8 @@ void Plan::bind_passes_of(const lower::Op& op) {
       });
   const std::size_t passes_before = passes_.size();
   for (std::uint32_t piece = 0; piece < op.like.size(); ++piece) {
-    const std::size_t bytes = chunks_[op.like[piece]].size() * element_bytes_;
-    if (bytes == 0) continue;
+    const std::size_t bytes = chunks_.size(op.like[piece]) * element_bytes_;
+    if (bytes == 0 && !chunks_.uneven()) continue;
     std::vector<Place> places;
     for (const auto* operands : {&op.sources, &op.destinations})
       for (const lower::Operand& operand : *operands) places.push_back(place_of(operand, piece));
@@ -194,15 +200,12 @@ bool Plan::is_written_by(Rank peer) const {
   return std::ranges::find(buffer_writers_, peer) != buffer_writers_.end();
 }
 
-LargestBuffers largest_buffers(const ir::Request& request, std::size_t count, DataType type) {
+LargestBuffers largest_buffers(const ir::Request& request, const Volume& volume) {
   LargestBuffers largest;
   for (Rank rank = 0; rank < request.ranks; ++rank) {
-    const ir::BlockCounts blocks = ir::block_counts(request, rank);
-    const auto bytes = [&](std::int32_t n) {
-      return static_cast<std::size_t>(n) * count * size_of(type);
-    };
-    largest.input = std::max(largest.input, bytes(blocks.input));
-    largest.output = std::max(largest.output, bytes(blocks.output));
+    const BufferElements elements = buffer_elements(request, volume, rank);
+    largest.input = std::max(largest.input, volume.bytes(elements.input));
+    largest.output = std::max(largest.output, volume.bytes(elements.output));
   }
   return largest;
 }

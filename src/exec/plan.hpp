@@ -1,4 +1,4 @@
-// A step program bound to a rank, an element count and a type: everything a launch needs that does
+// A step program bound to a rank, element counts and a type: everything a launch needs that does
 // not change from call to call.
 #pragma once
 
@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "src/codec/codec.hpp"
+#include "src/exec/chunk_places.hpp"
 #include "src/exec/store_choice.hpp"
 #include "src/exec/team.hpp"
-#include "src/ir/chunking.hpp"
 #include "src/lower/program.hpp"
 
 namespace tutti::exec {
@@ -38,7 +38,7 @@ struct Pass {
   std::uint16_t sources = 0, destinations = 0;
   bool completes = false;         ///< see lower::Op
   std::uint64_t own_sources = 0;  ///< bit s: source s is this rank's input
-  std::size_t bytes = 0;          ///< not 0
+  std::size_t bytes = 0;          ///< not 0, unless blocks have different sizes
 };
 
 /// Transfers of one kSend or kRecv op: a ring over slices, `pieces` for each.
@@ -55,10 +55,10 @@ struct TransferRing {
 /// Resource. One launch at a time.
 class Plan {
  public:
-  /// `count`: elements of one block. `codec` may be null when the program neither encodes nor
-  /// decodes.
+  /// `codec` may be null when the program neither encodes nor decodes. With volume.blocks the
+  /// program must have been checked for blocks of any sizes.
   static Result<std::unique_ptr<Plan>> bind(std::shared_ptr<const lower::Lowered> lowered,
-                                            const Team& team, std::size_t count, DataType type,
+                                            const Team& team, const Volume& volume,
                                             const Codec* codec);
 
   /// Whether the slots of `lowered` fit the team's staging; bind() fails where they do not.
@@ -90,6 +90,7 @@ class Plan {
   [[nodiscard]] std::size_t scratch_bytes() const {
     return stride_ * program_->scratch_pieces * program_->scratch_depth;
   }
+  /// Of a rank's buffers, gaps between blocks left out.
   [[nodiscard]] std::size_t input_bytes(Rank rank) const { return input_bytes_[rank]; }
   [[nodiscard]] std::size_t output_bytes(Rank rank) const { return output_bytes_[rank]; }
   [[nodiscard]] const Codec* codec() const { return codec_; }
@@ -104,16 +105,22 @@ class Plan {
   [[nodiscard]] bool is_written_by(Rank peer) const;
   [[nodiscard]] bool is_written() const { return !buffer_writers_.empty(); }
 
-  /// Elements of the slice of chunk `chunk`, from the start of its buffer.
-  [[nodiscard]] ir::ElementRange slice_of(std::uint32_t chunk, std::uint64_t slice) const {
-    const ir::ElementRange whole = chunks_[chunk];
-    const std::size_t begin = std::min(whole.begin + slice * slice_elements_, whole.end);
-    return {begin, std::min(begin + slice_elements_, whole.end)};
+  /// Where chunks lie in this rank's buffers.
+  [[nodiscard]] const ChunkPlaces& chunk_places() const { return chunks_; }
+  /// Elements of a slice of what is as long as chunk `like`.
+  [[nodiscard]] std::size_t slice_size(std::uint32_t like, std::uint64_t slice) const {
+    const std::size_t whole = chunks_.size(like);
+    const std::size_t begin = std::min(whole, slice * slice_elements_);
+    return std::min(slice_elements_, whole - begin);
+  }
+  /// Where a slice begins, from the start of its chunk.
+  [[nodiscard]] std::size_t slice_begin(std::uint64_t slice) const {
+    return slice * slice_elements_;
   }
 
  private:
-  Plan(std::shared_ptr<const lower::Lowered> lowered, const Team& team, std::size_t count,
-       DataType type, const Codec* codec);
+  Plan(std::shared_ptr<const lower::Lowered> lowered, const Team& team, const Volume& volume,
+       const Codec* codec);
   void guess_stores(const Team& team);
   void choose_slices(const Team& team);
   void bind_waits();
@@ -124,11 +131,9 @@ class Plan {
 
   std::shared_ptr<const lower::Lowered> lowered_;
   const lower::Program* program_;
-  std::vector<ir::ElementRange> chunks_;  ///< of the largest buffer
-  std::size_t longest_chunk_;
+  ChunkPlaces chunks_;
   const Codec* codec_;
   std::size_t element_bytes_;
-  std::size_t block_bytes_;
   std::vector<std::size_t> input_bytes_, output_bytes_;  ///< per rank
   std::size_t slice_elements_ = 0;
   std::uint64_t slices_ = 1;
@@ -155,6 +160,6 @@ struct Plans {
 struct LargestBuffers {
   std::size_t input = 0, output = 0;
 };
-LargestBuffers largest_buffers(const ir::Request& request, std::size_t count, DataType type);
+LargestBuffers largest_buffers(const ir::Request& request, const Volume& volume);
 
 }  // namespace tutti::exec

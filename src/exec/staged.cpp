@@ -148,7 +148,7 @@ Status StagedRun::combine(const lower::Op& op, std::uint64_t slice) {
     if (op.sources[s].memory == Memory::kInput) scaled |= std::uint64_t{1} << s;
 
   for (std::uint32_t i = 0; i < op.like.size(); ++i) {
-    const std::size_t bytes = plan.slice_of(op.like[i], slice).size() * plan.element_bytes();
+    const std::size_t bytes = plan.slice_size(op.like[i], slice) * plan.element_bytes();
     if (bytes == 0) continue;
     for (std::size_t s = 0; s < op.sources.size(); ++s) {
       TUTTI_ASSIGN(sources_[s], locate(op.sources[s], i, slice));
@@ -167,17 +167,17 @@ Status StagedRun::convert(const lower::Op& op, std::uint64_t slice) {
   const Plan& plan = launch_.plan();
   const Codec& codec = *plan.codec();
   for (std::uint32_t i = 0; i < op.like.size(); ++i) {
-    const ir::ElementRange range = plan.slice_of(op.like[i], slice);
-    if (range.size() == 0) continue;
-    const std::size_t plain = range.size() * plan.element_bytes();
-    const std::size_t encoded = codec.encoded_bytes(range.size());
+    const std::size_t elements = plan.slice_size(op.like[i], slice);
+    if (elements == 0) continue;
+    const std::size_t plain = elements * plan.element_bytes();
+    const std::size_t encoded = codec.encoded_bytes(elements);
     TUTTI_ASSIGN(const std::byte* const from, locate(op.sources[0], i, slice));
     for (const lower::Operand& destination : op.destinations) {
       TUTTI_ASSIGN(std::byte* const to, locate(destination, i, slice));
       if (op.kind == OpKind::kEncode)
-        codec.encode({from, plain}, {to, encoded}, range.size());
+        codec.encode({from, plain}, {to, encoded}, elements);
       else
-        codec.decode({from, encoded}, {to, plain}, range.size());
+        codec.decode({from, encoded}, {to, plain}, elements);
     }
   }
   return ok_status();
@@ -194,13 +194,16 @@ Status StagedRun::post(std::uint32_t op_id, std::uint64_t slice) {
   ring.posted[slice % TransferRing::kDepth] = slice + 1;
   for (std::uint32_t i = 0; i < ring.pieces; ++i) {
     Transfer& transfer = ring.at(slice, i);
-    const ir::ElementRange range = plan.slice_of(op.like[i], slice);
-    if (range.size() == 0) {  // both sides know that nothing travels
+    const std::size_t elements = plan.slice_size(op.like[i], slice);
+    // Both sides know that nothing travels; but where each rank has a count of its own, which of
+    // them is wrong shows where messages meet, and so there is one from each block.
+    const bool travels = elements > 0 || (plan.chunk_places().uneven() && slice == 0);
+    if (!travels) {
       transfer.state.store(Transfer::State::kDone, std::memory_order_relaxed);
       continue;
     }
-    const std::size_t bytes = op.encoded ? plan.codec()->encoded_bytes(range.size())
-                                         : range.size() * plan.element_bytes();
+    const std::size_t bytes =
+        op.encoded ? plan.codec()->encoded_bytes(elements) : elements * plan.element_bytes();
     const lower::Operand& operand = sends ? op.sources[0] : op.destinations[0];
     TUTTI_ASSIGN(std::byte* const data, locate(operand, i, slice));
     if (sends)
@@ -222,15 +225,16 @@ StreamId StagedRun::stream_of(const lower::Op& op) const {
 Result<std::byte*> StagedRun::locate(const lower::Operand& operand, std::uint32_t piece,
                                      std::uint64_t slice) {
   const Plan& plan = launch_.plan();
-  const auto chunk = [&](const std::byte* buffer) {
-    const std::size_t begin = plan.slice_of(operand.pieces[piece], slice).begin;
-    return const_cast<std::byte*>(buffer) + begin * plan.element_bytes();
+  const std::uint32_t chunk = operand.pieces[piece];
+  const auto at = [&](const std::byte* buffer, std::size_t begin) {
+    return const_cast<std::byte*>(buffer) +
+           (begin + plan.slice_begin(slice)) * plan.element_bytes();
   };
   switch (operand.memory) {
     case Memory::kInput:
-      return chunk(launch_.args().input);
+      return at(launch_.args().input, plan.chunk_places().in_input(chunk));
     case Memory::kOutput:
-      return chunk(launch_.args().output);
+      return at(launch_.args().output, plan.chunk_places().in_output(chunk));
     case Memory::kScratch: {
       const lower::Program& program = plan.program();
       const std::uint64_t index =

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "src/base/result.hpp"
+#include "src/ir/blocks.hpp"
 #include "src/ir/contributions.hpp"
 #include "src/ir/request.hpp"
 #include "src/lower/draft.hpp"
@@ -530,8 +531,10 @@ class Replay {
   }
 
   Status check_length(Rank rank, const Value& value, std::uint32_t like) const {
-    const auto chunk = static_cast<std::uint32_t>(value.origin);
-    if (chunk % lowered_.chunks_per_block != like % lowered_.chunks_per_block)
+    const std::uint32_t chunk = ir::chunk_of_all(
+        lowered_.request, lowered_.chunks_per_block, static_cast<Rank>(value.origin >> 32),
+        ir::Space::kInput, static_cast<std::uint32_t>(value.origin));
+    if (!same_length(lowered_, options_.uneven_blocks, chunk, like))
       return wrong(rank, "takes chunk {} to be as long as chunk {}", chunk, like);
     return ok_status();
   }
@@ -730,7 +733,7 @@ Status check_direct(const Lowered& lowered) {
 }  // namespace
 
 Status check(const Lowered& lowered, const Placement& placement, const CheckOptions& options) {
-  TUTTI_TRY(check_form(lowered, placement));
+  TUTTI_TRY(check_form(lowered, placement, options.uneven_blocks));
   TUTTI_TRY(check_direct(lowered));
   TUTTI_TRY(check_pace(lowered));
   for (const std::uint32_t slices : telling_slices(lowered))

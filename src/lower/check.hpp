@@ -14,7 +14,8 @@
 //   - slots, scratch instances and transfers are not reused too early, within a call and from one
 //     call to the next;
 //   - lengths, codings and scaling: no piece is taken for longer than it is, encoded or scaled when
-//     it is not;
+//     it is not. Where blocks may have different sizes, chunks of two blocks are never as long as
+//     each other;
 //   - the postcondition of the collective, element range by element range.
 // Two ops meet in a place in the same slice, or in slices that are some depths apart. Of slices
 // that are one depth apart, all of the earlier one comes first. So it does where they are several
@@ -33,6 +34,8 @@ namespace tutti::lower {
 struct CheckOptions {
   std::uint32_t calls = 3;
   bool scales_input = false;  ///< as in LowerOptions
+  /// For blocks of any sizes (src/ir/blocks.hpp): what ir::may_be_uneven().
+  bool uneven_blocks = false;
 };
 
 /// Any Lowered whatever ends in ok or in kInternal, which names rank, op and what is wrong.

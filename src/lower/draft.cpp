@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "src/ir/blocks.hpp"
+
 namespace tutti::lower {
 
 using ir::ChunkSet;
@@ -131,9 +133,10 @@ class RankDrafter {
   }
   Cell& cell(Space space, std::uint32_t chunk) { return cells_[key(space, chunk)]; }
 
-  /// The chunk of input or output that has the length of `chunk` of `space`.
+  /// See Op::like.
   [[nodiscard]] std::uint32_t like(Space space, std::uint32_t chunk) const {
-    if (space != Space::kScratch) return chunk;
+    if (space != Space::kScratch)
+      return ir::chunk_of_all(schedule_.request, schedule_.chunks_per_block, rank_, space, chunk);
     const std::vector<std::uint32_t>& scratch = schedule_.programs[rank_].scratch;
     return chunk < scratch.size() ? scratch[chunk] : extra_like_[chunk - scratch.size()];
   }
@@ -574,7 +577,7 @@ class RankDrafter {
       const PieceRef value = own(Space::kOutput, chunk);
       if (value.memory != Memory::kInput) continue;
       DraftOp op;
-      op.op.like = {chunk};
+      op.op.like = {like(Space::kOutput, chunk)};
       add_piece(op, 0, value);
       op.op.destinations.push_back(target({Space::kOutput, chunk, 1, 1}));
       append(std::move(op));

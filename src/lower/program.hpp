@@ -123,7 +123,7 @@ struct Op {
   Lane lane = 0;
   Rank peer = kNoRank;
   std::uint32_t stage = 0;
-  std::vector<std::uint32_t> like;  ///< per piece: the chunk whose length it has
+  std::vector<std::uint32_t> like;  ///< per piece: the chunk whose length it has (chunk_of_all())
   std::vector<Operand> sources;
   std::vector<Operand> destinations;
   std::vector<Wait> waits;

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "src/base/result.hpp"
-#include "src/ir/request.hpp"
+#include "src/ir/blocks.hpp"
 
 namespace tutti::lower {
 namespace {
@@ -57,9 +57,10 @@ Status check_frame(const Lowered& lowered, const Placement& placement) {
 /// One rank's program.
 class Form {
  public:
-  Form(const Lowered& lowered, const Placement& placement, Rank rank)
+  Form(const Lowered& lowered, const Placement& placement, bool uneven_blocks, Rank rank)
       : lowered_(lowered),
         placement_(placement),
+        uneven_blocks_(uneven_blocks),
         rank_(rank),
         program_(lowered.programs[rank]),
         chunks_(std::uint64_t{lowered.chunks_per_block} *
@@ -198,14 +199,18 @@ class Form {
       if (operand.pieces[i] >= pieces)
         return wrong("piece {} of {}, which has {}", operand.pieces[i], name_of(operand.memory),
                      pieces);
-      if (buffer && !same_length(operand.pieces[i], op.like[i]))
+      if (buffer && !same_length(lowered_, uneven_blocks_, chunk_of_all(operand, operand.pieces[i]),
+                                 op.like[i]))
         return wrong("chunk {} has not the length of chunk {}", operand.pieces[i], op.like[i]);
     }
     return ok_status();
   }
-  /// Chunks with the same index within their blocks have the same length.
-  [[nodiscard]] bool same_length(std::uint32_t a, std::uint32_t b) const {
-    return a % lowered_.chunks_per_block == b % lowered_.chunks_per_block;
+  /// Of a piece of a buffer.
+  [[nodiscard]] std::uint32_t chunk_of_all(const Operand& operand, std::uint32_t piece) const {
+    const bool is_input = operand.memory == Memory::kInput || operand.memory == Memory::kPublished;
+    return ir::chunk_of_all(lowered_.request, lowered_.chunks_per_block,
+                            is_peers_buffer(operand.memory) ? operand.owner : rank_,
+                            is_input ? ir::Space::kInput : ir::Space::kOutput, piece);
   }
 
   /// How many pieces the memory of `operand` has, if it exists for this rank.
@@ -264,6 +269,7 @@ class Form {
 
   const Lowered& lowered_;
   const Placement& placement_;
+  const bool uneven_blocks_;
   const Rank rank_;
   const Program& program_;
   const std::uint64_t chunks_;  ///< that executors know the length of
@@ -272,10 +278,10 @@ class Form {
 
 }  // namespace
 
-Status check_form(const Lowered& lowered, const Placement& placement) {
+Status check_form(const Lowered& lowered, const Placement& placement, bool uneven_blocks) {
   TUTTI_TRY(check_frame(lowered, placement));
   for (Rank rank = 0; rank < lowered.request.ranks; ++rank)
-    TUTTI_TRY(Form(lowered, placement, rank).check());
+    TUTTI_TRY(Form(lowered, placement, uneven_blocks, rank).check());
   return ok_status();
 }
 

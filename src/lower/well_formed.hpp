@@ -9,7 +9,16 @@
 namespace tutti::lower {
 
 /// Accepts or refuses any bytes whatever that have the shape of a Lowered; time and memory are
-/// linear in its size. Errors are kInternal and name rank, op and field.
-Status check_form(const Lowered& lowered, const Placement& placement);
+/// linear in its size. Errors are kInternal and name rank, op and field. `uneven_blocks`: see
+/// CheckOptions.
+Status check_form(const Lowered& lowered, const Placement& placement, bool uneven_blocks = false);
+
+/// Of chunks of the buffer of all blocks. Those with the same index within their blocks are equally
+/// long, unless blocks have different sizes.
+inline bool same_length(const Lowered& lowered, bool uneven_blocks, std::uint32_t a,
+                        std::uint32_t b) {
+  if (uneven_blocks) return a == b;
+  return a % lowered.chunks_per_block == b % lowered.chunks_per_block;
+}
 
 }  // namespace tutti::lower

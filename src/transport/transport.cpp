@@ -5,8 +5,11 @@
 namespace tutti {
 
 std::string describe(const CallSignature& call) {
-  std::string text =
-      fmt::format("{}(count={}, {}", name_of(call.collective), call.count, name_of(call.type));
+  std::string text = call.blocks == 0
+                         ? fmt::format("{}(count={}, ", name_of(call.collective), call.count)
+                         : fmt::format("{}_v({} elements, counts of hash {:016x}, ",
+                                       name_of(call.collective), call.count, call.blocks);
+  text += name_of(call.type);
   if (reduces(call.collective)) text += fmt::format(", {}", name_of(call.op));
   if (rooted(call.collective)) text += fmt::format(", root={}", call.root);
   if (call.collective == Collective::kSend || call.collective == Collective::kRecv)

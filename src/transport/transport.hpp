@@ -60,6 +60,9 @@ struct CallSignature {
   ReduceOp op = ReduceOp::kSum;
   Rank root = 0;
   std::uint64_t count = 0;
+  /// A hash of the sizes of the ranks' blocks, which then have `count` elements together. 0: all
+  /// have one size.
+  std::uint64_t blocks = 0;
   friend bool operator==(const CallSignature&, const CallSignature&) = default;
 };
 
@@ -77,7 +80,7 @@ struct Transfer {
   std::atomic<State> state{State::kIdle};
   Error error;                       ///< valid once kFailed was observed
   Transfer* next = nullptr;          ///< the connection's while pending
-  std::uint64_t connection_data[9];  ///< the connection's while pending
+  std::uint64_t connection_data[10];  ///< the connection's while pending
 };
 
 class Connection {

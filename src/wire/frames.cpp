@@ -9,7 +9,7 @@
 namespace tutti {
 namespace {
 
-constexpr std::size_t kCheckOffset = 76;
+constexpr std::size_t kCheckOffset = 84;
 
 // A value as the wire has it, and back: little-endian.
 template <class T>
@@ -110,6 +110,7 @@ FrameHeader encode(const Frame& frame) {
       .put(static_cast<std::uint8_t>(frame.reason))
       .put(call.root)
       .put(call.count)
+      .put(call.blocks)
       .put(frame.bytes)
       .put(frame.offset)
       .put(frame.payload);
@@ -157,6 +158,7 @@ Result<Frame> decode(std::span<const std::byte, kHeaderBytes> header) {
   frame.tag.call.op = static_cast<ReduceOp>(op);
   frame.tag.call.root = in.get<Rank>();
   frame.tag.call.count = in.get<std::uint64_t>();
+  frame.tag.call.blocks = in.get<std::uint64_t>();
   frame.bytes = in.get<std::uint64_t>();
   frame.offset = in.get<std::uint64_t>();
   frame.payload = in.get<std::uint32_t>();

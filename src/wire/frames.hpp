@@ -1,11 +1,12 @@
 // Frames: what the message engine says to its peer over a byte link.
 //
-// A frame is a header of 80 bytes, little-endian, and `payload` bytes after it:
+// A frame is a header of 88 bytes, little-endian, and `payload` bytes after it:
 //   0 magic u32    4 version u8   5 type u8     6 lane u16     8 communicator u64
 //  16 source i32  20 destination i32           24 message u64
 //  32 sequence u64                             40 collective u8, type u8, op u8, reason u8
-//  44 root i32    48 count u64   56 bytes u64  64 offset u64  72 payload u32  76 check u32
-// `check` covers the other 76 bytes, so a stream that lost its place, or a flipped bit where TCP
+//  44 root i32    48 count u64   56 blocks u64 64 bytes u64   72 offset u64
+//  80 payload u32 84 check u32
+// `check` covers the other 84 bytes, so a stream that lost its place, or a flipped bit where TCP
 // does not look (veth pairs), is noticed at the next header.
 #pragma once
 
@@ -19,8 +20,8 @@
 namespace tutti {
 
 inline constexpr std::uint32_t kFrameMagic = 0x49545554;  // "TUTI"
-inline constexpr std::uint8_t kFrameVersion = 3;
-inline constexpr std::size_t kHeaderBytes = 80;
+inline constexpr std::uint8_t kFrameVersion = 4;
+inline constexpr std::size_t kHeaderBytes = 88;
 
 /// Messages up to this size travel with their announcement.
 inline constexpr std::size_t kEagerLimit = 64 << 10;

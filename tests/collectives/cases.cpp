@@ -10,9 +10,7 @@
 #include "src/base/float_formats.hpp"
 
 namespace tutti::testing {
-namespace {
 
-/// Exact for small integers in all types.
 void store(DataType type, double value, std::byte* at) {
   const auto put = [&](auto typed) { std::memcpy(at, &typed, sizeof typed); };
   switch (type) {
@@ -42,6 +40,8 @@ void store(DataType type, double value, std::byte* at) {
       return put(narrow<Float8e5m2>(static_cast<float>(value)));
   }
 }
+
+namespace {
 
 /// The contribution of `rank` to element `index` of its input: 0, 1 or 2 (1 or 2 for products).
 double contribution(Rank rank, std::size_t index, ReduceOp op) {

@@ -23,6 +23,9 @@ struct Case {
 
 std::vector<DataType> all_types();
 
+/// Writes one element; exact for small integers in all types.
+void store(DataType type, double value, std::byte* at);
+
 /// Every collective x type x operator, in place and not. Counts and roots: all of them up to three
 /// ranks; above, each case takes the next ones in turn, so that all occur with all collectives.
 std::vector<Case> cases_of(std::int32_t ranks, const std::vector<std::size_t>& counts,
