@@ -29,6 +29,7 @@ using namespace tutti::tools;  // NOLINT(google-build-using-namespace): the prog
 using tutti::Code;
 using tutti::Collective;
 using tutti::make_error;
+using tutti::read_file;
 using tutti::Result;
 using tutti::Status;
 using tutti::ir::Algorithm;

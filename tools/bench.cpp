@@ -46,7 +46,7 @@ Status check_files(const Options& options) {
   if (!options.json.empty()) TUTTI_TRY(tutti::tools::check_writable(options.json));
   if (options.compare.empty()) return tutti::ok_status();
   TUTTI_ASSIGN(const std::string text,
-               tutti::tools::read_file(options.compare, tutti::bench::kLongestJson));
+               tutti::read_file(options.compare, tutti::bench::kLongestJson));
   return tutti::bench::check_comparable(nlohmann::json::parse(text, nullptr, false),
                                         options.compare);
 }

@@ -306,7 +306,7 @@ std::vector<Outcome> run_crews(Meeting& meeting, const Options& options, Report&
 
 /// Compares with the earlier run; prints; the exit code.
 Result<int> apply_comparison(const Options& options, const Report& report) {
-  TUTTI_ASSIGN(const std::string text, tools::read_file(options.compare, kLongestJson));
+  TUTTI_ASSIGN(const std::string text, read_file(options.compare, kLongestJson));
   const auto earlier = nlohmann::json::parse(text, nullptr, false);
   TUTTI_ASSIGN(const std::vector<Change> changes, compare(earlier, report));
   TUTTI_TRY(print_table(options, comparison_text(changes, options.gate_percent)));

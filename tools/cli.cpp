@@ -15,6 +15,7 @@
 #include "src/base/fd.hpp"
 #include "src/base/nearest.hpp"
 #include "src/base/result.hpp"
+#include "src/base/whole_file.hpp"
 
 namespace tutti::tools {
 namespace {
@@ -44,78 +45,6 @@ std::string describe_unknown(const CLI::App& app, std::string word) {
   const std::string_view kind = word.starts_with('-') ? "option" : "argument";
   return fmt::format("unknown {} '{}'{}", kind, word, suggestion(word, names_in(app)));
 }
-
-/// "'x'", or what "-" stands for.
-std::string shown_path(const std::string& path) {
-  return path == "-" ? "standard output" : fmt::format("'{}'", path);
-}
-
-/// All of it, as far as can be known before the file is closed for good.
-Status write_all(const Fd& file, const std::string& path, std::string_view text) {
-  const auto failed = [&] {
-    return system_error(Code::kUnavailable, errno,
-                        fmt::format("cannot write {}", shown_path(path)));
-  };
-  while (!text.empty()) {
-    const ssize_t written = ::write(file.get(), text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return failed();
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  // Network file systems tell of a full disk when a descriptor is closed.
-  const int last = ::dup(file.get());
-  if (last < 0 || ::close(last) != 0) return failed();
-  return ok_status();
-}
-
-/// A file beside the one that it is to replace, so that a failure leaves that as it was.
-class Aside {
- public:
-  /// nullopt where this is not for `path`: it is no regular file, or its folder takes no files.
-  static std::optional<Aside> beside(const std::string& path) {
-    std::error_code error;
-    const auto status = std::filesystem::status(path, error);
-    const bool exists = std::filesystem::exists(status);
-    if (path == "-" || (exists && !std::filesystem::is_regular_file(status))) return std::nullopt;
-    if (exists && ::access(path.c_str(), W_OK) != 0) return std::nullopt;
-    const std::string target = exists ? std::filesystem::canonical(path, error).string() : path;
-    std::string own = target + ".XXXXXX";
-    Fd file(error && exists ? -1 : ::mkostemp(own.data(), O_CLOEXEC));
-    if (!file) return std::nullopt;
-    const mode_t mask = ::umask(0);
-    ::umask(mask);
-    const auto mode = exists ? static_cast<mode_t>(status.permissions()) : 0644 & ~mask;
-    if (::fchmod(file.get(), mode & 0777) != 0) {
-      ::unlink(own.c_str());
-      return std::nullopt;
-    }
-    return Aside(std::move(file), std::move(own), target);
-  }
-  Aside(Aside&& other) noexcept
-      : file_(std::move(other.file_)),
-        own_(std::exchange(other.own_, {})),
-        target_(std::move(other.target_)) {}
-  Aside(const Aside&) = delete;
-  Aside& operator=(const Aside&) = delete;
-  ~Aside() {
-    if (!own_.empty()) ::unlink(own_.c_str());
-  }
-
-  [[nodiscard]] const Fd& file() const { return file_; }
-  Status take_place() {
-    if (::rename(own_.c_str(), target_.c_str()) != 0)
-      return system_error(Code::kUnavailable, errno, fmt::format("cannot write '{}'", target_));
-    own_.clear();
-    return ok_status();
-  }
-
- private:
-  Aside(Fd file, std::string own, std::string target)
-      : file_(std::move(file)), own_(std::move(own)), target_(std::move(target)) {}
-
-  Fd file_;
-  std::string own_, target_;
-};
 
 /// Whether a device takes bytes, and whether the file system of anything else has some left. False
 /// sets errno.
@@ -250,16 +179,10 @@ std::string Table::text(const std::vector<std::size_t>& right_aligned) const {
 }
 
 Status write_output(const std::string& path, std::string_view text) {
-  if (auto aside = Aside::beside(path)) {
-    TUTTI_TRY(write_all(aside->file(), path, text));
-    return aside->take_place();
-  }
-  const Fd file = path == "-"
-                      ? Fd(::dup(STDOUT_FILENO))
-                      : Fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!file)
-    return system_error(Code::kUnavailable, errno, fmt::format("cannot open {}", shown_path(path)));
-  return write_all(file, path, text);
+  if (path != "-") return write_file(path, text);
+  const Fd out(::dup(STDOUT_FILENO));
+  if (!out) return system_error(Code::kUnavailable, errno, "cannot open standard output");
+  return write_all(out, "standard output", text);
 }
 
 Status check_writable(const std::string& path) {
@@ -276,24 +199,6 @@ Status check_writable(const std::string& path) {
   return system_error(Code::kUnavailable, errno,
                       exists ? fmt::format("cannot write '{}'", path)
                              : fmt::format("cannot write '{}' in '{}'", path, asked));
-}
-
-Result<std::string> read_file(const std::string& path, std::size_t limit) {
-  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return system_error(Code::kUnavailable, errno, fmt::format("cannot open '{}'", path));
-  std::string text;
-  char buffer[1 << 16];
-  for (;;) {
-    const ssize_t bytes = ::read(file.get(), buffer, sizeof buffer);
-    if (bytes < 0 && errno == EINTR) continue;
-    if (bytes < 0)
-      return system_error(Code::kUnavailable, errno, fmt::format("cannot read '{}'", path));
-    if (bytes == 0) return text;
-    text.append(buffer, static_cast<std::size_t>(bytes));
-    if (text.size() > limit)
-      return make_error(Code::kInvalidArgument,
-                        "'{}' is larger than the {} bytes that are accepted", path, limit);
-  }
 }
 
 }  // namespace tutti::tools

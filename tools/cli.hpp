@@ -9,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "src/base/whole_file.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti::tools {
@@ -79,7 +80,5 @@ Status write_results(const std::string& json_path, std::string_view text, MakeJs
 /// Whether write_output could write there, as far as that shows without writing: asked before a
 /// long run.
 Status check_writable(const std::string& path);
-/// The whole file; at most `limit` bytes, beyond which it is refused.
-Result<std::string> read_file(const std::string& path, std::size_t limit);
 
 }  // namespace tutti::tools

@@ -103,7 +103,7 @@ double ps_per_byte(double gigabytes_per_second) {
 
 /// {"message_us": 0.3, "step_us": 1, "copy_gbs": 900, "reduce_gbs": 450, "ports": 1}: any of them.
 Status read_costs(const std::string& path, sim::Costs& costs) {
-  TUTTI_ASSIGN(const std::string text, tools::read_file(path, kLargestCostsFile));
+  TUTTI_ASSIGN(const std::string text, read_file(path, kLargestCostsFile));
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object())
     return make_error(Code::kInvalidArgument, "--costs '{}' is no JSON object", path);

@@ -15,6 +15,7 @@ namespace {
 using namespace tutti::tools;  // NOLINT(google-build-using-namespace): the programs' own vocabulary
 using tutti::Code;
 using tutti::make_error;
+using tutti::read_file;
 using tutti::Result;
 using tutti::Status;
 

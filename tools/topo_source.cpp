@@ -5,57 +5,18 @@
 #include <utility>
 
 #include "src/base/result.hpp"
+#include "src/base/whole_file.hpp"
+#include "src/topo/any_format.hpp"
 #include "src/topo/detect.hpp"
-#include "src/topo/hwloc_xml.hpp"
 #include "src/topo/json.hpp"
 #include "src/topo/machine.hpp"
-#include "src/topo/nccl_xml.hpp"
 #include "src/topo/recorded.hpp"
 #include "src/topo/synthetic.hpp"
-#include "tools/cli.hpp"
 
 namespace tutti::tools {
-namespace {
 
 using topo::Noted;
 using topo::Topology;
-
-Result<Noted> without_assumptions(Result<Topology> topology) {
-  if (!topology) return std::move(topology).error();
-  return Noted{*std::move(topology), {}};
-}
-
-Result<Noted> read_recording(std::string_view text) {
-  TUTTI_ASSIGN(topo::Recording recording, topo::Recording::parse(text));
-  topo::RecordedProbe probe(std::move(recording));
-  return topo::detect(probe);
-}
-
-struct Format {
-  std::string_view name;
-  Result<Noted> (*read)(std::string_view);
-};
-
-constexpr Format kFormats[] = {
-    {"NCCL XML", [](std::string_view text) { return topo::read_nccl_xml(text); }},
-    {"hwloc XML", [](std::string_view text) { return topo::read_hwloc_xml(text, ""); }},
-    {"Tutti JSON",
-     [](std::string_view text) { return without_assumptions(topo::parse_topology_json(text)); }},
-    {"recorded machine", read_recording},
-};
-
-Result<Noted> read_any(const std::string& path, std::string_view text) {
-  std::string failures;
-  for (const Format& format : kFormats) {
-    Result<Noted> noted = format.read(text);
-    if (noted) return noted;
-    failures += fmt::format("\n  {}: {}", format.name, noted.error().what);
-  }
-  return make_error(Code::kInvalidArgument, "'{}' is no topology in a format that is read:{}", path,
-                    failures);
-}
-
-}  // namespace
 
 Result<NamedTopology> load_topology(const TopologySource& source) {
   if (!source.synthetic.empty()) {
@@ -79,12 +40,12 @@ Result<NamedTopology> load_topology(const TopologySource& source) {
     return NamedTopology{"this machine", std::move(noted)};
   }
   const std::string name = std::filesystem::path(path).filename();
-  TUTTI_ASSIGN(const std::string text, read_file(path, topo::kMostJsonBytes));
   if (!source.from.empty()) {
-    TUTTI_ASSIGN(Noted noted, read_any(path, text));
+    TUTTI_ASSIGN(Noted noted, topo::read_topology_file(path));
     return NamedTopology{name, std::move(noted)};
   }
-  Result<Noted> noted = read_recording(text);
+  TUTTI_ASSIGN(const std::string text, read_file(path, topo::kMostJsonBytes));
+  Result<Noted> noted = topo::read_recording(text);
   if (!noted)
     return make_error(noted.error().code, "'{}' is no recorded machine: {}", path,
                       noted.error().what);
