@@ -64,6 +64,28 @@ std::optional<CpuMask> CpuMask::from_hwloc(std::string_view text) {
   return mask;
 }
 
+std::optional<CpuMask> CpuMask::from_mask(std::string_view text) {
+  CpuMask mask;
+  while (!text.empty()) {
+    const auto word = number_of(take_part(text), 16);
+    if (!word || (mask.words_.size() + 1) * kWordBits > kMostCpus) return std::nullopt;
+    mask.words_.push_back(*word);
+  }
+  std::ranges::reverse(mask.words_);
+  mask.trim();
+  return mask;
+}
+
+CpuMask CpuMask::from_words(std::span<const std::uint64_t> words) {
+  CpuMask mask;
+  for (const std::uint64_t word : words.first(std::min(words.size(), kMostCpus / 64))) {
+    mask.words_.push_back(static_cast<std::uint32_t>(word));
+    mask.words_.push_back(static_cast<std::uint32_t>(word >> kWordBits));
+  }
+  mask.trim();
+  return mask;
+}
+
 void CpuMask::add(std::size_t cpu) {
   if (cpu >= kMostCpus) return;
   words_.resize(std::max(words_.size(), cpu / kWordBits + 1), 0);
@@ -92,6 +114,12 @@ bool CpuMask::is_within(const CpuMask& other) const {
   for (std::size_t i = 0; i < words_.size(); ++i)
     if ((words_[i] & ~other.words_[i]) != 0) return false;
   return true;
+}
+
+bool CpuMask::intersects(const CpuMask& other) const {
+  for (std::size_t i = 0; i < std::min(words_.size(), other.words_.size()); ++i)
+    if ((words_[i] & other.words_[i]) != 0) return true;
+  return false;
 }
 
 std::string CpuMask::list() const {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,10 @@ class CpuMask {
   /// hwloc's masks: words of 32 bits, "0x0000000f,0x00000001", the highest first; "0xf...f" in
   /// front stands for all CPUs above, of which there are none. nullopt for what is none.
   static std::optional<CpuMask> from_hwloc(std::string_view text);
+  /// What mask() writes: "0000000f,00000001", the highest word first. nullopt for what is none.
+  static std::optional<CpuMask> from_mask(std::string_view text);
+  /// Bit c % 64 of word c / 64: CPU c.
+  static CpuMask from_words(std::span<const std::uint64_t> words);
 
   void add(std::size_t cpu);
   [[nodiscard]] bool contains(std::size_t cpu) const;
@@ -27,6 +32,8 @@ class CpuMask {
   [[nodiscard]] std::size_t lowest() const;
   /// Whether all members are in `other`.
   [[nodiscard]] bool is_within(const CpuMask& other) const;
+  /// Whether any member is in `other`.
+  [[nodiscard]] bool intersects(const CpuMask& other) const;
 
   /// "0-3,8".
   [[nodiscard]] std::string list() const;

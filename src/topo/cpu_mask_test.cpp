@@ -29,6 +29,20 @@ TEST(CpuMask, ReadsHwlocsMasks) {
     EXPECT_FALSE(CpuMask::from_hwloc(text)) << text;
 }
 
+TEST(CpuMask, ReadsTheMasksThatItWrites) {
+  for (const char* list : {"", "0", "31-32", "0-3,8,40-41,1000"}) {
+    const CpuMask mask = *CpuMask::from_list(list);
+    EXPECT_EQ(CpuMask::from_mask(mask.mask()), mask) << list;
+  }
+  EXPECT_EQ(CpuMask::from_mask("f,1")->list(), "0,32-35");
+  for (const char* text : {"0x1", "g", "1ffffffff", "1,,1", "1 1"})
+    EXPECT_FALSE(CpuMask::from_mask(text)) << text;
+}
+
+TEST(CpuMask, TakesWordsOf64Bits) {
+  EXPECT_EQ(CpuMask::from_words(std::vector<std::uint64_t>{1ULL << 40, 2, 0}).list(), "40,65");
+}
+
 TEST(CpuMask, KnowsWhatItContains) {
   const CpuMask all = *CpuMask::from_list("0-63"), some = *CpuMask::from_list("33,40");
   EXPECT_TRUE(some.is_within(all));
@@ -36,6 +50,8 @@ TEST(CpuMask, KnowsWhatItContains) {
   EXPECT_TRUE(some.contains(33));
   EXPECT_FALSE(some.contains(1000));
   EXPECT_EQ(some.lowest(), 33U);
+  EXPECT_TRUE(all.intersects(some));
+  EXPECT_FALSE(some.intersects(*CpuMask::from_list("0-32,100")));
 }
 
 }  // namespace

@@ -9,8 +9,6 @@
 namespace tutti::topo {
 namespace {
 
-constexpr std::size_t kMostAssumptions = 200, kMostSubjects = 8;
-
 void put(std::vector<Attribute>& attributes, std::string_view key, std::string_view value) {
   if (key.empty() || value.empty() || !is_utf8(key) || !is_utf8(value)) return;
   const auto at = std::ranges::lower_bound(attributes, key, {}, &Attribute::key);
@@ -63,36 +61,6 @@ void Draft::join(NodeId a, NodeId b, LinkKind kind, Pace pace) {
   link(b, a, kind, pace);
 }
 
-Draft::Assumption* Draft::assumption(std::string_view reason) {
-  const auto known = known_reasons_.find(reason);
-  if (known != known_reasons_.end()) return &assumptions_[known->second];
-  if (assumptions_.size() >= kMostAssumptions) {
-    ++more_assumptions_;
-    return nullptr;
-  }
-  known_reasons_.emplace(reason, assumptions_.size());
-  return &assumptions_.emplace_back(Assumption{std::string(reason), {}, 0});
-}
-
-void Draft::assume(std::string_view sentence) { assumption(sentence); }
-
-void Draft::assume_of(std::string_view subject, std::string_view reason) {
-  Assumption* const entry = assumption(reason);
-  if (entry == nullptr) return;
-  ++entry->of;
-  if (entry->subjects.size() < kMostSubjects) entry->subjects.emplace_back(subject);
-}
-
-std::string Draft::sentence(const Assumption& assumption) {
-  if (assumption.of == 0) return assumption.reason;
-  std::string subjects;
-  for (const std::string& subject : assumption.subjects)
-    subjects += (subjects.empty() ? "" : ", ") + subject;
-  const std::size_t more = assumption.of - assumption.subjects.size();
-  return more == 0 ? fmt::format("{}: {}", subjects, assumption.reason)
-                   : fmt::format("{} and {} more: {}", subjects, more, assumption.reason);
-}
-
 std::vector<NodeId> Draft::nodes(NodeKind kind) const {
   std::vector<NodeId> found;
   for (NodeId id = 0; id < parts_.nodes.size(); ++id)
@@ -101,12 +69,8 @@ std::vector<NodeId> Draft::nodes(NodeKind kind) const {
 }
 
 Result<Noted> Draft::finish() && {
-  std::vector<std::string> sentences;
-  for (const Assumption& assumption : assumptions_) sentences.push_back(sentence(assumption));
-  if (more_assumptions_ > 0)
-    sentences.push_back(fmt::format("{} more assumptions are not shown", more_assumptions_));
   TUTTI_ASSIGN(Topology topology, Topology::create(std::move(parts_)));
-  return Noted{std::move(topology), std::move(sentences)};
+  return Noted{std::move(topology), assumptions_.sentences()};
 }
 
 }  // namespace tutti::topo

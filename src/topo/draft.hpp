@@ -1,13 +1,13 @@
 // The topology of one host while it is put together from what a system or a file says of it.
 #pragma once
 
-#include <map>
 #include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <vector>
 
+#include "src/topo/assumptions.hpp"
 #include "src/topo/topology.hpp"
 #include "tutti/error.hpp"
 
@@ -39,10 +39,11 @@ class Draft {
   void link(NodeId from, NodeId to, LinkKind kind, Pace pace);
   void join(NodeId a, NodeId b, LinkKind kind, Pace pace);
 
-  /// Notes what had to be assumed, a sentence, once; or of several subjects together:
-  /// "eth0, eth1 and 3 more: REASON". After 200 sentences the rest are counted only.
-  void assume(std::string_view sentence);
-  void assume_of(std::string_view subject, std::string_view reason);
+  /// Notes what had to be assumed, as Assumptions does.
+  void assume(std::string_view sentence) { assumptions_.add(sentence); }
+  void assume_of(std::string_view subject, std::string_view reason) {
+    assumptions_.add_of(subject, reason);
+  }
 
   [[nodiscard]] const Parts& parts() const { return parts_; }
   /// The nodes of a kind, ascending.
@@ -54,17 +55,7 @@ class Draft {
   Parts parts_;
   std::set<std::string, std::less<>> names_;
   std::set<std::tuple<NodeId, NodeId, LinkKind>> joined_;
-  struct Assumption {
-    std::string reason;
-    std::vector<std::string> subjects;  // the first few
-    std::size_t of = 0;                 // how many subjects
-  };
-  Assumption* assumption(std::string_view reason);  // null once there are too many
-  static std::string sentence(const Assumption& assumption);
-
-  std::vector<Assumption> assumptions_;
-  std::map<std::string, std::size_t, std::less<>> known_reasons_;  // places in assumptions_
-  std::size_t more_assumptions_ = 0;
+  Assumptions assumptions_;
 };
 
 }  // namespace tutti::topo

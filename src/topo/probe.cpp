@@ -117,4 +117,12 @@ Result<std::string> RealProbe::hwloc_xml() {
 
 Result<std::vector<cuda::GpuFacts>> RealProbe::gpus() { return cuda::read_gpus(); }
 
+Result<std::string> FilesProbe::hwloc_xml() {
+  return make_error(Code::kUnsupported, "it takes too long to be asked here");
+}
+
+Result<std::vector<cuda::GpuFacts>> FilesProbe::gpus() {
+  return make_error(Code::kUnsupported, "NVML would wake it and is not asked here");
+}
+
 }  // namespace tutti::topo

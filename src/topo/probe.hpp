@@ -32,11 +32,19 @@ class SystemProbe {
 };
 
 /// This machine. hwloc and NVML are opened when they are asked for, and closed again.
-class RealProbe final : public SystemProbe {
+class RealProbe : public SystemProbe {
  public:
   Result<std::string> read_file(const std::string& path) override;
   Result<std::vector<std::string>> list(const std::string& path) override;
   Result<std::string> link_target(const std::string& path) override;
+  Result<std::string> hwloc_xml() override;
+  Result<std::vector<cuda::GpuFacts>> gpus() override;
+};
+
+/// This machine as /proc and /sys tell it: within a millisecond, and nothing is loaded into the
+/// process. hwloc, which takes several, and NVML, which wakes the GPUs, are not asked.
+class FilesProbe final : public RealProbe {
+ public:
   Result<std::string> hwloc_xml() override;
   Result<std::vector<cuda::GpuFacts>> gpus() override;
 };
