@@ -1,7 +1,9 @@
 // Forest: each rank's data travels along the rank's own spanning trees.
 //
 // Words: a root's block is cut into k chunks, one for each of its k trees; a tree of weight w
-// stands for w equal trees and carries w chunks in one message. Depth counts hops from the root.
+// stands for w equal trees. A strand is as much of a tree as takes the same way at every hop: it
+// carries its chunks in one message a hop. Depth counts hops from the root. Between two ranks each
+// way has a lane of its own.
 //
 // All-gather and broadcast send chunks down their trees, from the root to the leaves.
 // Reduce-scatter and reduce send them up, each rank adding its own contribution on the way;
@@ -24,7 +26,9 @@
 #include "algorithms/forest.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <numeric>
 #include <ranges>
 #include <tuple>
 #include <utility>
@@ -38,111 +42,178 @@ namespace {
 
 using topo::forest::Forest;
 using topo::forest::Hop;
+using topo::forest::Route;
 using topo::forest::Tree;
+using topo::forest::Vertex;
 
-/// A hop, with what is needed to order it among those of other trees.
+/// One of the equal trees of a Tree, with one way for each hop, and the chunks that it carries.
+struct Strand {
+  struct Hop {
+    Rank parent = 0;
+    Rank child = 0;
+    const std::vector<Vertex>* path = nullptr;  ///< from parent to child; the forest's
+  };
+  Rank root = 0;
+  std::uint32_t first = 0;  ///< chunk within the root's block
+  std::uint32_t chunks = 0;
+  std::vector<Hop> hops;
+};
+
+/// The way that the tree of number `at` among its equals takes at a hop.
+const std::vector<Vertex>* path_of(const Hop& hop, std::int64_t at) {
+  for (const Route& route : hop.routes) {
+    if (at < route.weight) return &route.path;
+    at -= route.weight;
+  }
+  return nullptr;
+}
+
+/// All strands of a forest, each of which carries `chunks` chunks.
+std::vector<Strand> strands_of(const Forest& forest, std::int64_t chunks) {
+  std::vector<Strand> strands;
+  std::map<Rank, std::int64_t> used;  // chunks of each root
+  for (const Tree& tree : forest.trees) {
+    for (std::int64_t at = 0; at < tree.weight; ++at) {
+      Strand strand;
+      strand.root = tree.root;
+      strand.first = static_cast<std::uint32_t>(used[tree.root]);
+      strand.chunks = static_cast<std::uint32_t>(chunks);
+      for (const Hop& hop : tree.hops) strand.hops.push_back({hop.from, hop.to, path_of(hop, at)});
+      strands.push_back(std::move(strand));
+      used[tree.root] += chunks;
+    }
+  }
+  return strands;
+}
+
+/// A hop, with what is needed to order it among those of other strands.
 struct Message {
-  std::size_t tree = 0;  ///< position in Forest::trees
-  Rank parent = 0;
-  Rank child = 0;
+  std::size_t strand = 0;
+  const Strand::Hop* hop = nullptr;
   std::int32_t depth = 0;  ///< of the child
 };
 
 /// By depth; at each depth every rank first turns to the next rank, then to the one after it.
-std::vector<Message> messages_by_depth(const Forest& forest) {
+std::vector<Message> messages_by_depth(const std::vector<Strand>& strands, std::int32_t ranks) {
   std::vector<Message> messages;
-  for (std::size_t t = 0; t < forest.trees.size(); ++t) {
-    std::vector<std::int32_t> depth(static_cast<std::size_t>(forest.ranks), 0);
-    for (const Hop& hop : forest.trees[t].hops) {
-      std::int32_t& reached = depth[static_cast<std::size_t>(hop.to)];
-      reached = depth[static_cast<std::size_t>(hop.from)] + 1;
-      messages.push_back({t, hop.from, hop.to, reached});
+  for (std::size_t s = 0; s < strands.size(); ++s) {
+    std::vector<std::int32_t> depth(static_cast<std::size_t>(ranks), 0);
+    for (const Strand::Hop& hop : strands[s].hops) {
+      std::int32_t& reached = depth[static_cast<std::size_t>(hop.child)];
+      reached = depth[static_cast<std::size_t>(hop.parent)] + 1;
+      messages.push_back({s, &hop, reached});
     }
   }
   const auto key = [&](const Message& message) {
-    const Rank distance = (message.child - message.parent + forest.ranks) % forest.ranks;
-    return std::tuple(message.depth, distance, message.tree);
+    const Rank distance = wrap(message.hop->child - message.hop->parent, ranks);
+    return std::tuple(message.depth, distance, message.strand);
   };
   std::ranges::sort(messages, {}, key);
   return messages;
 }
 
-class Writer {
+/// Gives each strand a lane of its own between every two ranks that it joins.
+class Lanes {
  public:
-  Writer(const ir::Request& request, const Forest& forest)
-      : forest_(forest),
-        messages_(messages_by_depth(forest)),
-        builder_(request, "forest", chunks_per_block(request, forest)) {
-    const auto trees = static_cast<std::uint32_t>(forest.trees_per_root);
-    const Collective collective = request.collective;
-    const bool all_in =
-        collective == Collective::kReduceScatter || collective == Collective::kAllReduce;
-    const bool all_out =
-        collective == Collective::kAllGather || collective == Collective::kAllReduce;
-    std::map<Rank, std::uint32_t> used;  // of each root's chunks
-    for (const Tree& tree : forest.trees) {
-      const auto weight = static_cast<std::uint32_t>(tree.weight);
-      const std::uint32_t within = std::exchange(used[tree.root], used[tree.root] + weight);
-      const std::uint32_t among_all = static_cast<std::uint32_t>(tree.root) * trees + within;
-      input_.push_back(in(all_in ? among_all : within, weight));
-      output_.push_back(out(all_out ? among_all : within, weight));
-    }
+  Lane take(Rank from, Rank to, const std::vector<Vertex>& path, std::int64_t chunks) {
+    std::vector<LaneRoute>& routes = routes_[{from, to}];
+    const auto lane = static_cast<Lane>(routes.size());
+    routes.push_back({from, to, lane, {path, chunks}});
+    return lane;
   }
 
-  /// From the root's input to everybody's output.
-  void send_down() {
-    down(input_);
-    for (std::size_t t = 0; t < forest_.trees.size(); ++t) {
-      builder_.rank(forest_.trees[t].root).copy(input_[t], output_[t]);
-    }
-  }
-
-  /// From the root's output to that of the others.
-  void send_sums_down() { down(output_); }
-
-  /// The sum of everybody's input to the root's output. A rank adds its input to what its first
-  /// child sends, and what other children send to that.
-  void add_up() {
-    std::map<std::pair<std::size_t, Rank>, ChunkSet> partial;  // of a tree at a rank that has some
-    for (const Message& message : std::views::reverse(messages_)) {
-      const std::size_t t = message.tree;
-      const Tree& tree = forest_.trees[t];
-      const auto complete = partial.find({t, message.child});
-      builder_.rank(message.child)
-          .send(complete == partial.end() ? input_[t] : complete->second, message.parent);
-
-      auto parent = builder_.rank(message.parent);
-      const ChunkSet arrived = parent.scratch(input_[t]);
-      parent.recv(arrived, message.child);
-      const bool is_root = message.parent == tree.root;
-      const auto [sum, first] =
-          partial.try_emplace({t, message.parent}, is_root ? output_[t] : arrived);
-      if (first && is_root) parent.copy(input_[t], sum->second);
-      parent.reduce(first && !is_root ? input_[t] : arrived, sum->second);
-    }
-  }
-
-  ir::Schedule finish() && { return std::move(builder_).finish(); }
-
-  static std::uint32_t chunks_per_block(const ir::Request& request, const Forest& forest) {
-    const auto blocks = request.collective == Collective::kAllReduce ? forest.ranks : 1;
-    return static_cast<std::uint32_t>(blocks * forest.trees_per_root);
+  std::vector<LaneRoute> finish() && {
+    std::vector<LaneRoute> all;
+    for (auto& [ends, routes] : routes_) std::ranges::move(routes, std::back_inserter(all));
+    return all;
   }
 
  private:
-  void down(const std::vector<ChunkSet>& at_root) {
-    for (const Message& message : messages_) {
-      const bool from_root = message.parent == forest_.trees[message.tree].root;
-      const ChunkSet& held = from_root ? at_root[message.tree] : output_[message.tree];
-      builder_.rank(message.parent).send(held, message.child);
-      builder_.rank(message.child).recv(output_[message.tree], message.parent);
+  std::map<std::pair<Rank, Rank>, std::vector<LaneRoute>> routes_;
+};
+
+class Writer {
+ public:
+  Writer(const ir::Request& request, std::int64_t chunks_per_root)
+      : request_(request),
+        chunks_per_root_(static_cast<std::uint32_t>(chunks_per_root)),
+        builder_(request, "forest",
+                 chunks_per_root_ * (request.collective == Collective::kAllReduce
+                                         ? static_cast<std::uint32_t>(request.ranks)
+                                         : 1U)) {}
+
+  /// From the root's input to everybody's output.
+  void send_down(const std::vector<Strand>& strands) {
+    down(strands, [this](const Strand& strand) { return input(strand); });
+    for (const Strand& strand : strands)
+      builder_.rank(strand.root).copy(input(strand), output(strand));
+  }
+
+  /// From the root's output to that of the others.
+  void send_sums_down(const std::vector<Strand>& strands) {
+    down(strands, [this](const Strand& strand) { return output(strand); });
+  }
+
+  /// The sum of everybody's input to the root's output. A rank adds its input to what its first
+  /// child sends, and what other children send to that.
+  void add_up(const std::vector<Strand>& strands) {
+    std::map<std::pair<std::size_t, Rank>, ChunkSet> partial;  // of a strand at a rank with some
+    for (const Message& message : std::views::reverse(messages_by_depth(strands, request_.ranks))) {
+      const Strand& strand = strands[message.strand];
+      const auto& [parent_rank, child_rank, path] = *message.hop;
+      const std::vector<Vertex> back(path->rbegin(), path->rend());
+      const Lane lane = lanes_.take(child_rank, parent_rank, back, strand.chunks);
+      const auto complete = partial.find({message.strand, child_rank});
+      builder_.rank(child_rank)
+          .send(complete == partial.end() ? input(strand) : complete->second, parent_rank, lane);
+
+      auto parent = builder_.rank(parent_rank);
+      const ChunkSet arrived = parent.scratch(input(strand));
+      parent.recv(arrived, child_rank, lane);
+      const bool is_root = parent_rank == strand.root;
+      const auto [sum, first] =
+          partial.try_emplace({message.strand, parent_rank}, is_root ? output(strand) : arrived);
+      if (first && is_root) parent.copy(input(strand), sum->second);
+      parent.reduce(first && !is_root ? input(strand) : arrived, sum->second);
     }
   }
 
-  const Forest& forest_;
-  std::vector<Message> messages_;
+  RoutedSchedule finish() && { return {std::move(builder_).finish(), std::move(lanes_).finish()}; }
+
+ private:
+  /// Where a strand's chunks are in the buffer, which has all roots' blocks or one.
+  [[nodiscard]] std::uint32_t first_of(const Strand& strand, bool all_blocks) const {
+    const auto root = static_cast<std::uint32_t>(strand.root);
+    return strand.first + (all_blocks ? root * chunks_per_root_ : 0);
+  }
+  [[nodiscard]] ChunkSet input(const Strand& strand) const {
+    const Collective collective = request_.collective;
+    const bool all =
+        collective == Collective::kReduceScatter || collective == Collective::kAllReduce;
+    return in(first_of(strand, all), strand.chunks);
+  }
+  [[nodiscard]] ChunkSet output(const Strand& strand) const {
+    const Collective collective = request_.collective;
+    const bool all = collective == Collective::kAllGather || collective == Collective::kAllReduce;
+    return out(first_of(strand, all), strand.chunks);
+  }
+
+  template <class AtRoot>
+  void down(const std::vector<Strand>& strands, AtRoot at_root) {
+    for (const Message& message : messages_by_depth(strands, request_.ranks)) {
+      const Strand& strand = strands[message.strand];
+      const auto& [parent, child, path] = *message.hop;
+      const Lane lane = lanes_.take(parent, child, *path, strand.chunks);
+      const ChunkSet held = parent == strand.root ? at_root(strand) : output(strand);
+      builder_.rank(parent).send(held, child, lane);
+      builder_.rank(child).recv(output(strand), parent, lane);
+    }
+  }
+
+  const ir::Request& request_;
+  std::uint32_t chunks_per_root_;
   ir::Builder builder_;
-  std::vector<ChunkSet> input_, output_;  // the chunks of each tree
+  Lanes lanes_;
 };
 
 Status check_roots(const ir::Request& request, const Forest& forest) {
@@ -167,12 +238,12 @@ Status check_roots(const ir::Request& request, const Forest& forest) {
 }
 
 /// Every rank handles every chunk of every root; the verifier takes 2^25 chunks over all ranks, in
-/// up to four spaces.
-Status check_size(const Forest& forest) {
+/// up to four spaces. `shares`: chunks of a root's block.
+Status check_size(const Forest& forest, std::int64_t shares) {
   constexpr std::int64_t kMostChunks = std::int64_t{1} << 23U;
   const auto blocks =
       static_cast<std::int64_t>(forest.ranks) * static_cast<std::int64_t>(forest.roots.size());
-  if (forest.trees_per_root <= kMostChunks / blocks) return ok_status();
+  if (shares <= kMostChunks / blocks) return ok_status();
   return make_error(Code::kInvalidArgument,
                     "{} trees from each of {} roots are too many chunks for {} ranks: grow the "
                     "forest with GrowOptions::most_trees_per_root of {} or less",
@@ -181,28 +252,45 @@ Status check_size(const Forest& forest) {
 
 }  // namespace
 
-Result<ir::Schedule> forest_schedule(const ir::Request& request, const Forest& forest) {
+Result<RoutedSchedule> forest_schedule(const ir::Request& request, const Forest& forest) {
+  if (request.collective == Collective::kAllReduce)
+    return forest_all_reduce(request, forest, forest);
   if (!well_formed(request)) return unsupported("forest", request);
   TUTTI_TRY(check_roots(request, forest));
-  TUTTI_TRY(check_size(forest));
-  if (request.ranks == 1) return generate(request, "forest", 1, nullptr);
-  Writer writer(request, forest);
+  TUTTI_TRY(check_size(forest, forest.trees_per_root));
+  if (request.ranks == 1) return RoutedSchedule{generate(request, "forest", 1, nullptr), {}};
+  const std::vector<Strand> strands = strands_of(forest, 1);
+  Writer writer(request, forest.trees_per_root);
   switch (request.collective) {
     case Collective::kAllGather:
     case Collective::kBroadcast:
-      writer.send_down();
+      writer.send_down(strands);
       break;
     case Collective::kReduceScatter:
     case Collective::kReduce:
-      writer.add_up();
-      break;
-    case Collective::kAllReduce:
-      writer.add_up();
-      writer.send_sums_down();
+      writer.add_up(strands);
       break;
     default:
       return unsupported("forest", request);
   }
+  return std::move(writer).finish();
+}
+
+Result<RoutedSchedule> forest_all_reduce(const ir::Request& request, const Forest& sums,
+                                         const Forest& results) {
+  if (!well_formed(request) || request.collective != Collective::kAllReduce)
+    return unsupported("forest", request);
+  for (const Forest* forest : {&sums, &results}) {
+    TUTTI_TRY(check_roots(request, *forest));
+    TUTTI_TRY(check_size(*forest, forest->trees_per_root));
+  }
+  // Both cut a block evenly in chunks of the same size.
+  const std::int64_t chunks = std::lcm(sums.trees_per_root, results.trees_per_root);
+  TUTTI_TRY(check_size(sums, chunks));
+  if (request.ranks == 1) return RoutedSchedule{generate(request, "forest", 1, nullptr), {}};
+  Writer writer(request, chunks);
+  writer.add_up(strands_of(sums, chunks / sums.trees_per_root));
+  writer.send_sums_down(strands_of(results, chunks / results.trees_per_root));
   return std::move(writer).finish();
 }
 

@@ -1,6 +1,8 @@
 // Schedules that follow the spanning trees of a forest: for networks that no regular pattern fits.
 #pragma once
 
+#include <vector>
+
 #include "src/ir/request.hpp"
 #include "src/ir/schedule.hpp"
 #include "src/topo/forest/forest.hpp"
@@ -8,19 +10,41 @@
 
 namespace tutti::algorithms {
 
+/// The way that a lane between two ranks was planned to take. Value.
+struct LaneRoute {
+  Rank from = 0;
+  Rank to = 0;
+  Lane lane = 0;
+  topo::forest::Route route;  ///< of the forest's network; weighs what all trees send over it
+};
+
+/// A schedule without places, and the ways of its lanes on the network that it was planned for:
+/// whoever can choose the way of a message (a simulator, a fabric with source routing) needs both.
+struct RoutedSchedule {
+  ir::Schedule schedule;
+  std::vector<LaneRoute> routes;  ///< of every lane in use, ascending by from, to and lane
+};
+
 /// A schedule that takes Forest::time for long messages, twice that for all_reduce.
 ///
 ///   all_gather                   of a forest with all ranks as roots
 ///   reduce_scatter               of such a forest, grown on the network with all links reversed;
 ///                                the same one where links have two equal directions
-///   all_reduce                   of such a forest where links have two equal directions; on others
-///                                it is correct, but its first half not optimal
+///   all_reduce                   of such a forest where links have two equal directions
 ///   broadcast, reduce            of a forest with the request's root as its only root, reduce on
 ///                                the reversed network
 ///
+/// Routes have the direction of their messages: those of sums are the forest's reversed.
+///
 /// kUnsupported for other collectives. kInvalidArgument where the forest has other ranks or roots
 /// than the request, or so many trees that the schedule would have too many chunks.
-Result<ir::Schedule> forest_schedule(const ir::Request& request,
-                                     const topo::forest::Forest& forest);
+Result<RoutedSchedule> forest_schedule(const ir::Request& request,
+                                       const topo::forest::Forest& forest);
+
+/// The same of an all_reduce on any network: sums go up `sums`, grown on the network with all links
+/// reversed, and from the roots down `results`.
+Result<RoutedSchedule> forest_all_reduce(const ir::Request& request,
+                                         const topo::forest::Forest& sums,
+                                         const topo::forest::Forest& results);
 
 }  // namespace tutti::algorithms

@@ -42,7 +42,7 @@ void expect_correct(const Request& request, const Forest& forest) {
                            request.in_place ? " in place" : ""));
   const auto schedule = forest_schedule(request, forest);
   ASSERT_TRUE(schedule) << schedule.error().what;
-  const auto proof = ir::verify(*schedule);
+  const auto proof = ir::verify(schedule->schedule);
   ASSERT_TRUE(proof) << proof.error().what;
   std::int32_t highest = 0;
   for (const topo::forest::Tree& tree : forest.trees) highest = std::max(highest, height(tree));
@@ -82,7 +82,7 @@ TEST(ForestSchedule, YieldsTheRightNumbersInAnyOrderOfExecution) {
     ASSERT_TRUE(schedule) << schedule.error().what;
     for (int ordering = 0; ordering < ir::kOrderings; ++ordering) {
       const auto done = ir::interpret(
-          *schedule, {.ordering = static_cast<ir::Ordering>(ordering), .seed = 7, .fifo_depth = 1});
+          schedule->schedule, {.ordering = static_cast<ir::Ordering>(ordering), .seed = 7, .fifo_depth = 1});
       EXPECT_TRUE(done) << name_of(collective) << ": " << done.error().what;
     }
   }
@@ -93,8 +93,8 @@ TEST(ForestSchedule, SendsNoRankMoreThanItsLinksCarry) {
   const Forest forest = grown(nvswitch_boxes(2, 300, 25));
   const auto schedule = forest_schedule({Collective::kAllGather, 16, 0, false}, forest);
   ASSERT_TRUE(schedule);
-  EXPECT_EQ(schedule->chunks_per_block, 13U);
-  const auto proof = ir::verify(*schedule);
+  EXPECT_EQ(schedule->schedule.chunks_per_block, 13U);
+  const auto proof = ir::verify(schedule->schedule);
   ASSERT_TRUE(proof);
   EXPECT_LE(proof->max_chunks_sent, 13U * 15U);
 }
@@ -105,7 +105,7 @@ TEST(ForestSchedule, OfOneRankCopies) {
   const Forest forest = grown(std::move(build).finish());
   const auto schedule = forest_schedule({Collective::kAllGather, 1, 0, false}, forest);
   ASSERT_TRUE(schedule);
-  EXPECT_TRUE(ir::verify(*schedule));
+  EXPECT_TRUE(ir::verify(schedule->schedule));
 }
 
 TEST(ForestSchedule, RefusesAForestOfOtherRanksOrRoots) {

@@ -47,34 +47,47 @@ Result<std::pair<std::int32_t, std::int32_t>> parse_two_level(std::string_view t
                     text, kMostSwitchRanks);
 }
 
-Machine uniform_machine(const MachineOptions& options) {
+Machine switch_machine(std::string name, const sim::UniformSwitch::Shape& shape) {
   Machine machine;
-  machine.uniform = {
-      .ranks = options.uniform, .bandwidth = options.beta_gbs, .latency = options.alpha_us};
-  machine.name = fmt::format("{} ranks on a switch, {:g} µs, {:g} GB/s", options.uniform,
-                             options.alpha_us, options.beta_gbs);
-  machine.fabric = std::make_unique<sim::UniformSwitch>(*machine.uniform);
+  machine.name = std::move(name);
+  machine.uniform = shape;
+  machine.fabric = std::make_unique<sim::UniformSwitch>(shape);
   return machine;
+}
+
+Machine switch_machine(std::string name, const sim::TwoLevelSwitch::Shape& shape) {
+  Machine machine;
+  machine.name = std::move(name);
+  machine.two_level = shape;
+  machine.fabric = std::make_unique<sim::TwoLevelSwitch>(shape);
+  std::vector<std::int32_t> hosts;
+  for (std::int32_t rank = 0; rank < machine.ranks(); ++rank)
+    hosts.push_back(rank / shape.ranks_per_node);
+  machine.layout = ir::Layout::of_hosts(hosts);
+  return machine;
+}
+
+Machine uniform_machine(const MachineOptions& options) {
+  return switch_machine(fmt::format("{} ranks on a switch, {:g} µs, {:g} GB/s", options.uniform,
+                                    options.alpha_us, options.beta_gbs),
+                        sim::UniformSwitch::Shape{.ranks = options.uniform,
+                                                  .bandwidth = options.beta_gbs,
+                                                  .latency = options.alpha_us});
 }
 
 Result<Machine> two_level_machine(const MachineOptions& options) {
   TUTTI_ASSIGN(const auto sizes, parse_two_level(options.two_level));
   const auto [nodes, each] = sizes;
-  Machine machine;
-  machine.two_level = {.nodes = nodes,
-                       .ranks_per_node = each,
-                       .inner_bandwidth = options.inner_gbs,
-                       .inner_latency = options.inner_alpha_us,
-                       .outer_bandwidth = options.beta_gbs,
-                       .outer_latency = options.alpha_us};
-  machine.name = fmt::format("{} nodes of {} ranks, {:g} µs, {:g} GB/s; inside {:g} µs, {:g} GB/s",
-                             nodes, each, options.alpha_us, options.beta_gbs,
-                             options.inner_alpha_us, options.inner_gbs);
-  machine.fabric = std::make_unique<sim::TwoLevelSwitch>(*machine.two_level);
-  std::vector<std::int32_t> hosts;
-  for (std::int32_t rank = 0; rank < nodes * each; ++rank) hosts.push_back(rank / each);
-  machine.layout = ir::Layout::of_hosts(hosts);
-  return machine;
+  return switch_machine(
+      fmt::format("{} nodes of {} ranks, {:g} µs, {:g} GB/s; inside {:g} µs, {:g} GB/s", nodes,
+                  each, options.alpha_us, options.beta_gbs, options.inner_alpha_us,
+                  options.inner_gbs),
+      sim::TwoLevelSwitch::Shape{.nodes = nodes,
+                                 .ranks_per_node = each,
+                                 .inner_bandwidth = options.inner_gbs,
+                                 .inner_latency = options.inner_alpha_us,
+                                 .outer_bandwidth = options.beta_gbs,
+                                 .outer_latency = options.alpha_us});
 }
 
 }  // namespace
@@ -115,6 +128,15 @@ Result<Machine> machine_of(std::string name, topo::Topology topology, ir::Layout
     machine.layout = ir::Layout::of_hosts(hosts);
   }
   return machine;
+}
+
+Result<Machine> slowed(const Machine& machine, std::span<const sim::SlowLink> slow_links) {
+  if (machine.uniform) return switch_machine(machine.name, *machine.uniform);
+  if (machine.two_level) return switch_machine(machine.name, *machine.two_level);
+  topo::Parts parts = machine.topology->parts();
+  for (const sim::SlowLink& slow : slow_links) parts.links[slow.link].bandwidth /= slow.factor;
+  TUTTI_ASSIGN(topo::Topology topology, topo::Topology::create(std::move(parts)));
+  return machine_of(machine.name, std::move(topology), machine.layout);
 }
 
 Result<Machine> make_machine(const MachineOptions& options) {

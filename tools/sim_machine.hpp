@@ -3,11 +3,13 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "src/ir/layout.hpp"
 #include "src/sim/fabric.hpp"
+#include "src/sim/simulate.hpp"
 #include "src/topo/topology.hpp"
 #include "tutti/error.hpp"
 
@@ -45,6 +47,10 @@ Result<topo::Noted> load_topology(const std::string& text);
 /// One rank on every GPU of the topology, or on every CPU node where there is no GPU. `layout`:
 /// that of the ranks, if it is known better than from the hosts.
 Result<Machine> machine_of(std::string name, topo::Topology topology, ir::Layout layout = {});
+
+/// The machine with some links slower, as planners and bounds should see it. A switch of the papers
+/// has one bandwidth for all links and stays as it is: its bounds hold, but are not tight.
+Result<Machine> slowed(const Machine& machine, std::span<const sim::SlowLink> slow_links);
 
 /// kInvalidArgument where not exactly one machine is named, or it makes no sense.
 Result<Machine> make_machine(const MachineOptions& options);

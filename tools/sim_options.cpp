@@ -177,6 +177,8 @@ void add_cost_options(CLI::App& app, Options& options) {
                  "FILE of JSON with message_us, step_us, reduce_gbs, copy_gbs, ports");
   app.add_option("--slow-rank", options.slow_ranks, "R=F: work of rank R takes F times as long");
   app.add_option("--slow-link", options.slow_links, "NAME=F: bandwidth of a link divided by F");
+  app.add_flag("--stale-plan", options.stale_plan,
+               "the forest was planned before links became slow");
 }
 
 void add_output_options(CLI::App& app, Options& options) {
@@ -227,6 +229,7 @@ Result<Plan> make_plan(const Options& options, const Machine& machine) {
   if (!options.slice.empty()) {
     TUTTI_ASSIGN(plan.slice_bytes, bench::parse_size(options.slice));
   }
+  plan.is_stale = options.stale_plan;
   plan.algorithms = options.algorithms;
   if (plan.algorithms.empty() || plan.algorithms == std::vector<std::string>{"all"})
     plan.algorithms = algorithms_for(machine, plan.request);

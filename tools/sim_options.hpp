@@ -25,6 +25,7 @@ struct Options {
   double reduce_gbs = 0, copy_gbs = 0;  ///< 0: free
   std::uint32_t ports = 0;
   std::vector<std::string> slow_ranks, slow_links;  ///< "NAME=FACTOR"
+  bool stale_plan = false;
   bool links = false;
   std::string csv_path, json_path, svg_path, timeline_path, heat_path;
 };

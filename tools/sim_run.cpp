@@ -7,6 +7,7 @@
 #include "algorithms/forest.hpp"
 #include "src/base/nearest.hpp"
 #include "src/base/result.hpp"
+#include "src/topo/forest/cables.hpp"
 #include "src/topo/forest/from_topology.hpp"
 
 namespace tutti::simtool {
@@ -34,23 +35,44 @@ bool has_forest(const Machine& machine, const ir::Request& request) {
   }
 }
 
-/// Sums go up the trees, so those of a reduction are grown with all links reversed.
-Result<ir::Schedule> forest_for(const Machine& machine, const ir::Request& request) {
-  TUTTI_ASSIGN(forest::NotedNetwork noted,
-               forest::network_of(*machine.topology, machine.placement));
-  if (request.collective == Collective::kReduce || request.collective == Collective::kReduceScatter)
-    for (forest::Network::Link& link : noted.network.links) std::swap(link.from, link.to);
+/// A forest for the network as it is for data, or reversed for sums, which go up the trees.
+Result<forest::Forest> forest_for(forest::Network network, const ir::Request& request, bool sums) {
+  if (sums)
+    for (forest::Network::Link& link : network.links) std::swap(link.from, link.to);
   forest::GrowOptions options;
   if (rooted(request.collective)) options.root = request.root;
   // A schedule has chunks for all trees of all roots; so many cost next to no time on machines
   // whose optimum takes more.
   constexpr std::int64_t kManyTrees = 64;
-  TUTTI_ASSIGN(forest::Forest grown, forest::grow(noted.network, options));
+  TUTTI_ASSIGN(forest::Forest grown, forest::grow(network, options));
   if (grown.trees_per_root > kManyTrees) {
     options.most_trees_per_root = kManyTrees;
-    TUTTI_ASSIGN(grown, forest::grow(noted.network, options));
+    TUTTI_ASSIGN(grown, forest::grow(network, options));
   }
-  return algorithms::forest_schedule(request, grown);
+  return grown;
+}
+
+Result<algorithms::RoutedSchedule> routed_forest(const forest::Network& network,
+                                                 const ir::Request& request) {
+  TUTTI_ASSIGN(const forest::Forest first,
+               forest_for(network, request, reduces(request.collective)));
+  if (request.collective != Collective::kAllReduce)
+    return algorithms::forest_schedule(request, first);
+  TUTTI_ASSIGN(const forest::Forest second, forest_for(network, request, false));
+  return algorithms::forest_all_reduce(request, first, second);
+}
+
+Result<Routed> plan_forest(const Machine& machine, const ir::Request& request) {
+  TUTTI_ASSIGN(const forest::NotedNetwork noted,
+               forest::network_of(*machine.topology, machine.placement));
+  TUTTI_ASSIGN(algorithms::RoutedSchedule routed, routed_forest(noted.network, request));
+  Routed planned = {std::move(routed.schedule), {}};
+  forest::Cables cables(*machine.topology, noted);
+  for (const algorithms::LaneRoute& lane : routed.routes) {
+    TUTTI_ASSIGN(std::vector<topo::LinkId> links, cables.lay(lane.route));
+    planned.paths.push_back({lane.from, lane.to, lane.lane, std::move(links)});
+  }
+  return planned;
 }
 
 std::string described(const ir::Request& request, std::string_view algorithm, std::size_t bytes) {
@@ -64,16 +86,17 @@ struct Job {
   const Bounds& bounds;
 };
 
-Result<Point> simulate_at(const Job& job, const ir::Schedule& schedule,
+Result<Point> simulate_at(const Job& job, const Routed& routed,
                           const std::string& algorithm, std::size_t size,
                           sim::SimulateOptions options) {
   const sim::Amount amount = amount_for(job.plan.request, size);
-  options.slice_bytes = job.plan.slice_bytes.value_or(slice_for(schedule, amount));
+  options.slice_bytes = job.plan.slice_bytes.value_or(slice_for(routed.schedule, amount));
+  sim::RoutedFabric fabric(*job.machine.fabric, routed.paths);
   Point point;
   point.algorithm = algorithm;
   point.bytes = static_cast<std::size_t>(sim::size_of_call(job.plan.request, amount));
   TUTTI_ASSIGN(point.outcome,
-               sim::simulate(schedule, amount, *job.machine.fabric, job.plan.costs, options));
+               sim::simulate(routed.schedule, amount, fabric, job.plan.costs, options));
   if (is_lossy(algorithm)) return point;
   point.bound = job.bounds.at(static_cast<double>(point.bytes));
   constexpr double kRounding = 1 - 1e-9;
@@ -106,10 +129,10 @@ std::vector<std::string> algorithms_for(const Machine& machine, const ir::Reques
   return names;
 }
 
-Result<ir::Schedule> schedule_for(const std::string& name, const Machine& machine,
+Result<Routed> schedule_for(const std::string& name, const Machine& machine,
                                   const ir::Request& request) {
   if (name == kForest) {
-    if (has_forest(machine, request)) return forest_for(machine, request);
+    if (has_forest(machine, request)) return plan_forest(machine, request);
     return make_error(Code::kInvalidArgument,
                       "forest: needs --topology with 2 ranks or more, and all_gather, "
                       "reduce_scatter, all_reduce, broadcast or reduce");
@@ -118,7 +141,10 @@ Result<ir::Schedule> schedule_for(const std::string& name, const Machine& machin
   for (const ir::Algorithm& algorithm : algorithms::all()) {
     names.emplace_back(algorithm.name);
     if (algorithm.name != name) continue;
-    if (algorithm.supports(request)) return algorithm.generate(request);
+    if (algorithm.supports(request)) {
+      TUTTI_ASSIGN(ir::Schedule schedule, algorithm.generate(request));
+      return Routed{std::move(schedule), {}};
+    }
     return make_error(Code::kInvalidArgument, "{} does not do {} of {} ranks here; {} do", name,
                       name_of(request.collective), request.ranks,
                       fmt::join(algorithms_for(machine, request), ", "));
@@ -148,13 +174,15 @@ std::size_t slice_for(const ir::Schedule& schedule, const sim::Amount& amount) {
 }
 
 Result<std::vector<Point>> run(const Plan& plan, Machine& machine, const Progress& progress) {
-  const Bounds bounds = bounds_for(plan, machine);
+  TUTTI_ASSIGN(const Machine present, slowed(machine, plan.costs.slow_links));
+  const Bounds bounds = bounds_for(plan, present);
   const Job job = {plan, machine, bounds};
   std::vector<Point> points;
   double done = 0;
   const auto all = static_cast<double>(plan.algorithms.size() * plan.sizes.size());
   for (const std::string& algorithm : plan.algorithms) {
-    TUTTI_ASSIGN(const ir::Schedule schedule, schedule_for(algorithm, machine, plan.request));
+    TUTTI_ASSIGN(const Routed routed,
+                 schedule_for(algorithm, plan.is_stale ? machine : present, plan.request));
     for (const std::size_t size : plan.sizes) {
       sim::SimulateOptions options;
       if (progress)
@@ -163,7 +191,7 @@ Result<std::vector<Point>> run(const Plan& plan, Machine& machine, const Progres
           progress((done + share) / all, described(plan.request, algorithm, size));
           return true;
         };
-      TUTTI_ASSIGN(Point point, simulate_at(job, schedule, algorithm, size, options));
+      TUTTI_ASSIGN(Point point, simulate_at(job, routed, algorithm, size, options));
       points.push_back(std::move(point));
       ++done;
     }
@@ -173,15 +201,17 @@ Result<std::vector<Point>> run(const Plan& plan, Machine& machine, const Progres
 }
 
 Result<Traced> trace(const Plan& plan, Machine& machine) {
-  const Bounds bounds = bounds_for(plan, machine);
+  TUTTI_ASSIGN(const Machine present, slowed(machine, plan.costs.slow_links));
+  const Bounds bounds = bounds_for(plan, present);
   const std::string& algorithm = plan.algorithms.front();
-  TUTTI_ASSIGN(ir::Schedule schedule, schedule_for(algorithm, machine, plan.request));
+  TUTTI_ASSIGN(Routed routed,
+               schedule_for(algorithm, plan.is_stale ? machine : present, plan.request));
   std::vector<sim::StepTime> steps;
   sim::SimulateOptions options;
   options.on_step = [&](const sim::StepTime& step) { steps.push_back(step); };
-  TUTTI_ASSIGN(Point point, simulate_at({plan, machine, bounds}, schedule, algorithm,
+  TUTTI_ASSIGN(Point point, simulate_at({plan, machine, bounds}, routed, algorithm,
                                         plan.sizes.front(), options));
-  return Traced{std::move(schedule), std::move(point), std::move(steps)};
+  return Traced{std::move(routed.schedule), std::move(point), std::move(steps)};
 }
 
 }  // namespace tutti::simtool

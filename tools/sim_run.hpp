@@ -9,6 +9,7 @@
 
 #include "src/ir/request.hpp"
 #include "src/ir/schedule.hpp"
+#include "src/sim/routed_fabric.hpp"
 #include "src/sim/simulate.hpp"
 #include "tools/sim_bound.hpp"
 #include "tools/sim_machine.hpp"
@@ -29,6 +30,14 @@ struct Plan {
   std::vector<std::size_t> sizes;       ///< bytes of the call, ascending
   sim::Costs costs;
   std::optional<std::size_t> slice_bytes;  ///< unset: slice_for()
+  /// The forest was planned before the links of Costs::slow_links became slow.
+  bool is_stale = false;
+};
+
+/// A schedule, and the ways of those lanes for which it was planned to take one.
+struct Routed {
+  ir::Schedule schedule;
+  std::vector<sim::LanePath> paths;
 };
 
 /// One algorithm at one size.
@@ -46,7 +55,7 @@ struct Point {
 std::vector<std::string> algorithms_for(const Machine& machine, const ir::Request& request);
 
 /// kInvalidArgument suggests the nearest name, or says that the algorithm cannot do what is asked.
-Result<ir::Schedule> schedule_for(const std::string& algorithm, const Machine& machine,
+Result<Routed> schedule_for(const std::string& algorithm, const Machine& machine,
                                   const ir::Request& request);
 
 /// Elements of a block for a call of about `bytes`: rounded down, but at least one.

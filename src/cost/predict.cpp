@@ -37,7 +37,7 @@ class HostsFabric final : public sim::Fabric {
     return static_cast<std::int32_t>(placement_.host.size());
   }
   [[nodiscard]] std::span<const sim::Link> links() const override { return links_; }
-  [[nodiscard]] Result<std::vector<sim::LinkId>> path(Rank from, Rank to) override {
+  [[nodiscard]] Result<std::vector<sim::LinkId>> path(Rank from, Rank to, Lane /*lane*/) override {
     if (placement_.mapped(from, to)) return std::vector<sim::LinkId>{};
     return std::vector{2 * host(from), 2 * host(to) + 1};
   }
@@ -66,8 +66,8 @@ class WithCosts final : public sim::Fabric {
 
   [[nodiscard]] std::int32_t ranks() const override { return fabric_.ranks(); }
   [[nodiscard]] std::span<const sim::Link> links() const override { return fabric_.links(); }
-  [[nodiscard]] Result<std::vector<sim::LinkId>> path(Rank from, Rank to) override {
-    return fabric_.path(from, to);
+  [[nodiscard]] Result<std::vector<sim::LinkId>> path(Rank from, Rank to, Lane lane) override {
+    return fabric_.path(from, to, lane);
   }
   [[nodiscard]] sim::MessageCosts costs(Rank from, Rank to) const override {
     const bool inside = placement_.mapped(from, to);

@@ -27,7 +27,7 @@ UniformSwitch::UniformSwitch(const Shape& shape) : ranks_(shape.ranks) {
     add_port(links_, rank, "up", "down", shape.bandwidth, shape.latency);
 }
 
-Result<std::vector<LinkId>> UniformSwitch::path(Rank from, Rank to) {
+Result<std::vector<LinkId>> UniformSwitch::path(Rank from, Rank to, Lane /*lane*/) {
   TUTTI_TRY(check_pair(*this, from, to));
   return std::vector{2 * static_cast<LinkId>(from), 2 * static_cast<LinkId>(to) + 1};
 }
@@ -41,7 +41,7 @@ TwoLevelSwitch::TwoLevelSwitch(const Shape& shape)
   }
 }
 
-Result<std::vector<LinkId>> TwoLevelSwitch::path(Rank from, Rank to) {
+Result<std::vector<LinkId>> TwoLevelSwitch::path(Rank from, Rank to, Lane /*lane*/) {
   TUTTI_TRY(check_pair(*this, from, to));
   const LinkId way = from / ranks_per_node_ == to / ranks_per_node_ ? 0 : 2;
   return std::vector{4 * static_cast<LinkId>(from) + way, 4 * static_cast<LinkId>(to) + way + 1};

@@ -1,4 +1,5 @@
-// What joins the ranks of a simulated job: links, and the path of each pair of ranks over them.
+// What joins the ranks of a simulated job: links, and the path of each lane between two ranks over
+// them.
 #pragma once
 
 #include <cstdint>
@@ -37,9 +38,9 @@ class Fabric {
 
   [[nodiscard]] virtual std::int32_t ranks() const = 0;
   [[nodiscard]] virtual std::span<const Link> links() const = 0;
-  /// The links from one rank to another one, in order; none twice. Empty where both live in the
-  /// same memory. kInvalidArgument names both where nothing joins them.
-  [[nodiscard]] virtual Result<std::vector<LinkId>> path(Rank from, Rank to) = 0;
+  /// The links that a lane from one rank to another one takes, in order; none twice. Empty where
+  /// both live in the same memory. kInvalidArgument names both where nothing joins them.
+  [[nodiscard]] virtual Result<std::vector<LinkId>> path(Rank from, Rank to, Lane lane) = 0;
   /// For a message between two different ranks; nothing by default.
   [[nodiscard]] virtual MessageCosts costs(Rank /*from*/, Rank /*to*/) const { return {}; }
 };
@@ -57,7 +58,7 @@ class UniformSwitch final : public Fabric {
 
   [[nodiscard]] std::int32_t ranks() const override { return ranks_; }
   [[nodiscard]] std::span<const Link> links() const override { return links_; }
-  [[nodiscard]] Result<std::vector<LinkId>> path(Rank from, Rank to) override;
+  [[nodiscard]] Result<std::vector<LinkId>> path(Rank from, Rank to, Lane lane) override;
 
  private:
   std::int32_t ranks_;
@@ -81,7 +82,7 @@ class TwoLevelSwitch final : public Fabric {
 
   [[nodiscard]] std::int32_t ranks() const override { return nodes_ * ranks_per_node_; }
   [[nodiscard]] std::span<const Link> links() const override { return links_; }
-  [[nodiscard]] Result<std::vector<LinkId>> path(Rank from, Rank to) override;
+  [[nodiscard]] Result<std::vector<LinkId>> path(Rank from, Rank to, Lane lane) override;
 
  private:
   std::int32_t nodes_;

@@ -10,7 +10,7 @@ using testing::ElementsAre;
 
 TEST(UniformSwitch, JoinsTwoRanksByTheLinkUpOfOneAndTheLinkDownOfTheOther) {
   UniformSwitch fabric({.ranks = 3, .bandwidth = 25, .latency = 5});
-  const auto path = fabric.path(2, 0);
+  const auto path = fabric.path(2, 0, 0);
   ASSERT_TRUE(path) << path.error().what;
   ASSERT_THAT(*path, testing::SizeIs(2));
   const Link up = {25, 2.5, "rank 2 up"};
@@ -21,18 +21,18 @@ TEST(UniformSwitch, JoinsTwoRanksByTheLinkUpOfOneAndTheLinkDownOfTheOther) {
 
 TEST(UniformSwitch, HasNoPathToARankThatDoesNotExist) {
   UniformSwitch fabric({.ranks = 3});
-  EXPECT_FALSE(fabric.path(0, 3));
-  EXPECT_FALSE(fabric.path(-1, 0));
-  EXPECT_FALSE(fabric.path(1, 1));
+  EXPECT_FALSE(fabric.path(0, 3, 0));
+  EXPECT_FALSE(fabric.path(-1, 0, 0));
+  EXPECT_FALSE(fabric.path(1, 1, 0));
 }
 
 TEST(TwoLevelSwitch, TakesTheNetworkBetweenNodesOnly) {
   TwoLevelSwitch fabric({.nodes = 2, .ranks_per_node = 2});
   const auto name_of_first = [&](Rank from, Rank to) {
-    return fabric.links()[fabric.path(from, to)->front()].name;
+    return fabric.links()[fabric.path(from, to, 0)->front()].name;
   };
   const auto name_of_last = [&](Rank from, Rank to) {
-    return fabric.links()[fabric.path(from, to)->back()].name;
+    return fabric.links()[fabric.path(from, to, 0)->back()].name;
   };
   EXPECT_EQ(name_of_first(0, 1), "rank 0 up");
   EXPECT_EQ(name_of_last(0, 1), "rank 1 down");

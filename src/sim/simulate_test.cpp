@@ -124,7 +124,7 @@ TEST(Simulation, CopiesBetweenRanksInTheSameMemory) {
    public:
     [[nodiscard]] std::int32_t ranks() const override { return 2; }
     [[nodiscard]] std::span<const Link> links() const override { return {}; }
-    [[nodiscard]] Result<std::vector<LinkId>> path(Rank, Rank) override {
+    [[nodiscard]] Result<std::vector<LinkId>> path(Rank, Rank, Lane) override {
       return std::vector<LinkId>{};
     }
   } fabric;

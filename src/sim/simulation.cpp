@@ -170,19 +170,21 @@ void Simulation::start(ChannelId id) {
 }
 
 void Simulation::depart(MessageId id) {
-  const Pair& pair = job_.traffic.pair_of(message(id));
+  const Channel& channel = job_.traffic.channel_of(message(id));
+  const Rank source = job_.traffic.pair_of(message(id)).source;
   const std::uint64_t bytes = bytes_of(id);
-  bytes_sent_[static_cast<std::size_t>(pair.source)] += bytes;
-  if (bytes != 0 && !pair.path.empty()) return network_.start(pair.path, bytes, id, now_);
-  if (pair.costs.send_ps_per_byte > 0) return left(id);  // it was its sender's work to copy it
+  bytes_sent_[static_cast<std::size_t>(source)] += bytes;
+  if (bytes != 0 && !channel.path.empty()) return network_.start(channel.path, bytes, id, now_);
+  // Where it was its sender's work to copy it, nothing is left to do.
+  if (job_.traffic.pair_of(message(id)).costs.send_ps_per_byte > 0) return left(id);
   const Time copy = from_picoseconds(job_.costs.copy_ps_per_byte * static_cast<double>(bytes) *
-                                     worker(pair.source).slowdown);
+                                     worker(source).slowdown);
   agenda_.enter(now_ + copy, {Happening::kLeft, id});
 }
 
 void Simulation::left(MessageId id) {
   const Message& sent = message(id);
-  agenda_.enter(now_ + job_.traffic.pair_of(sent).latency, {Happening::kArrives, id});
+  agenda_.enter(now_ + job_.traffic.channel_of(sent).latency, {Happening::kArrives, id});
   complete(job_.traffic.send_of(sent), message_start_.empty() ? 0 : message_start_[id]);
   if (ports_) return;
   channels_[sent.channel].is_busy = false;

@@ -22,7 +22,7 @@ TopologyFabric::TopologyFabric(const topo::Topology& topology, topo::Placement p
          fmt::format("{} -> {}", full_name(topology, link.from), full_name(topology, link.to))});
 }
 
-Result<std::vector<LinkId>> TopologyFabric::path(Rank from, Rank to) {
+Result<std::vector<LinkId>> TopologyFabric::path(Rank from, Rank to, Lane /*lane*/) {
   TUTTI_CHECK(from >= 0 && to >= 0 && from < ranks() && to < ranks(),
               "path from rank {} to {} of {}", from, to, ranks());
   const topo::NodeId source = placement_.ranks[static_cast<std::size_t>(from)];

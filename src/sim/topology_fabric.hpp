@@ -11,7 +11,7 @@
 
 namespace tutti::sim {
 
-/// Messages take the best path (src/topo/paths.hpp); all messages of a pair of ranks take the same.
+/// Messages take the best path (src/topo/paths.hpp); all lanes of a pair of ranks take the same.
 /// Paths are found as they are asked for. Link numbers are the topology's.
 class TopologyFabric final : public Fabric {
  public:
@@ -22,7 +22,7 @@ class TopologyFabric final : public Fabric {
     return static_cast<std::int32_t>(placement_.ranks.size());
   }
   [[nodiscard]] std::span<const Link> links() const override { return links_; }
-  [[nodiscard]] Result<std::vector<LinkId>> path(Rank from, Rank to) override;
+  [[nodiscard]] Result<std::vector<LinkId>> path(Rank from, Rank to, Lane lane) override;
 
  private:
   TopologyFabric(const topo::Topology& topology, topo::Placement placement);

@@ -30,7 +30,7 @@ TEST(TopologyFabric, LeadsOverTheLinksOfTheTopology) {
   auto fabric = TopologyFabric::create(*topology, topo::one_rank_each(*topology));
   ASSERT_TRUE(fabric) << fabric.error().what;
   EXPECT_EQ(fabric->ranks(), 3);
-  const auto path = fabric->path(0, 1);
+  const auto path = fabric->path(0, 1, 0);
   ASSERT_TRUE(path) << path.error().what;
   ASSERT_THAT(*path, SizeIs(2));
   const Link first = {12, 0.5, "near/gpu0 -> near/switch"};
@@ -44,7 +44,7 @@ TEST(TopologyFabric, NamesTwoRanksThatNothingJoins) {
   ASSERT_TRUE(topology) << topology.error().what;
   auto fabric = TopologyFabric::create(*topology, topo::one_rank_each(*topology));
   ASSERT_TRUE(fabric) << fabric.error().what;
-  const auto path = fabric->path(0, 2);
+  const auto path = fabric->path(0, 2, 0);
   ASSERT_FALSE(path);
   EXPECT_EQ(path.error().code, Code::kInvalidArgument);
   EXPECT_THAT(path.error().what, HasSubstr("rank 0 on near/gpu0 to rank 2 on far/gpu0"));
@@ -56,7 +56,7 @@ TEST(TopologyFabric, HasNoLinksBetweenRanksOnOneNode) {
   const topo::NodeId gpu = topo::one_rank_each(*topology).ranks[0];
   auto fabric = TopologyFabric::create(*topology, {{gpu, gpu}});
   ASSERT_TRUE(fabric) << fabric.error().what;
-  const auto path = fabric->path(0, 1);
+  const auto path = fabric->path(0, 1, 0);
   ASSERT_TRUE(path) << path.error().what;
   EXPECT_THAT(*path, IsEmpty());
 }

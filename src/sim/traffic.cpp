@@ -38,16 +38,15 @@ Status Traffic::join(const ir::Matching& matching, Fabric& fabric) {
     const std::uint64_t key = (static_cast<std::uint64_t>(channel.source) << 32U) |
                               static_cast<std::uint32_t>(channel.destination);
     const auto [at, is_new] = known.try_emplace(key, static_cast<PairId>(pairs_.size()));
-    if (is_new) {
-      TUTTI_ASSIGN(std::vector<LinkId> path, fabric.path(channel.source, channel.destination));
-      const MessageCosts costs = fabric.costs(channel.source, channel.destination);
-      double latency = costs.latency_us;
-      for (const LinkId link : path) latency += fabric.links()[link].latency;
-      pairs_.push_back({channel.source, channel.destination, std::move(path),
-                        from_microseconds(latency),
-                        costs});
-    }
-    channels_.push_back({.pair = at->second});
+    if (is_new)
+      pairs_.push_back({channel.source, channel.destination,
+                        fabric.costs(channel.source, channel.destination)});
+    TUTTI_ASSIGN(std::vector<LinkId> path,
+                 fabric.path(channel.source, channel.destination, channel.lane));
+    double latency = pairs_[at->second].costs.latency_us;
+    for (const LinkId link : path) latency += fabric.links()[link].latency;
+    channels_.push_back(
+        {.pair = at->second, .path = std::move(path), .latency = from_microseconds(latency)});
   }
   return ok_status();
 }

@@ -22,8 +22,6 @@ using ir::ChannelId;              ///< position in Traffic::channels()
 struct Pair {
   Rank source = kNoRank;
   Rank destination = kNoRank;
-  std::vector<LinkId> path;
-  Time latency = 0;  ///< from the last byte's departure to its arrival
   MessageCosts costs;
 };
 
@@ -31,6 +29,8 @@ struct Pair {
 /// step within a turn.
 struct Channel {
   PairId pair = 0;
+  std::vector<LinkId> path = {};
+  Time latency = 0;  ///< of the whole path
   MessageId first = 0;
   MessageId end = 0;  ///< one past the last
 };
@@ -57,6 +57,9 @@ class Traffic {
   [[nodiscard]] std::span<const Channel> channels() const { return channels_; }
   [[nodiscard]] std::span<const Message> messages() const { return messages_; }
 
+  [[nodiscard]] const Channel& channel_of(const Message& message) const {
+    return channels_[message.channel];
+  }
   [[nodiscard]] const Pair& pair_of(const Message& message) const {
     return pairs_[channels_[message.channel].pair];
   }

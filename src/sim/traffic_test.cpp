@@ -39,8 +39,8 @@ TEST(Traffic, PairsTheSendsOfALaneWithItsReceivesInOrder) {
   const Task receive = {1, 2, 0};
   EXPECT_EQ(traffic->send_of(second), send);
   EXPECT_EQ(traffic->receive_of(second), receive);
-  EXPECT_EQ(traffic->pair_of(second).latency, from_microseconds(3));
-  EXPECT_THAT(traffic->pair_of(second).path, ElementsAre(0, 3)) << "up of rank 0, down of rank 1";
+  EXPECT_EQ(traffic->channel_of(second).latency, from_microseconds(3));
+  EXPECT_THAT(traffic->channel_of(second).path, ElementsAre(0, 3)) << "up of rank 0, down of rank 1";
 }
 
 TEST(Traffic, GivesAMessageTheTurnOfItsRound) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/base/result.hpp"
+#include "src/topo/forest/flatten.hpp"
 #include "src/topo/forest/packing.hpp"
 #include "src/topo/forest/shortage.hpp"
 
@@ -146,12 +147,13 @@ std::vector<Rank> ranks_by_vertex(const Network& network) {
 Result<std::vector<Tree>> plant(const Plan& plan, const std::vector<Vertex>& roots) {
   const Demand demand{roots, plan.trees_per_root};
   TUTTI_ASSIGN(Overlay overlay, remove_switches(plan.network, demand));
+  const Capacities capacities = capacities_of(overlay);
   TUTTI_ASSIGN(const std::vector<PackedTree> packed,
-               pack(plan.network.compute_nodes(), capacities_of(overlay), demand));
+               pack(plan.network.compute_nodes(), capacities, demand));
   const std::vector<Rank> rank_of = ranks_by_vertex(plan.network);
   Router router(std::move(overlay));
   std::vector<Tree> trees;
-  for (const PackedTree& from : packed) {
+  for (const PackedTree& from : flattened(packed, capacities)) {
     Tree tree{rank_of[from.root], from.weight, {}};
     for (const auto& ends : from.links) {
       tree.hops.push_back(

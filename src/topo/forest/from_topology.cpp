@@ -44,8 +44,9 @@ class Conversion {
 
   [[nodiscard]] std::string name_of_node(NodeId id) const { return full_name(topology_, id); }
 
-  Vertex add(std::string name, bool computes) {
+  Vertex add(NodeId node, std::string name, bool computes) {
     result_.network.nodes.push_back({std::move(name), computes});
+    result_.node_of.push_back(node);
     return static_cast<Vertex>(result_.network.nodes.size() - 1);
   }
 
@@ -53,7 +54,8 @@ class Conversion {
   void add_ranks() {
     for (std::size_t rank = 0; rank < placement_.ranks.size(); ++rank) {
       const NodeId node = placement_.ranks[rank];
-      const Vertex vertex = add(fmt::format("rank {} ({})", rank, name_of_node(node)), true);
+      const Vertex vertex =
+          add(node, fmt::format("rank {} ({})", rank, name_of_node(node)), true);
       if (ranks_at_[node] == 1) vertex_of_[node] = vertex;
     }
   }
@@ -64,7 +66,7 @@ class Conversion {
       const bool is_gpu = topology_.node(node).kind == NodeKind::kGpu;
       if (ranks_at_[node] == 0 && is_gpu) ++idle;
       if (ranks_at_[node] == 1 || (ranks_at_[node] == 0 && is_gpu)) continue;
-      vertex_of_[node] = add(name_of_node(node), false);
+      vertex_of_[node] = add(node, name_of_node(node), false);
     }
     if (idle > 0) note(fmt::format("{} GPUs without a rank pass no data on.", idle));
   }

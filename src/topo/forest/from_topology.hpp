@@ -13,6 +13,7 @@ namespace tutti::topo::forest {
 /// A network, and what had to be assumed to get it, a sentence each.
 struct NotedNetwork {
   Network network;
+  std::vector<NodeId> node_of;  ///< of each vertex: the topology's node that it stands for
   std::vector<std::string> assumptions;
 };
 
