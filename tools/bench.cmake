@@ -23,6 +23,11 @@ if(TARGET tutti_nccl AND TARGET tutti_library)
     install(FILES ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${test}_perf DESTINATION bin COMPONENT tools)
   endforeach()
 
+  tutti_program(tutti-calibrate SOURCES calibrate.cpp calibrate_measure.cpp
+    LINKS tutti_bench_parts tutti_src_cost tutti_src_reduce tutti_nccl tutti_library)
+  set_target_properties(tutti-calibrate PROPERTIES INSTALL_RPATH
+    "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};$ORIGIN/../${CMAKE_INSTALL_LIBDIR}/tutti/nccl-compat/lib")
+
   if(TUTTI_TESTS)
     add_library(bench_spoiler MODULE bench_spoiler.cpp)
     target_link_libraries(bench_spoiler PRIVATE NCCL::nccl ${CMAKE_DL_LIBS})

@@ -5,9 +5,11 @@
 #include <utility>
 
 #include "src/base/result.hpp"
+#include "src/cost/predict.hpp"
 #include "src/sim/topology_fabric.hpp"
 #include "src/topo/machine.hpp"
 #include "src/topo/synthetic.hpp"
+#include "tools/cli.hpp"
 #include "tools/topo_source.hpp"
 
 namespace tutti::simtool {
@@ -31,7 +33,8 @@ ir::Layout grid_of(const std::string& text) {
 }
 
 /// "4x8".
-Result<std::pair<std::int32_t, std::int32_t>> parse_two_level(std::string_view text) {
+Result<std::pair<std::int32_t, std::int32_t>> parse_two_level(std::string_view option,
+                                                              std::string_view text) {
   const char* const end = text.data() + text.size();
   std::int32_t nodes = 0;
   std::int32_t each = 0;
@@ -43,8 +46,15 @@ Result<std::pair<std::int32_t, std::int32_t>> parse_two_level(std::string_view t
       return std::pair(nodes, each);
   }
   return make_error(Code::kInvalidArgument,
-                    "--two-level '{}': write NODESxRANKS, as in 4x8, of at most {} ranks together",
+                    "{} '{}': write NODESxRANKS, as in 4x8, of at most {} ranks together", option,
                     text, kMostSwitchRanks);
+}
+
+/// Of each rank, where each host has as many.
+std::vector<std::int32_t> hosts_of(std::int32_t hosts, std::int32_t each) {
+  std::vector<std::int32_t> host;
+  for (std::int32_t rank = 0; rank < hosts * each; ++rank) host.push_back(rank / each);
+  return host;
 }
 
 Machine switch_machine(std::string name, const sim::UniformSwitch::Shape& shape) {
@@ -60,10 +70,7 @@ Machine switch_machine(std::string name, const sim::TwoLevelSwitch::Shape& shape
   machine.name = std::move(name);
   machine.two_level = shape;
   machine.fabric = std::make_unique<sim::TwoLevelSwitch>(shape);
-  std::vector<std::int32_t> hosts;
-  for (std::int32_t rank = 0; rank < machine.ranks(); ++rank)
-    hosts.push_back(rank / shape.ranks_per_node);
-  machine.layout = ir::Layout::of_hosts(hosts);
+  machine.layout = ir::Layout::of_hosts(hosts_of(shape.nodes, shape.ranks_per_node));
   return machine;
 }
 
@@ -76,7 +83,7 @@ Machine uniform_machine(const MachineOptions& options) {
 }
 
 Result<Machine> two_level_machine(const MachineOptions& options) {
-  TUTTI_ASSIGN(const auto sizes, parse_two_level(options.two_level));
+  TUTTI_ASSIGN(const auto sizes, parse_two_level("--two-level", options.two_level));
   const auto [nodes, each] = sizes;
   return switch_machine(
       fmt::format("{} nodes of {} ranks, {:g} µs, {:g} GB/s; inside {:g} µs, {:g} GB/s", nodes,
@@ -90,7 +97,61 @@ Result<Machine> two_level_machine(const MachineOptions& options) {
                                  .outer_latency = options.alpha_us});
 }
 
+Machine calibrated_hosts(std::string name, lower::Placement placement,
+                         const Calibration& calibration) {
+  Machine machine;
+  machine.name = std::move(name);
+  machine.is_hosts = true;
+  machine.layout = ir::Layout::of_hosts(placement.host);
+  machine.fabric = hosts_fabric(placement, calibration);
+  machine.on_host = std::move(placement);
+  machine.calibration = calibration;
+  return machine;
+}
+
+Result<Machine> hosts_machine(const MachineOptions& options) {
+  TUTTI_ASSIGN(const auto sizes, parse_two_level("--hosts", options.hosts));
+  TUTTI_ASSIGN(const Calibration calibration, load_calibration(options.calibration));
+  const auto [hosts, each] = sizes;
+  return calibrated_hosts(
+      fmt::format("{} hosts of {} ranks, calibrated on {}", hosts, each, calibration.measured_on),
+      {hosts_of(hosts, each)}, calibration);
+}
+
+Result<Machine> uncalibrated_machine(const MachineOptions& options) {
+  if (options.uniform != 0) return uniform_machine(options);
+  if (!options.two_level.empty()) return two_level_machine(options);
+  TUTTI_ASSIGN(topo::Noted noted, load_topology(options.topology));
+  const ir::Layout layout = is_file(options.topology) ? ir::Layout{} : grid_of(options.topology);
+  TUTTI_ASSIGN(Machine machine, machine_of(options.topology, std::move(noted.topology), layout));
+  machine.assumptions = std::move(noted.assumptions);
+  return machine;
+}
+
+/// The node or host on which each rank is.
+lower::Placement placement_of(const Machine& machine) {
+  lower::Placement placement;
+  if (machine.two_level) {
+    placement.host = hosts_of(machine.two_level->nodes, machine.two_level->ranks_per_node);
+  } else if (machine.topology != nullptr) {
+    for (const topo::NodeId node : machine.placement.ranks)
+      placement.host.push_back(static_cast<std::int32_t>(machine.topology->node(node).host));
+  } else {
+    placement.host.assign(static_cast<std::size_t>(machine.ranks()), 0);
+  }
+  return placement;
+}
+
 }  // namespace
+
+Result<Calibration> load_calibration(const std::string& path) {
+  if (path.empty()) return Calibration{};
+  TUTTI_ASSIGN(const std::string text, tools::read_file(path, kMostCalibrationBytes));
+  Result<Calibration> calibration = parse_calibration(text);
+  if (calibration) return calibration;
+  return make_error(Code::kInvalidArgument, "--calibration '{}': {}", path,
+                    calibration.error().what);
+}
 
 Result<topo::Noted> load_topology(const std::string& text) {
   if (!is_file(text)) {
@@ -133,6 +194,8 @@ Result<Machine> machine_of(std::string name, topo::Topology topology, ir::Layout
 Result<Machine> slowed(const Machine& machine, std::span<const sim::SlowLink> slow_links) {
   if (machine.uniform) return switch_machine(machine.name, *machine.uniform);
   if (machine.two_level) return switch_machine(machine.name, *machine.two_level);
+  if (machine.is_hosts)
+    return calibrated_hosts(machine.name, machine.on_host, *machine.calibration);
   topo::Parts parts = machine.topology->parts();
   for (const sim::SlowLink& slow : slow_links) parts.links[slow.link].bandwidth /= slow.factor;
   TUTTI_ASSIGN(topo::Topology topology, topo::Topology::create(std::move(parts)));
@@ -141,16 +204,15 @@ Result<Machine> slowed(const Machine& machine, std::span<const sim::SlowLink> sl
 
 Result<Machine> make_machine(const MachineOptions& options) {
   const int named = (options.topology.empty() ? 0 : 1) + (options.uniform == 0 ? 0 : 1) +
-                    (options.two_level.empty() ? 0 : 1);
+                    (options.two_level.empty() ? 0 : 1) + (options.hosts.empty() ? 0 : 1);
   if (named != 1)
     return make_error(Code::kInvalidArgument,
-                      "give one machine: --topology, --uniform or --two-level");
-  if (options.uniform != 0) return uniform_machine(options);
-  if (!options.two_level.empty()) return two_level_machine(options);
-  TUTTI_ASSIGN(topo::Noted noted, load_topology(options.topology));
-  const ir::Layout layout = is_file(options.topology) ? ir::Layout{} : grid_of(options.topology);
-  TUTTI_ASSIGN(Machine machine, machine_of(options.topology, std::move(noted.topology), layout));
-  machine.assumptions = std::move(noted.assumptions);
+                      "give one machine: --topology, --uniform, --two-level or --hosts");
+  if (!options.hosts.empty()) return hosts_machine(options);
+  TUTTI_ASSIGN(Machine machine, uncalibrated_machine(options));
+  if (options.calibration.empty()) return machine;
+  TUTTI_ASSIGN(machine.calibration, load_calibration(options.calibration));
+  machine.on_host = placement_of(machine);
   return machine;
 }
 

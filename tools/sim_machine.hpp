@@ -1,4 +1,5 @@
-// What `tutti sim` runs schedules on: a topology, or one of the two switches of the papers.
+// What `tutti sim` runs schedules on: a topology, one of the two switches of the papers,
+// or plain hosts that were measured.
 #pragma once
 
 #include <memory>
@@ -7,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "src/cost/calibration.hpp"
 #include "src/ir/layout.hpp"
+#include "src/lower/program.hpp"
 #include "src/sim/fabric.hpp"
 #include "src/sim/simulate.hpp"
 #include "src/topo/topology.hpp"
@@ -15,13 +18,15 @@
 
 namespace tutti::simtool {
 
-/// How the machine is named on the command line: exactly one of the three.
+/// How the machine is named on the command line: exactly one of the first four.
 struct MachineOptions {
   std::string topology;  ///< a file or a text, see load_topology()
   std::int32_t uniform = 0;
-  std::string two_level;  ///< "NODESxRANKS"
-  double alpha_us = 5;    ///< of the switches: microseconds from rank to rank
-  double beta_gbs = 25;   ///< of the switches: GB/s of a rank, or of its network interface
+  std::string two_level;    ///< "NODESxRANKS"
+  std::string hosts;        ///< likewise
+  std::string calibration;  ///< a file
+  double alpha_us = 5;      ///< of the switches: microseconds from rank to rank
+  double beta_gbs = 25;     ///< of the switches: GB/s of a rank, or of its network interface
   double inner_alpha_us = 1;
   double inner_gbs = 450;
 };
@@ -34,6 +39,10 @@ struct Machine {
   topo::Placement placement;                 ///< of the ranks on the topology
   std::optional<sim::UniformSwitch::Shape> uniform;
   std::optional<sim::TwoLevelSwitch::Shape> two_level;
+  /// What the ranks themselves cost, where it is known; else they are free, but for sim::Costs.
+  std::optional<Calibration> calibration;
+  bool is_hosts = false;     ///< predicted from the calibration alone: it has the links
+  lower::Placement on_host;  ///< with a calibration
   std::unique_ptr<sim::Fabric> fabric;
   std::vector<std::string> assumptions;  ///< a sentence each
   [[nodiscard]] std::int32_t ranks() const { return fabric->ranks(); }
@@ -51,6 +60,9 @@ Result<Machine> machine_of(std::string name, topo::Topology topology, ir::Layout
 /// The machine with some links slower, as planners and bounds should see it. A switch of the papers
 /// has one bandwidth for all links and stays as it is: its bounds hold, but are not tight.
 Result<Machine> slowed(const Machine& machine, std::span<const sim::SlowLink> slow_links);
+
+/// The calibration in a file, or the default where none is named.
+Result<Calibration> load_calibration(const std::string& path);
 
 /// kInvalidArgument where not exactly one machine is named, or it makes no sense.
 Result<Machine> make_machine(const MachineOptions& options);

@@ -127,7 +127,18 @@ Status read_costs(const std::string& path, sim::Costs& costs) {
   return ok_status();
 }
 
+bool has_costs(const Options& options) {
+  return !options.costs_file.empty() || options.message_us > 0 || options.step_us > 0 ||
+         options.reduce_gbs > 0 || options.copy_gbs > 0 || options.ports > 0 ||
+         !options.slow_ranks.empty() || !options.slow_links.empty();
+}
+
 Result<sim::Costs> costs_of(const Options& options, const Machine& machine) {
+  if (machine.calibration && has_costs(options))
+    return make_error(Code::kInvalidArgument,
+                      "a calibration says what ranks cost: leave out --costs, --message-us, "
+                      "--step-us, --reduce-gbs, --copy-gbs, --ports, --slow-rank and --slow-link, "
+                      "or --calibration and --hosts");
   sim::Costs costs = {.message_us = options.message_us,
                       .step_us = options.step_us,
                       .copy_ps_per_byte = ps_per_byte(options.copy_gbs),
@@ -152,6 +163,11 @@ void add_machine_options(CLI::App& app, MachineOptions& machine) {
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--two-level", machine.two_level,
                  "NODESxRANKS: such a switch in each node, and one between the nodes");
+  app.add_option("--hosts", machine.hosts,
+                 "HOSTSxRANKS: plain hosts with a network interface each, whose ranks and "
+                 "interfaces are as the calibration says");
+  app.add_option("--calibration", machine.calibration,
+                 "FILE by `tutti calibrate`: what ranks cost; the built-in one for --hosts");
   app.add_option("--alpha", machine.alpha_us, "of switches: us from rank to rank (5)")
       ->check(not_negative);
   app.add_option("--beta-gbs", machine.beta_gbs, "of switches: GB/s of a rank or its NIC (25)")

@@ -7,6 +7,7 @@
 #include "algorithms/forest.hpp"
 #include "src/base/nearest.hpp"
 #include "src/base/result.hpp"
+#include "src/cost/predict.hpp"
 #include "src/topo/forest/cables.hpp"
 #include "src/topo/forest/from_topology.hpp"
 
@@ -86,6 +87,22 @@ struct Job {
   const Bounds& bounds;
 };
 
+/// With the calibration, if there is one.
+Result<sim::Outcome> outcome_of(const Job& job, const ir::Schedule& schedule,
+                                const sim::Amount& amount, sim::Fabric& fabric,
+                                const sim::SimulateOptions& options) {
+  const Machine& machine = job.machine;
+  if (!machine.calibration)
+    return sim::simulate(schedule, amount, fabric, job.plan.costs, options);
+  PredictOptions how = {.slice_bytes = options.slice_bytes,
+                        .on_step = options.on_step,
+                        .on_progress = options.on_progress};
+  if (!machine.is_hosts)
+    return predict(schedule, amount, machine.on_host, fabric, *machine.calibration, how);
+  how.slice_bytes = job.plan.slice_bytes;
+  return predict(schedule, amount, machine.on_host, *machine.calibration, how);
+}
+
 Result<Point> simulate_at(const Job& job, const Routed& routed,
                           const std::string& algorithm, std::size_t size,
                           sim::SimulateOptions options) {
@@ -95,9 +112,8 @@ Result<Point> simulate_at(const Job& job, const Routed& routed,
   Point point;
   point.algorithm = algorithm;
   point.bytes = static_cast<std::size_t>(sim::size_of_call(job.plan.request, amount));
-  TUTTI_ASSIGN(point.outcome,
-               sim::simulate(routed.schedule, amount, fabric, job.plan.costs, options));
-  if (is_lossy(algorithm)) return point;
+  TUTTI_ASSIGN(point.outcome, outcome_of(job, routed.schedule, amount, fabric, options));
+  if (is_lossy(algorithm) || job.machine.is_hosts) return point;
   point.bound = job.bounds.at(static_cast<double>(point.bytes));
   constexpr double kRounding = 1 - 1e-9;
   if (point.outcome.time_us < point.bound->us * kRounding)

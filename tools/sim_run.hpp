@@ -45,7 +45,8 @@ struct Point {
   std::size_t bytes = 0;  ///< whole elements, the same number for each rank
   std::string algorithm;
   sim::Outcome outcome;
-  std::optional<LowerBound> bound;  ///< none of an algorithm with a codec, which may beat them
+  /// None of an algorithm with a codec, which may beat them, nor of plain hosts.
+  std::optional<LowerBound> bound;
   /// Bound over time; 0 without one.
   [[nodiscard]] double efficiency() const;
 };

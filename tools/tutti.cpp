@@ -26,6 +26,7 @@ constexpr Summary kSummaries[] = {
     {"topo", "show the topology of this machine or another"},
     {"algo", "list, draw and prove schedules"},
     {"sim", "predict times on a topology"},
+    {"calibrate", "measure what predictions need"},
     {"tune", "measure and store tuning tables"},
     {"explain", "say what would run for a size, and why"},
     {"env", "show every setting and what this machine offers"},

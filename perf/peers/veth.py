@@ -49,11 +49,11 @@ class TwoHosts:
                 "-H", ",".join(f"{name}:1" for name in self.names), "--bind-to", "none",
                 "-x", "PEERS_MEETING", "-x", "PEERS_STORE", "-n", str(ranks)]
 
-    def shape(self, rate):
-        """Limits both ends of the link, each what it sends."""
+    def shape(self, rate, burst="256kb"):
+        """Limits both ends of the link, each what it sends. So much is sent at once after a pause."""
         for name, link in zip(self.names, self.links):
             done = subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", link, "root", "tbf", "rate", rate,
-                                   "burst", "256kb", "latency", "50ms"], capture_output=True, text=True)
+                                   "burst", burst, "latency", "50ms"], capture_output=True, text=True)
             if done.returncode != 0:
                 raise Failed(f"tc cannot limit {link} to `{rate}` (like 1gbit): {done.stderr.strip()}")
 

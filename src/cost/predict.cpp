@@ -24,9 +24,9 @@ sim::MessageCosts costs_of(const MessageCalibration& message) {
 /// Hosts that each have a link to a network that never blocks, and one from it.
 class HostsFabric final : public sim::Fabric {
  public:
-  HostsFabric(const lower::Placement& placement, const Calibration& calibration)
-      : placement_(placement), calibration_(calibration) {
-    const std::int32_t hosts = 1 + *std::ranges::max_element(placement.host);
+  HostsFabric(lower::Placement placement, const Calibration& calibration)
+      : placement_(std::move(placement)), calibration_(calibration) {
+    const std::int32_t hosts = 1 + *std::ranges::max_element(placement_.host);
     for (std::int32_t host = 0; host < hosts; ++host)
       for (const std::string_view way : {"to", "from"})
         links_.push_back(
@@ -53,8 +53,8 @@ class HostsFabric final : public sim::Fabric {
     return static_cast<sim::LinkId>(placement_.host[static_cast<std::size_t>(rank)]);
   }
 
-  const lower::Placement& placement_;
-  const Calibration& calibration_;
+  lower::Placement placement_;
+  Calibration calibration_;
   std::vector<sim::Link> links_;
 };
 
@@ -115,7 +115,7 @@ Result<sim::Outcome> run(const ir::Schedule& schedule, const sim::Amount& amount
                             .reduce_ps_per_byte = calibration.reduce_ps_per_byte,
                             .cpu_groups = placement.host,
                             .cpus = calibration.cpus_per_host};
-  sim::SimulateOptions how;
+  sim::SimulateOptions how = {.on_step = options.on_step, .on_progress = options.on_progress};
   if (options.slice_bytes) {
     how.slice_bytes = *options.slice_bytes;
   } else {
@@ -133,12 +133,17 @@ Result<sim::Outcome> run(const ir::Schedule& schedule, const sim::Amount& amount
 
 }  // namespace
 
+std::unique_ptr<sim::Fabric> hosts_fabric(const lower::Placement& placement,
+                                          const Calibration& calibration) {
+  return std::make_unique<HostsFabric>(placement, calibration);
+}
+
 Result<sim::Outcome> predict(const ir::Schedule& schedule, const sim::Amount& amount,
                              const lower::Placement& placement, const Calibration& calibration,
                              const PredictOptions& options) {
   TUTTI_TRY(check(schedule, placement));
-  HostsFabric fabric(placement, calibration);
-  return run(schedule, amount, placement, fabric, calibration, options);
+  const std::unique_ptr<sim::Fabric> fabric = hosts_fabric(placement, calibration);
+  return run(schedule, amount, placement, *fabric, calibration, options);
 }
 
 Result<sim::Outcome> predict(const ir::Schedule& schedule, const sim::Amount& amount,

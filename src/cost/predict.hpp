@@ -11,6 +11,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 
 #include "src/cost/calibration.hpp"
@@ -26,7 +29,15 @@ struct PredictOptions {
   /// As sim::SimulateOptions has it; unset: the executor's, to find which the schedule is lowered.
   std::optional<std::size_t> slice_bytes = {};
   std::size_t staging_bytes = std::size_t{1} << 20U;  ///< TUTTI_STAGING_BYTES
+  /// As sim::SimulateOptions has them; steps begin when the call has begun.
+  std::function<void(const sim::StepTime&)> on_step = {};
+  std::function<bool(std::uint64_t done, std::uint64_t all)> on_progress = {};
 };
+
+/// What the first predict() runs on: link 2h leads from host h to the network, link 2h + 1 from the
+/// network to it. The placement must be as there.
+std::unique_ptr<sim::Fabric> hosts_fabric(const lower::Placement& placement,
+                                          const Calibration& calibration);
 
 /// Of a call by ranks that live on these hosts. A pure function. Errors of sim::simulate(), of
 /// ir::verify() where the schedule is none that can run, and kInvalidArgument where it has not as
