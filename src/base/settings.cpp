@@ -71,6 +71,14 @@ constexpr SettingInfo kSettings[] = {
      "Memory per rank and region that data passes through between ranks of one host; it should "
      "stay in the cache."},
 
+    {"TOPO_FILE", Kind::kString, "", "", "", "NCCL_TOPO_FILE",
+     "File that describes this host, in any format that `tutti topo` reads, in place of what is "
+     "found out; that of the first rank of each host counts."},
+    {"TOPO_DUMP_FILE", Kind::kString, "", "", "", "NCCL_TOPO_DUMP_FILE",
+     "File for the topology of all hosts of each communicator that is not a part of another: JSON "
+     "if its name ends in .json, else NCCL's XML."},
+    {"TOPO_DUMP_FILE_RANK", Kind::kInt, "0", "", "0..2147483647", "NCCL_TOPO_DUMP_FILE_RANK",
+     "Rank that writes TUTTI_TOPO_DUMP_FILE."},
     {"TUNING", Kind::kChoice, "measure", "", "measure|off", "",
      "How a call is run of which several ways give the same result: measure tries them in the "
      "first calls of a size and keeps to the fastest; off guesses. Rank 0's counts."},

@@ -2,6 +2,7 @@
 
 #include "algorithms/algorithms.hpp"
 #include "src/base/result.hpp"
+#include "src/topo/probe.hpp"
 #include "src/wire/service.hpp"
 #include "transports/shm/shm_transport.hpp"
 #include "transports/tcp/tcp_transport.hpp"
@@ -31,6 +32,8 @@ Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
   options.sockets = static_cast<std::size_t>(settings.integer("TCP_SOCKETS"));
   TUTTI_ASSIGN(auto tcp, make_tcp_transport(options));
   runtime->transports.push_back(std::move(tcp));
+
+  runtime->this_host = std::make_unique<ThisHost>(std::make_unique<topo::FilesProbe>(), settings);
 
   const std::string machine = machine_signature();
   runtime->tuning = std::make_unique<TuningStore>(

@@ -93,11 +93,13 @@ class FakeCommunicator : public Communicator {
   }
   [[nodiscard]] std::vector<std::string> transports() const override { return {"shm", "tcp"}; }
   [[nodiscard]] std::int32_t hosts() const override { return 2; }
+  [[nodiscard]] const topo::JobTopology& topology() const override { return topology_; }
 
  private:
   Rank rank_;
   std::int32_t size_;
   std::string name_ = "fake";
+  const topo::JobTopology topology_{topo::unknown_host("fake", "it is a fake").topology, {}, {}, 0};
   mutable std::mutex mutex_;
   std::vector<Call> calls_;
   std::optional<Error> refusal_;

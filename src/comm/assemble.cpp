@@ -11,6 +11,7 @@
 #include "src/base/bytes.hpp"
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
+#include "src/comm/host_report.hpp"
 #include "src/cost/tuner.hpp"
 
 namespace tutti {
@@ -52,6 +53,7 @@ class Assembler {
     assembly.verdicts = std::move(verdicts_);
     assembly.transports.assign(used_.begin(), used_.end());
     assembly.calls = class_of_calls(cards_, assembly.team->placement());
+    assembly.job = std::move(job_);
     return assembly;
   }
 
@@ -258,20 +260,45 @@ class Assembler {
     return static_cast<std::byte>(reach);
   }
 
-  /// Every rank says whom it maps; mapping must be mutual and transitive, which makes it a host.
+  /// Every rank says whom it maps, and behind that the first rank of a host describes it.
   Status agree_on_placement() {
     Blob mine;
     for (Rank peer = 0; peer < size_; ++peer) mine.push_back(reach(peer));
+    const auto maps = [](std::byte reach) { return reach != std::byte{0}; };
+    if (std::ranges::find_if(mine, maps) - mine.begin() == rank_)
+      ByteWriter(mine).bytes(
+          encode_host_report(runtime_.this_host->describe(), most_report_bytes(size_)));
     placed_ = true;
-    TUTTI_ASSIGN(const std::vector<Blob> rows, bootstrap_.all_gather(mine, deadline_));
+    TUTTI_ASSIGN(const std::vector<Blob> told, bootstrap_.all_gather(mine, deadline_));
     all_placed_ = true;
-    TUTTI_CHECK(rows[rank_] == mine, "rank {} finds its row of the placement changed", rank_);
+    TUTTI_CHECK(told[rank_] == mine, "rank {} finds its row of the placement changed", rank_);
+    std::vector<std::span<const std::byte>> rows, reports;
+    for (Rank rank = 0; rank < size_; ++rank) {
+      if (told[rank].size() < static_cast<std::size_t>(size_))
+        return peer_error(Code::kPeerFailed, rank, "rank {} sent a malformed placement", rank);
+      rows.push_back(std::span(told[rank]).first(size_));
+      reports.push_back(std::span(told[rank]).subspan(size_));
+    }
+    TUTTI_ASSIGN(lower::Placement placement, placement_of(rows));
+    TUTTI_TRY(describe_job(placement, reports));
+    const auto all_read = [](std::span<const std::byte> row) {
+      return std::ranges::all_of(row, [](std::byte reach) {
+        return reach == static_cast<std::byte>(Reach::kMapsAndReads);
+      });
+    };
+    team_->set_reads_inputs(std::ranges::all_of(rows, all_read));
+    share_cpus(placement);
+    team_->set_placement(std::move(placement));
+    return ok_status();
+  }
+
+  /// Mapping must be mutual and transitive, which makes it a host.
+  [[nodiscard]] Result<lower::Placement> placement_of(
+      std::span<const std::span<const std::byte>> rows) const {
     lower::Placement placement;
     placement.host.assign(size_, -1);
     std::int32_t hosts = 0;
     for (Rank rank = 0; rank < size_; ++rank) {
-      if (rows[rank].size() != static_cast<std::size_t>(size_))
-        return peer_error(Code::kPeerFailed, rank, "rank {} sent a malformed placement", rank);
       if (placement.host[rank] >= 0) continue;
       for (Rank peer = rank; peer < size_; ++peer)
         if (rows[rank][peer] != std::byte{0}) placement.host[peer] = hosts;
@@ -284,14 +311,30 @@ class Assembler {
                             "ranks {} and {} disagree on whether they share a host: check that all "
                             "ranks of a host see the same TUTTI_HOSTID and TUTTI_SHM",
                             a, b);
-    const auto all_read = [](const Blob& row) {
-      return std::ranges::all_of(row, [](std::byte reach) {
-        return reach == static_cast<std::byte>(Reach::kMapsAndReads);
-      });
-    };
-    team_->set_reads_inputs(std::ranges::all_of(rows, all_read));
-    share_cpus(placement);
-    team_->set_placement(std::move(placement));
+    return placement;
+  }
+
+  /// From what the first rank of each host says of it, the same on all ranks.
+  Status describe_job(const lower::Placement& placement,
+                      std::span<const std::span<const std::byte>> reports) {
+    std::vector<topo::Noted> hosts;
+    std::vector<topo::JobRank> ranks;
+    for (Rank rank = 0; rank < size_; ++rank) {
+      const auto host = static_cast<topo::HostId>(placement.host[rank]);
+      ranks.push_back({host, topo::CpuMask::from_words(cards_[rank].cpus.mask)});
+      if (host < hosts.size()) continue;
+      TUTTI_ASSIGN(topo::Noted described,
+                   decode_host_report(reports[rank], most_report_bytes(size_), rank));
+      hosts.push_back(std::move(described));
+    }
+    TUTTI_ASSIGN(topo::JobTopology job, topo::fuse(hosts, ranks));
+    const CallClass calls = class_of_calls(cards_, placement);
+    if (calls.machines < calls.hosts)
+      job.assumptions.push_back(
+          fmt::format("{} hosts, which share no memory, are on {} {}: each is taken for a machine "
+                      "of its own",
+                      calls.hosts, calls.machines, calls.machines == 1 ? "machine" : "machines"));
+    job_ = std::make_shared<const topo::JobTopology>(std::move(job));
     return ok_status();
   }
 
@@ -320,6 +363,7 @@ class Assembler {
   std::vector<Verdict> verdicts_;
   std::vector<Card> cards_;
   std::unique_ptr<exec::Team> team_;
+  std::shared_ptr<const topo::JobTopology> job_;
   std::map<std::uint64_t, std::shared_ptr<Connection>> connections_;
   std::set<std::string> used_;
   bool placed_ = false, all_placed_ = false;

@@ -10,6 +10,7 @@
 #include "src/comm/card.hpp"
 #include "src/comm/runtime.hpp"
 #include "src/exec/team.hpp"
+#include "src/topo/fuse.hpp"
 
 namespace tutti {
 
@@ -21,6 +22,8 @@ struct Assembly {
   std::vector<Verdict> verdicts;        ///< that rank 0 knows
   std::vector<std::string> transports;  ///< in use here: "threads", "shm", "tcp"
   CallClass calls;                      ///< of all here, but for their collective and size
+  /// The same on all ranks; its `wiring` tells jobs on machines that are built alike.
+  std::shared_ptr<const topo::JobTopology> job;
 };
 
 /// Collective over the bootstrap's ranks.

@@ -11,6 +11,7 @@
 #include "src/base/result.hpp"
 #include "src/comm/assemble.hpp"
 #include "src/comm/plan_cache.hpp"
+#include "src/comm/topology_notes.hpp"
 #include "src/comm/trials.hpp"
 #include "src/cost/predict_messages.hpp"
 #include "src/exec/collective.hpp"
@@ -39,6 +40,7 @@ class RankCommunicator final : public Communicator {
         team_(std::move(assembly.team)),
         transports_(std::move(assembly.transports)),
         hosts_(assembly.calls.hosts),
+        job_(std::move(assembly.job)),
         name_(options.name),
         trials_(*team_, assembly.agreement.measures, assembly.verdicts, *runtime_->tuning),
         plans_(*team_, trials_, std::move(tuner), runtime_->programs, assembly.calls),
@@ -50,6 +52,8 @@ class RankCommunicator final : public Communicator {
     bootstrap_->on_failure([this](const Error& error) { raise(from_afar(error)); });
     log_info(Subsystem::kInit, who_, "ready: {} ranks on {} hosts, transports: {}", size(), hosts_,
              fmt::join(transports_, ","));
+    if (rank() == 0) say_topology(*job_, who_);
+    if (!options.is_part) dump_topology(job_->topology, runtime_->settings, rank(), who_);
   }
 
   ~RankCommunicator() override {
@@ -64,6 +68,7 @@ class RankCommunicator final : public Communicator {
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] std::int32_t hosts() const override { return hosts_; }
   [[nodiscard]] std::vector<std::string> transports() const override { return transports_; }
+  [[nodiscard]] const topo::JobTopology& topology() const override { return *job_; }
 
   Status health() const override {
     if (!team_->abort_word().raised()) return ok_status();
@@ -562,6 +567,7 @@ class RankCommunicator final : public Communicator {
   std::unique_ptr<exec::Team> team_;
   std::vector<std::string> transports_;
   std::int32_t hosts_ = 1;
+  std::shared_ptr<const topo::JobTopology> job_;
   std::string name_, who_;
   Trials trials_;
   PlanCache plans_;

@@ -17,6 +17,7 @@
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/comm/call.hpp"
 #include "src/comm/runtime.hpp"
+#include "src/topo/fuse.hpp"
 #include "tutti/error.hpp"
 #include "tutti/types.hpp"
 
@@ -93,6 +94,8 @@ class Communicator {
   /// Transports in use between the ranks: {"shm"}, {"shm","tcp"} ...
   [[nodiscard]] virtual std::vector<std::string> transports() const = 0;
   [[nodiscard]] virtual std::int32_t hosts() const = 0;
+  /// The machines that the ranks run on, and where on them; the same on every rank.
+  [[nodiscard]] virtual const topo::JobTopology& topology() const = 0;
 };
 
 /// Polls several communicators, each with started calls, until all are idle: what ncclGroupEnd

@@ -10,6 +10,7 @@
 #include "src/comm/graveyard.hpp"
 #include "src/comm/imported.hpp"
 #include "src/comm/program_library.hpp"
+#include "src/comm/this_host.hpp"
 #include "src/cost/tuning_file.hpp"
 #include "src/exec/local_board.hpp"
 #include "src/exec/staging_pool.hpp"
@@ -28,6 +29,7 @@ struct Runtime {
   std::unique_ptr<exec::StagingPool> staging;  ///< in `heap`
   exec::LocalBoard board;
   std::vector<std::shared_ptr<Transport>> transports;  ///< in order of preference
+  std::unique_ptr<ThisHost> this_host;
   std::vector<ir::Algorithm> algorithms;
   ImportedFiles imported;  ///< whose names are keys of `programs`
   ProgramLibrary programs;

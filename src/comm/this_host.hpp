@@ -1,0 +1,35 @@
+// What a process knows of the machine that it runs on.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "src/base/settings.hpp"
+#include "src/topo/probe.hpp"
+#include "src/topo/topology.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti {
+
+/// Resource; any thread.
+class ThisHost {
+ public:
+  ThisHost(std::unique_ptr<topo::SystemProbe> system, const Settings& settings);
+
+  /// What TUTTI_TOPO_FILE describes, else what `system` tells; found out by the first call and
+  /// kept. A system that tells nothing is one CPU. kInvalidArgument: the file cannot be used; the
+  /// next call looks again.
+  Result<topo::Noted> describe();
+
+ private:
+  Result<topo::Noted> read_file() const;
+
+  const std::unique_ptr<topo::SystemProbe> system_;
+  const std::string file_, file_setting_;
+  std::mutex mutex_;
+  std::optional<topo::Noted> known_;
+};
+
+}  // namespace tutti
