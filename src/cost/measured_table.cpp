@@ -1,0 +1,302 @@
+#include "src/cost/measured_table.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <functional>
+#include <iterator>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include <nlohmann/json.hpp>
+
+#include "src/base/result.hpp"
+
+namespace tutti {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view kFormat = "tutti-table";
+constexpr std::int64_t kVersion = 1;
+constexpr std::size_t kLongestName = 64, kHexDigits = 16;
+
+// ---- ranges
+
+/// What ranges of one measurement, or of rival ones, have in common.
+auto calls_of(const MeasuredRange& range) { return std::tie(range.collective, range.arrangement); }
+auto place_of(const MeasuredRange& range) {
+  return std::tie(range.collective, range.arrangement, range.from_bytes);
+}
+
+bool overlap(const MeasuredRange& a, const MeasuredRange& b) {
+  return calls_of(a) == calls_of(b) && a.from_bytes <= b.to_bytes && b.from_bytes <= a.to_bytes;
+}
+
+/// What `of` has on either side of `hole`, which it overlaps.
+std::vector<MeasuredRange> without(const MeasuredRange& of, const MeasuredRange& hole) {
+  std::vector<MeasuredRange> pieces;
+  if (of.from_bytes < hole.from_bytes) {
+    pieces.push_back(of);
+    pieces.back().to_bytes = hole.from_bytes - 1;
+  }
+  if (of.to_bytes > hole.to_bytes) {
+    pieces.push_back(of);
+    pieces.back().from_bytes = hole.to_bytes + 1;
+  }
+  return pieces;
+}
+
+/// Whether they are pieces of one measurement, the second right behind the first.
+bool continues(const MeasuredRange& first, const MeasuredRange& second) {
+  MeasuredRange both = first;
+  both.from_bytes = second.from_bytes;
+  both.to_bytes = second.to_bytes;
+  return both == second && first.to_bytes + 1 == second.from_bytes;
+}
+
+/// `ranges` in the table's order, none of which overlap, with their pieces joined.
+std::vector<MeasuredRange> joined(const std::vector<MeasuredRange>& ranges) {
+  std::vector<MeasuredRange> whole;
+  for (const MeasuredRange& range : ranges) {
+    if (!whole.empty() && continues(whole.back(), range))
+      whole.back().to_bytes = range.to_bytes;
+    else
+      whole.push_back(range);
+  }
+  return whole;
+}
+
+// ---- reading
+
+Result<std::uint64_t> number_of(const Json& entry, const char* key, std::uint64_t least,
+                                std::uint64_t most) {
+  const Json& value = entry.at(key);
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() < least ||
+      value.get<std::uint64_t>() > most)
+    return make_error(Code::kInvalidArgument, "{}: not an integer within {}..{}", key, least, most);
+  return value.get<std::uint64_t>();
+}
+
+Result<std::string> text_of(const Json& entry, const char* key) {
+  const Json& value = entry.at(key);
+  if (!value.is_string() || value.get_ref<const std::string&>().empty() ||
+      value.get_ref<const std::string&>().size() > kLongestName)
+    return make_error(Code::kInvalidArgument, "{}: not a text of 1 to {} bytes", key, kLongestName);
+  return value.get<std::string>();
+}
+
+Result<Collective> collective_of(const Json& entry) {
+  TUTTI_ASSIGN(const std::string name, text_of(entry, "collective"));
+  for (int c = 0; c < kCollectives; ++c)
+    if (name_of(static_cast<Collective>(c)) == name) return static_cast<Collective>(c);
+  return make_error(Code::kInvalidArgument, "collective: there is no '{}'", name);
+}
+
+Result<std::uint64_t> topology_of(const Json& entry) {
+  if (!entry.contains("topology")) return std::uint64_t{0};
+  TUTTI_ASSIGN(const std::string digits, text_of(entry, "topology"));
+  std::uint64_t hash = 0;
+  const auto [end, failure] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), hash, 16);
+  const bool whole = failure == std::errc{} && end == digits.data() + digits.size();
+  if (!whole || digits.size() != kHexDigits || hash == 0)
+    return make_error(Code::kInvalidArgument, "topology: not {} hexadecimal digits, or all 0",
+                      kHexDigits);
+  return hash;
+}
+
+Status check_keys(const Json& entry, const std::set<std::string_view>& known) {
+  if (!entry.is_object()) return make_error(Code::kInvalidArgument, "not an object");
+  for (const auto& [key, value] : entry.items())
+    if (!known.contains(key))
+      return make_error(Code::kInvalidArgument, "there is no key '{}' here",
+                        key.substr(0, kLongestName));
+  return ok_status();
+}
+
+Result<MeasuredRange> range_of(const Json& entry) {
+  TUTTI_TRY(check_keys(entry, {"collective", "ranks", "hosts", "most_on_a_host", "topology",
+                               "from_bytes", "to_bytes", "algorithm", "kernel_reads", "at_bytes",
+                               "nanoseconds", "next_nanoseconds", "measured"}));
+  const auto count = [&](const char* key) { return number_of(entry, key, 1, INT32_MAX); };
+  const auto measured = [&](const char* key) { return number_of(entry, key, 0, kMostMeasured); };
+  MeasuredRange range;
+  TUTTI_ASSIGN(range.collective, collective_of(entry));
+  TUTTI_ASSIGN(const std::uint64_t ranks, count("ranks"));
+  TUTTI_ASSIGN(const std::uint64_t hosts, count("hosts"));
+  TUTTI_ASSIGN(const std::uint64_t most_on_a_host, count("most_on_a_host"));
+  TUTTI_ASSIGN(const std::uint64_t topology, topology_of(entry));
+  range.arrangement = {static_cast<std::int32_t>(ranks), static_cast<std::int32_t>(hosts),
+                       static_cast<std::int32_t>(most_on_a_host), topology};
+  TUTTI_ASSIGN(range.from_bytes, measured("from_bytes"));
+  TUTTI_ASSIGN(range.to_bytes, measured("to_bytes"));
+  TUTTI_ASSIGN(range.way.algorithm, text_of(entry, "algorithm"));
+  const Json& reads = entry.at("kernel_reads");
+  if (!reads.is_boolean())
+    return make_error(Code::kInvalidArgument, "kernel_reads: neither true nor false");
+  range.way.kernel_reads = reads.get<bool>();
+  TUTTI_ASSIGN(range.at_bytes, measured("at_bytes"));
+  TUTTI_ASSIGN(range.nanos, measured("nanoseconds"));
+  TUTTI_ASSIGN(range.next_nanos, measured("next_nanoseconds"));
+  TUTTI_ASSIGN(const std::uint64_t when, measured("measured"));
+  range.measured_s = static_cast<std::int64_t>(when);
+  TUTTI_TRY(check(range));
+  return range;
+}
+
+/// The i-th entry, or an error that names it.
+Result<MeasuredRange> range_at(const Json& entries, std::size_t i) {
+  std::string why;
+  try {
+    auto range = range_of(entries[i]);
+    if (range) return range;
+    why = range.error().what;
+  } catch (const Json::exception& error) {  // a key is missing, and its text names it
+    why = error.what();
+  }
+  return make_error(Code::kInvalidArgument, "ranges[{}]: {}", i, why);
+}
+
+Result<std::vector<MeasuredRange>> ranges_of(const Json& file) {
+  TUTTI_TRY(check_keys(file, {"format", "version", "ranges"}));
+  if (file.at("format") != kFormat || file.at("version") != kVersion)
+    return make_error(Code::kInvalidArgument,
+                      "its format is not \"{}\" of version {}: measure anew with tutti tune",
+                      kFormat, kVersion);
+  const Json& entries = file.at("ranges");
+  if (!entries.is_array() || entries.size() > kMostRanges)
+    return make_error(Code::kInvalidArgument, "ranges: not a list of at most {}", kMostRanges);
+  std::vector<MeasuredRange> ranges;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    TUTTI_ASSIGN(MeasuredRange range, range_at(entries, i));
+    ranges.push_back(std::move(range));
+  }
+  return ranges;
+}
+
+std::string line_of(const MeasuredRange& range) {
+  const std::string topology =
+      range.arrangement.topology == 0
+          ? ""
+          : fmt::format("\"topology\": \"{:016x}\", ", range.arrangement.topology);
+  return fmt::format(
+      "{{\"collective\": \"{}\", \"ranks\": {}, \"hosts\": {}, \"most_on_a_host\": {}, {}"
+      "\"from_bytes\": {}, \"to_bytes\": {}, \"algorithm\": {}, \"kernel_reads\": {}, "
+      "\"at_bytes\": {}, \"nanoseconds\": {}, \"next_nanoseconds\": {}, \"measured\": {}}}",
+      name_of(range.collective), range.arrangement.ranks, range.arrangement.hosts,
+      range.arrangement.most_on_a_host, topology, range.from_bytes, range.to_bytes,
+      Json(range.way.algorithm).dump(-1, ' ', true, Json::error_handler_t::replace),
+      range.way.kernel_reads, range.at_bytes, range.nanos, range.next_nanos, range.measured_s);
+}
+
+}  // namespace
+
+Status check(const MeasuredRange& range) {
+  const Arrangement& arrangement = range.arrangement;
+  const auto hosts = static_cast<std::int64_t>(arrangement.hosts);
+  const bool fit = arrangement.ranks >= 1 && hosts >= 1 && arrangement.most_on_a_host >= 1 &&
+                   hosts + arrangement.most_on_a_host - 1 <= arrangement.ranks &&
+                   hosts * arrangement.most_on_a_host >= arrangement.ranks;
+  if (!fit)
+    return make_error(Code::kInvalidArgument, "{} ranks on {} hosts, at most {} on one, cannot be",
+                      arrangement.ranks, arrangement.hosts, arrangement.most_on_a_host);
+  if (range.from_bytes > range.to_bytes || range.to_bytes > kMostMeasured)
+    return make_error(Code::kInvalidArgument, "there are no sizes from {} to {} bytes",
+                      range.from_bytes, range.to_bytes);
+  if (static_cast<int>(range.collective) >= kCollectives || range.way.algorithm.empty() ||
+      range.way.algorithm.size() > kLongestName || range.at_bytes > kMostMeasured ||
+      range.nanos > kMostMeasured || range.next_nanos > kMostMeasured || range.measured_s < 0)
+    return make_error(Code::kInvalidArgument, "a value is out of its range");
+  return ok_status();
+}
+
+void MeasuredTable::add(const MeasuredRange& range) {
+  const auto begin = std::ranges::lower_bound(ranges_, calls_of(range), {}, calls_of);
+  const auto end = std::ranges::upper_bound(ranges_, calls_of(range), {}, calls_of);
+  std::vector<MeasuredRange> added = {range}, all;
+  for (auto known = begin; known != end; ++known) {
+    if (overlap(*known, range) && known->measured_s <= range.measured_s) {
+      std::ranges::move(without(*known, range), std::back_inserter(all));
+      continue;
+    }
+    all.push_back(*known);
+    if (added.empty() || !overlap(*known, added.back())) continue;
+    const std::vector<MeasuredRange> rest = without(added.back(), *known);
+    added.pop_back();  // what is known comes in order, so it cuts the last piece
+    added.insert(added.end(), rest.begin(), rest.end());
+  }
+  all.insert(all.end(), added.begin(), added.end());
+  std::ranges::sort(all, {}, place_of);
+  const std::vector<MeasuredRange> whole = joined(all);
+  ranges_.insert(ranges_.erase(begin, end), whole.begin(), whole.end());
+  forget_the_oldest();
+}
+
+void MeasuredTable::merge(const MeasuredTable& other) {
+  for (const MeasuredRange& range : other.ranges_) add(range);
+}
+
+void MeasuredTable::forget_the_oldest() {
+  while (ranges_.size() > kMostRanges)
+    ranges_.erase(std::ranges::min_element(ranges_, {}, &MeasuredRange::measured_s));
+}
+
+MeasuredTable MeasuredTable::of_ranks(std::int32_t ranks) const {
+  MeasuredTable table;
+  for (const MeasuredRange& range : ranges_)
+    if (range.arrangement.ranks == ranks) table.ranges_.push_back(range);
+  return table;
+}
+
+const MeasuredRange* MeasuredTable::find_exactly(Collective collective,
+                                                 const Arrangement& arrangement,
+                                                 std::uint64_t bytes) const {
+  const auto after =
+      std::ranges::upper_bound(ranges_, std::tie(collective, arrangement, bytes), {}, place_of);
+  if (after == ranges_.begin()) return nullptr;
+  const MeasuredRange& range = *std::prev(after);
+  const bool holds =
+      calls_of(range) == std::tie(collective, arrangement) && bytes <= range.to_bytes;
+  return holds ? &range : nullptr;
+}
+
+const MeasuredRange* MeasuredTable::find(Collective collective, const Arrangement& arrangement,
+                                         std::uint64_t bytes) const {
+  const MeasuredRange* const exact = find_exactly(collective, arrangement, bytes);
+  if (exact != nullptr || arrangement.topology == 0) return exact;
+  Arrangement anywhere = arrangement;
+  anywhere.topology = 0;
+  return find_exactly(collective, anywhere, bytes);
+}
+
+std::string MeasuredTable::text() const {
+  std::string lines;
+  for (const MeasuredRange& range : ranges_)
+    lines += fmt::format("{}\n  {}", lines.empty() ? "" : ",", line_of(range));
+  return fmt::format("{{\"format\": \"{}\", \"version\": {},\n \"ranges\": [{}]}}\n", kFormat,
+                     kVersion, lines);
+}
+
+Result<MeasuredTable> MeasuredTable::parse(std::string_view text) {
+  if (text.size() > kMostTableBytes)
+    return make_error(Code::kInvalidArgument, "{} bytes are too many for a table; at most {} fit",
+                      text.size(), kMostTableBytes);
+  MeasuredTable table;
+  try {
+    TUTTI_ASSIGN(table.ranges_, ranges_of(Json::parse(text)));
+  } catch (const Json::exception& error) {  // its text names line and column
+    return make_error(Code::kInvalidArgument, "{}", error.what());
+  }
+  std::ranges::sort(table.ranges_, {}, place_of);
+  const auto twice = std::ranges::adjacent_find(table.ranges_, overlap);
+  if (twice != table.ranges_.end())
+    return make_error(Code::kInvalidArgument,
+                      "ranges: {} over {} ranks on {} hosts is said twice from {} bytes",
+                      name_of(twice->collective), twice->arrangement.ranks,
+                      twice->arrangement.hosts, std::next(twice)->from_bytes);
+  table.ranges_ = joined(table.ranges_);
+  return table;
+}
+
+}  // namespace tutti
