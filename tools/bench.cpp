@@ -5,6 +5,7 @@
 
 #include "algorithms/algorithms.hpp"
 #include "src/base/result.hpp"
+#include "src/cost/asked.hpp"
 #include "src/cost/tuner.hpp"
 #include "tools/bench_launch.hpp"
 #include "tools/bench_options.hpp"

@@ -86,7 +86,7 @@ TUTTI_API ncclResult_t tuttiAllToAllv(const void* sendbuff, const size_t sendcou
 TUTTI_API ncclResult_t tuttiCommInitFromEnvironment(ncclComm_t* comm, const char* url,
                                                     double timeout_s);
 
-/* Collectives by number, for tuttiCommAlgorithm. */
+/* Collectives by number, for the functions below. */
 typedef enum {
   tuttiAllReduce = 0,
   tuttiAllGather = 1,
@@ -101,6 +101,14 @@ typedef enum {
   tuttiNumCollectives = 10
 } tuttiCollective_t;
 
+/* From the next call on, `algorithm` ("two_shot"; `tutti algo list`) runs the calls of `collective`
+ * on this communicator that it can run and has room for, and the library chooses for the others;
+ * NULL or "" leaves the choice to the library again. It goes before TUTTI_ALGO and what was
+ * measured. `kernel_reads`: 1 lets the kernel read large inputs of ranks on one host where it can,
+ * 0 does not, -1 leaves that to the library. All ranks have to say the same between the same calls;
+ * ncclInvalidArgument when it does not exist or can do nothing of the kind over these ranks. */
+TUTTI_API ncclResult_t tuttiCommSetAlgorithm(ncclComm_t comm, tuttiCollective_t collective,
+                                             const char* algorithm, int kernel_reads);
 /* The name of the algorithm that would run this call ("one_shot"), cut to `bytes` and always ended
  * by a zero. `root` is the peer of sends and receives, and ignored where there is none. */
 TUTTI_API ncclResult_t tuttiCommAlgorithm(ncclComm_t comm, tuttiCollective_t collective,
@@ -110,6 +118,11 @@ TUTTI_API ncclResult_t tuttiCommAlgorithm(ncclComm_t comm, tuttiCollective_t col
 TUTTI_API ncclResult_t tuttiCommTransports(ncclComm_t comm, char* names, size_t bytes);
 /* The number of hosts that the ranks are on. */
 TUTTI_API ncclResult_t tuttiCommHosts(ncclComm_t comm, int* hosts);
+/* Into host_of_rank, which has room for one number per rank: the host of each rank, numbered from 0
+ * in the order of their first ranks. Into *topology, unless NULL: a hash of how their machines are
+ * wired, by which measured tables tell them apart; 0 where it is not known. */
+TUTTI_API ncclResult_t tuttiCommPlacement(ncclComm_t comm, int* host_of_rank,
+                                          unsigned long long* topology);
 /* The rank whose failure ended this communicator; -1 while it works or when none is to blame. */
 TUTTI_API ncclResult_t tuttiCommFailedRank(ncclComm_t comm, int* rank);
 

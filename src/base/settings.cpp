@@ -65,6 +65,10 @@ constexpr SettingInfo kSettings[] = {
      "Algorithm for every collective that it supports (see `tutti algo list`), or file:PATH: a "
      "schedule of your own, in any format that `tutti algo verify` reads, for the calls that it is "
      "for. COLLECTIVE:ALGORITHM;... says it for each; empty: the tuner chooses."},
+    {"PROTO", Kind::kString, "", "", "", "NCCL_PROTO",
+     "Protocols in NCCL's words: LL, LL128, Simple. They are understood and change nothing, which "
+     "is "
+     "said once: how data moves follows from its size and from where the ranks are."},
     {"DETERMINISTIC", Kind::kBool, "0", "", "0|1", "",
      "1 adds in one fixed order over ranks at every size, whatever the layout of hosts."},
     {"STAGING_BYTES", Kind::kBytes, "1M", "bytes", "64K..1G", "",
@@ -85,6 +89,9 @@ constexpr SettingInfo kSettings[] = {
     {"TUNING_FILE", Kind::kString, "auto", "", "", "",
      "File that keeps what was measured, for a week; auto: one for each kind of machine in "
      "${XDG_CACHE_HOME:-~/.cache}/tutti; none: every process measures."},
+    {"TUNING_TABLE", Kind::kString, "auto", "", "", "",
+     "File with what `tutti tune` measured, which then chooses the algorithms, those of float sums "
+     "too; auto: beside the one of TUTTI_TUNING_FILE; none: there is no table. Rank 0's counts."},
 
     // Diagnosis
     {"CHECK", Kind::kBool, "0", "", "0|1", "NCCL_CHECK_POINTERS",

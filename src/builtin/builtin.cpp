@@ -1,7 +1,9 @@
 #include "src/builtin/builtin.hpp"
 
 #include "algorithms/algorithms.hpp"
+#include "src/base/log.hpp"
 #include "src/base/result.hpp"
+#include "src/cost/asked.hpp"
 #include "src/topo/probe.hpp"
 #include "src/wire/service.hpp"
 #include "transports/shm/shm_transport.hpp"
@@ -9,7 +11,24 @@
 
 namespace tutti {
 
+namespace {
+
+/// Once a process.
+Status understand_protocols(const Settings& settings) {
+  const std::string& asked = settings.text("PROTO");
+  if (asked.empty()) return ok_status();
+  TUTTI_TRY(check_protocols(asked));
+  log_warn("",
+           "{}={} changes nothing: how data moves follows from its size and from where the "
+           "ranks are",
+           settings.source("PROTO"), asked);
+  return ok_status();
+}
+
+}  // namespace
+
 Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
+  TUTTI_TRY(understand_protocols(settings));
   auto runtime = std::make_shared<Runtime>();
   runtime->settings = settings;
   TUTTI_ASSIGN(runtime->service, Service::create());
@@ -38,6 +57,8 @@ Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
   const std::string machine = machine_signature();
   runtime->tuning = std::make_unique<TuningStore>(
       tuning_file(settings.text("TUNING_FILE"), process_environment(), machine), machine);
+  runtime->table = std::make_unique<TableStore>(
+      table_file(settings.text("TUNING_TABLE"), process_environment(), machine));
 
   for (const ir::Algorithm& algorithm : algorithms::all()) runtime->algorithms.push_back(algorithm);
   return runtime;

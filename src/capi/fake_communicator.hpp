@@ -82,6 +82,9 @@ class FakeCommunicator : public Communicator {
     if (death_) return *death_;
     return ok_status();
   }
+  Status ask_for_algorithm(Collective, std::string_view, std::optional<bool>) override {
+    return ok_status();
+  }
   Result<std::string> algorithm_for(const Call& call) override {
     return std::string(name_of(call.collective));
   }
@@ -93,12 +96,14 @@ class FakeCommunicator : public Communicator {
   }
   [[nodiscard]] std::vector<std::string> transports() const override { return {"shm", "tcp"}; }
   [[nodiscard]] std::int32_t hosts() const override { return 2; }
+  [[nodiscard]] std::span<const std::int32_t> host_of_ranks() const override { return hosts_; }
   [[nodiscard]] const topo::JobTopology& topology() const override { return topology_; }
 
  private:
   Rank rank_;
   std::int32_t size_;
   std::string name_ = "fake";
+  std::vector<std::int32_t> hosts_;
   const topo::JobTopology topology_{topo::unknown_host("fake", "it is a fake").topology, {}, {}, 0};
   mutable std::mutex mutex_;
   std::vector<Call> calls_;

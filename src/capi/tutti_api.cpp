@@ -48,6 +48,20 @@ Result<std::string> algorithm_of(const ncclComm* handle, RawCall raw) {
   return handle->comm->communicator->algorithm_for(call);
 }
 
+Status set_algorithm(ncclComm& handle, int collective, std::string_view algorithm,
+                     int kernel_reads) {
+  const Turn turn(handle.turns);  // behind what streams have still to do
+  TUTTI_TRY(check_usable(*handle.comm));
+  if (collective < 0 || collective >= kCollectives)
+    return make_error(Code::kInvalidArgument, "collective {} is not one of tuttiCollective_t",
+                      collective);
+  if (kernel_reads < -1 || kernel_reads > 1)
+    return make_error(Code::kInvalidArgument, "kernel_reads is {}, not -1, 0 or 1", kernel_reads);
+  return handle.comm->communicator->ask_for_algorithm(
+      static_cast<Collective>(collective), algorithm,
+      kernel_reads < 0 ? std::nullopt : std::optional(kernel_reads == 1));
+}
+
 Result<std::shared_ptr<Stream>> our_stream(tuttiStream_t stream) {
   TUTTI_TRY(check_not_forked());
   return process().streams.find(reinterpret_cast<cudaStream_t>(stream));
@@ -111,6 +125,15 @@ ncclResult_t tuttiCommAlgorithm(ncclComm_t comm, tuttiCollective_t collective, s
   });
 }
 
+ncclResult_t tuttiCommSetAlgorithm(ncclComm_t comm, tuttiCollective_t collective,
+                                   const char* algorithm, int kernel_reads) {
+  return answer_for("tuttiCommSetAlgorithm", comm, [&]() -> Result<ncclResult_t> {
+    TUTTI_TRY(
+        set_algorithm(*comm, collective, algorithm == nullptr ? "" : algorithm, kernel_reads));
+    return ncclSuccess;
+  });
+}
+
 ncclResult_t tuttiCommTransports(ncclComm_t comm, char* names, size_t bytes) {
   return answer_for("tuttiCommTransports", comm, [&]() -> Result<ncclResult_t> {
     TUTTI_TRY(check_ready(*comm->comm));
@@ -125,6 +148,17 @@ ncclResult_t tuttiCommHosts(ncclComm_t comm, int* hosts) {
     TUTTI_TRY(check_ready(*comm->comm));
     TUTTI_TRY(check_out(hosts, "hosts"));
     *hosts = comm->comm->communicator->hosts();
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t tuttiCommPlacement(ncclComm_t comm, int* host_of_rank, unsigned long long* topology) {
+  return answer_for("tuttiCommPlacement", comm, [&]() -> Result<ncclResult_t> {
+    TUTTI_TRY(check_ready(*comm->comm));
+    TUTTI_TRY(check_out(host_of_rank, "host_of_rank"));
+    const tutti::Communicator& communicator = *comm->comm->communicator;
+    std::ranges::copy(communicator.host_of_ranks(), host_of_rank);
+    if (topology != nullptr) *topology = communicator.topology().wiring;
     return ncclSuccess;
   });
 }

@@ -12,7 +12,7 @@
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
 #include "src/comm/host_report.hpp"
-#include "src/cost/tuner.hpp"
+#include "src/cost/asked.hpp"
 
 namespace tutti {
 namespace {
@@ -30,6 +30,15 @@ std::string boot_of_this_machine() {
 
 std::string label_of(const Card& card, Rank rank) {
   return fmt::format("rank {} ({}:{})", rank, card.host, card.pid);
+}
+
+/// What a card has room for.
+std::vector<MeasuredRange> newest_of(const MeasuredTable& table) {
+  std::vector<MeasuredRange> ranges = table.ranges();
+  if (ranges.size() <= kMostCardRanges) return ranges;
+  std::ranges::stable_sort(ranges, std::ranges::greater(), &MeasuredRange::measured_s);
+  ranges.resize(kMostCardRanges);
+  return ranges;
 }
 
 class Assembler {
@@ -51,6 +60,7 @@ class Assembler {
     assembly.agreement = agreement_;
     assembly.files = std::move(files_);
     assembly.verdicts = std::move(verdicts_);
+    assembly.table = std::move(table_);
     assembly.transports.assign(used_.begin(), used_.end());
     assembly.calls = class_of_calls(cards_, assembly.team->placement());
     assembly.job = std::move(job_);
@@ -120,10 +130,12 @@ class Assembler {
       card.verdicts = runtime_.tuning->verdicts(size_);
       card.verdicts.resize(std::min<std::size_t>(card.verdicts.size(), kMostCardVerdicts));
     }
+    if (rank_ == 0 && size_ > 1) card.measured = newest_of(runtime_.table->table().of_ranks(size_));
     TUTTI_ASSIGN(const Blob first, broadcast(bootstrap_, encode(card), 0, deadline_));
     TUTTI_ASSIGN(Card decided, decode_card(first, 0));
     agreement_ = decided.agreement;
     verdicts_ = std::move(decided.verdicts);
+    for (const MeasuredRange& range : decided.measured) table_.add(range);
     if (!(agreement_ == mine))
       log_warn(
           fmt::format("[rank {}/{}]", rank_, size_),
@@ -361,6 +373,7 @@ class Assembler {
   Agreement agreement_;
   std::map<std::string, const ImportedFile*> files_;
   std::vector<Verdict> verdicts_;
+  MeasuredTable table_;
   std::vector<Card> cards_;
   std::unique_ptr<exec::Team> team_;
   std::shared_ptr<const topo::JobTopology> job_;

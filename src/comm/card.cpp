@@ -7,6 +7,7 @@
 
 #include "src/base/bytes.hpp"
 #include "src/base/result.hpp"
+#include "src/cost/asked.hpp"
 
 namespace tutti {
 namespace {
@@ -66,6 +67,38 @@ Result<Verdict> get_verdict(ByteReader& reader, Rank rank) {
   return verdict;
 }
 
+void put(ByteWriter& writer, const MeasuredRange& range) {
+  const Arrangement& ranks = range.arrangement;
+  writer.put(to_underlying(range.collective)).put(ranks.ranks).put(ranks.hosts);
+  writer.put(ranks.most_on_a_host).put(ranks.topology);
+  writer.put(range.from_bytes).put(range.to_bytes);
+  writer.sized(as_bytes(range.way.algorithm));
+  writer.put(static_cast<std::uint8_t>(range.way.kernel_reads)).put(range.at_bytes);
+  writer.put(range.nanos).put(range.next_nanos).put(range.measured_s);
+}
+
+/// As with verdicts, the algorithm may be unknown here.
+Result<MeasuredRange> get_range(ByteReader& reader, Rank rank) {
+  MeasuredRange range;
+  range.collective = static_cast<Collective>(reader.get<std::uint8_t>());
+  range.arrangement.ranks = reader.get<std::int32_t>();
+  range.arrangement.hosts = reader.get<std::int32_t>();
+  range.arrangement.most_on_a_host = reader.get<std::int32_t>();
+  range.arrangement.topology = reader.get<std::uint64_t>();
+  range.from_bytes = reader.get<std::uint64_t>();
+  range.to_bytes = reader.get<std::uint64_t>();
+  range.way.algorithm = reader.text(kLongestText);
+  range.way.kernel_reads = reader.get<std::uint8_t>() != 0;
+  range.at_bytes = reader.get<std::uint64_t>();
+  range.nanos = reader.get<std::uint64_t>();
+  range.next_nanos = reader.get<std::uint64_t>();
+  range.measured_s = reader.get<std::int64_t>();
+  if (const Status sound = check(range); !sound)
+    return peer_error(Code::kPeerFailed, rank, "rank {} announces a measured range: {}", rank,
+                      sound.error().what);
+  return range;
+}
+
 }  // namespace
 
 Blob encode(const Card& card) {
@@ -87,6 +120,8 @@ Blob encode(const Card& card) {
     writer.sized(as_bytes(address.transport)).sized(address.address);
   writer.put(static_cast<std::uint32_t>(card.verdicts.size()));
   for (const Verdict& verdict : card.verdicts) put(writer, verdict);
+  writer.put(static_cast<std::uint32_t>(card.measured.size()));
+  for (const MeasuredRange& range : card.measured) put(writer, range);
   return blob;
 }
 
@@ -133,6 +168,14 @@ Result<Card> decode_card(std::span<const std::byte> bytes, Rank rank) {
   for (std::uint32_t i = 0; i < verdicts && reader.ok(); ++i) {
     TUTTI_ASSIGN(Verdict verdict, get_verdict(reader, rank));
     card.verdicts.push_back(std::move(verdict));
+  }
+  const auto ranges = reader.get<std::uint32_t>();
+  if (ranges > kMostCardRanges)
+    return peer_error(Code::kPeerFailed, rank, "rank {} announces {} measured ranges", rank,
+                      ranges);
+  for (std::uint32_t i = 0; i < ranges && reader.ok(); ++i) {
+    TUTTI_ASSIGN(MeasuredRange range, get_range(reader, rank));
+    card.measured.push_back(std::move(range));
   }
   const std::uint64_t staging = card.agreement.staging_bytes;
   if (reader.ok() && (staging < kLeastStaging || staging > kMostStaging))

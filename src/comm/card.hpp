@@ -8,6 +8,7 @@
 
 #include "src/base/blob.hpp"
 #include "src/base/cpus.hpp"
+#include "src/cost/measured_table.hpp"
 #include "src/cost/tuner.hpp"
 #include "src/cost/tuning.hpp"
 #include "src/lower/program.hpp"
@@ -45,11 +46,14 @@ struct Card {
     Blob address;
   };
   std::vector<Address> addresses;
-  std::vector<Verdict> verdicts;  ///< rank 0's, for communicators of this size; newest first
+  std::vector<Verdict> verdicts;        ///< rank 0's, for communicators of this size; newest first
+  std::vector<MeasuredRange> measured;  ///< of rank 0's table, for communicators of this size
 };
-inline constexpr std::uint32_t kCardVersion = 9;
+inline constexpr std::uint32_t kCardVersion = 10;
 /// The newest that rank 0 knows: five placements of its ranks have fewer classes that are tried.
 inline constexpr std::uint32_t kMostCardVerdicts = 1024;
+/// The newest of its table: eight collectives of 24 sizes each in five arrangements have fewer.
+inline constexpr std::uint32_t kMostCardRanges = 1024;
 
 Blob encode(const Card& card);
 /// Hostile-safe; `rank` is named in errors.

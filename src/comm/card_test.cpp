@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "src/cost/asked.hpp"
+
 namespace tutti {
 namespace {
 
@@ -21,6 +23,15 @@ Card sample() {
   card.file_problem = "none";
   card.addresses = {{"shm", Blob(3, std::byte{1})}, {"tcp", {}}};
   card.verdicts = {{{Collective::kAllToAll, 4, 18, 2, 3, 2, 100}, {"direct", true}, 1'800'000'000}};
+  card.measured = {{Collective::kAllGather,
+                    {4, 2, 3, 0x1234},
+                    100,
+                    2000,
+                    {"direct", true},
+                    1000,
+                    77,
+                    88,
+                    1'800'000'001}};
   return card;
 }
 
@@ -48,6 +59,7 @@ TEST(Card, ComesBackAsItWasSent) {
   EXPECT_EQ(card->addresses[0].transport, "shm");
   EXPECT_EQ(card->addresses[0].address, Blob(3, std::byte{1}));
   EXPECT_EQ(card->verdicts, sample().verdicts);
+  EXPECT_EQ(card->measured, sample().measured);
   EXPECT_EQ(encode(*card), encode(sample()));
 }
 
@@ -70,6 +82,15 @@ TEST(Card, OfAnotherVersionNamesBothVersions) {
   const std::string versions =
       fmt::format("card version {}, here {}", kCardVersion + 1, kCardVersion);
   EXPECT_NE(error_of(encode(card)).find(versions), std::string::npos);
+}
+
+TEST(Card, WithARangeThatCannotBeIsRefused) {
+  Card card = sample();
+  card.measured[0].arrangement.hosts = 5;
+  EXPECT_NE(error_of(encode(card)).find("4 ranks on 5 hosts"), std::string::npos);
+  card = sample();
+  card.measured.resize(kMostCardRanges + 1, card.measured[0]);
+  EXPECT_NE(error_of(encode(card)).find("1025 measured ranges"), std::string::npos);
 }
 
 TEST(Card, WithMoreAddressesThanThereAreTransportsIsRefused) {

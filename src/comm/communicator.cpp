@@ -67,6 +67,9 @@ class RankCommunicator final : public Communicator {
   [[nodiscard]] std::int32_t size() const override { return team_->size(); }
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] std::int32_t hosts() const override { return hosts_; }
+  [[nodiscard]] std::span<const std::int32_t> host_of_ranks() const override {
+    return team_->placement().host;
+  }
   [[nodiscard]] std::vector<std::string> transports() const override { return transports_; }
   [[nodiscard]] const topo::JobTopology& topology() const override { return *job_; }
 
@@ -148,6 +151,17 @@ class RankCommunicator final : public Communicator {
     }
     active_ = Active::kNone;
     return ok_status();
+  }
+
+  Status ask_for_algorithm(Collective collective, std::string_view algorithm,
+                           std::optional<bool> kernel_reads) override {
+    TUTTI_TRY(usable());
+    if (active_ != Active::kNone || !queue_.empty())
+      return make_error(Code::kInvalidUsage,
+                        "communicator {} has calls under way: ask for algorithms between calls",
+                        name_);
+    repeatable_ = {};
+    return plans_.ask_for(collective, algorithm, kernel_reads);
   }
 
   Result<std::string> algorithm_for(const Call& call) override {
@@ -645,13 +659,37 @@ void say_what_files_are_for(const Assembly& assembly) {
   }
 }
 
+/// Whether TUTTI_ALGO and the table name what these ranks can run. A part of a communicator may be
+/// too small for an algorithm that TUTTI_ALGO means for the whole.
+Status check_choices(const Tuner& tuner, const exec::Team& team, bool part) {
+  const std::string who = fmt::format("[rank {}/{}]", team.rank(), team.size());
+  const ir::Layout layout = ir::Layout::of_hosts(team.placement().host);
+  for (int c = 0; c < kCollectives; ++c) {
+    const Status can = tuner.check_setting(
+        {.collective = static_cast<Collective>(c), .ranks = team.size(), .layout = layout});
+    if (can) continue;
+    if (!part) return can;
+    log_info(Subsystem::kTuning, who, "{}; the library chooses", can.error().what);
+  }
+  const std::vector<std::string> unusable = tuner.unusable_in_table(layout);
+  if (!unusable.empty() && team.rank() == 0)
+    log_warn(who, "the measured table names what cannot run here, and rules choose instead: {}",
+             fmt::join(unusable, ", "));
+  return ok_status();
+}
+
 /// `part`: of a communicator that was made before.
 Result<Tuner> tuner_for(const Runtime& runtime, const Assembly& assembly, bool part) {
   if (!part) TUTTI_TRY(check_fits(assembly));
   say_what_files_are_for(assembly);
+  const CallClass& calls = assembly.calls;
   TunerPolicy policy{assembly.agreement.algorithm, assembly.agreement.deterministic};
   for (const auto& [path, file] : assembly.files) policy.files[path] = &file->algorithm;
-  return Tuner::create(runtime.algorithms, std::move(policy));
+  policy.table = assembly.table;
+  policy.arrangement = {calls.ranks, calls.hosts, calls.most_on_a_host, assembly.job->wiring};
+  TUTTI_ASSIGN(Tuner tuner, Tuner::create(runtime.algorithms, std::move(policy)));
+  TUTTI_TRY(check_choices(tuner, *assembly.team, part));
+  return tuner;
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -85,6 +86,12 @@ class Communicator {
   /// Ok, or the error that ended this communicator.
   [[nodiscard]] virtual Status health() const = 0;
 
+  /// From the next call on, `algorithm` runs the calls of this collective that it can run and has
+  /// room for; "" leaves the choice to the library again. `kernel_reads`: whether the kernel is to
+  /// read large inputs where it can; none: as the library thinks. All ranks have to ask for the
+  /// same between the same calls. kInvalidUsage while calls are under way.
+  virtual Status ask_for_algorithm(Collective collective, std::string_view algorithm,
+                                   std::optional<bool> kernel_reads) = 0;
   /// Algorithm that would run `call`, for logs and `tutti bench`: "one_shot", "two_shot" ...
   virtual Result<std::string> algorithm_for(const Call& call) = 0;
   /// Microseconds that the calls of one group would take, by the cost model
@@ -94,6 +101,8 @@ class Communicator {
   /// Transports in use between the ranks: {"shm"}, {"shm","tcp"} ...
   [[nodiscard]] virtual std::vector<std::string> transports() const = 0;
   [[nodiscard]] virtual std::int32_t hosts() const = 0;
+  /// Of each rank, numbered from 0 in the order of their first ranks.
+  [[nodiscard]] virtual std::span<const std::int32_t> host_of_ranks() const = 0;
   /// The machines that the ranks run on, and where on them; the same on every rank.
   [[nodiscard]] virtual const topo::JobTopology& topology() const = 0;
 };

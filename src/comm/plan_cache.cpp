@@ -106,11 +106,41 @@ Situation PlanCache::situation_of(const Call& call) const {
   return situation;
 }
 
-/// The tuner's choice, or the first of its next best where that has no room.
-Result<Choice> PlanCache::choose(const Call& call) {
-  TUTTI_ASSIGN(Choice choice, tuner_.choose(situation_of(call), team_.placement()));
+Status PlanCache::ask_for(Collective collective, std::string_view algorithm,
+                          std::optional<bool> kernel_reads) {
+  const ir::Request request{.collective = collective, .ranks = team_.size(), .layout = layout_};
+  const std::scoped_lock lock(mutex_);
+  TUTTI_TRY(tuner_.ask_for(request, algorithm, kernel_reads));
+  recent_.clear();
+  plans_.clear();
+  on_trial_.clear();
+  return ok_status();
+}
+
+/// The tuner's choice, or the next best where that has no room.
+Result<Choice> PlanCache::choose(const Call& call) const {
+  const Situation situation = situation_of(call);
+  const auto chosen = [&] {
+    const std::scoped_lock lock(mutex_);
+    return tuner_.choose(situation, team_.placement());
+  };
+  TUTTI_ASSIGN(Choice choice, chosen());
+  return choose_what_fits(std::move(choice), situation, shape_of(call));
+}
+
+/// What TUTTI_ALGO asks for runs or is an error, where it has no room.
+Result<Choice> PlanCache::choose_what_fits(Choice choice, const Situation& situation,
+                                           const Shape& shape) const {
+  if (choice.by == Choice::By::kSetting) return choice;
+  const ir::Algorithm& first = *choice.algorithm;
+  if (choice.by != Choice::By::kRules) {
+    TUTTI_ASSIGN(const bool fits, can_run({&first, choice.kernel_reads.value_or(false)}, shape));
+    if (fits) return choice;
+    const std::scoped_lock lock(mutex_);
+    TUTTI_ASSIGN(choice, tuner_.by_rules(situation, team_.placement()));
+    choice.reason += fmt::format(", {} having no room for its slots", first.name);
+  }
   if (choice.instead.empty()) return choice;
-  const Shape shape = shape_of(call);
   TUTTI_ASSIGN(bool fits, can_stage(*choice.algorithm, shape));
   for (const ir::Algorithm* const next : choice.instead) {
     if (fits) break;
@@ -124,7 +154,7 @@ Result<Choice> PlanCache::choose(const Call& call) {
 }
 
 Result<const ir::Algorithm*> PlanCache::algorithm_for(const Call& call) const {
-  TUTTI_ASSIGN(const Choice choice, tuner_.choose(situation_of(call), team_.placement()));
+  TUTTI_ASSIGN(const Choice choice, choose(call));
   if (const std::optional<Way> known = trials_.verdict(class_of(shape_of(call))))
     for (const ir::Algorithm* const other : choice.others)
       if (other->name == known->algorithm) return other;
@@ -161,7 +191,7 @@ CallClass PlanCache::class_of(const Shape& shape) const {
 
 /// What is asked for is not to be tried.
 bool PlanCache::may_try(const Choice& choice) const {
-  return trials_.measures() && team_.size() > 1 && !choice.forced;
+  return trials_.measures() && team_.size() > 1 && choice.by == Choice::By::kRules;
 }
 
 /// The guess first, then the others that give the same result: other algorithms, and for large
@@ -170,8 +200,9 @@ Result<std::vector<PlanCache::Option>> PlanCache::options_for(const Choice& choi
                                                               const Shape& shape) {
   const ir::Algorithm* const guess = choice.algorithm;
   TUTTI_ASSIGN(const LoweredPointer reads, kernel_reads_for(*guess, shape));
-  std::vector<Option> options = {
-      {guess, reads != nullptr && kernel_reads_pay(shape.request, shape.largest.output)}};
+  const bool reads_pay =
+      choice.kernel_reads.value_or(kernel_reads_pay(shape.request, shape.largest.output));
+  std::vector<Option> options = {{guess, reads != nullptr && reads_pay}};
   if (!may_try(choice) || shape.uneven_blocks) return options;
   for (const ir::Algorithm* const other : choice.others) {
     TUTTI_ASSIGN(const bool fits, can_stage(*other, shape));
@@ -184,14 +215,25 @@ Result<std::vector<PlanCache::Option>> PlanCache::options_for(const Choice& choi
   return options;
 }
 
-Result<bool> PlanCache::can_stage(const ir::Algorithm& algorithm, const Shape& shape) {
+/// Whether one of the protocols that programs_for() chooses from can be bound.
+Result<bool> PlanCache::can_run(const Option& option, const Shape& shape) const {
+  TUTTI_ASSIGN(const LoweredPointer published, published_for(*option.algorithm, shape));
+  if (published) return true;
+  if (option.kernel_reads) {
+    TUTTI_ASSIGN(const LoweredPointer reads, kernel_reads_for(*option.algorithm, shape));
+    if (reads) return true;
+  }
+  return can_stage(*option.algorithm, shape);
+}
+
+Result<bool> PlanCache::can_stage(const ir::Algorithm& algorithm, const Shape& shape) const {
   TUTTI_ASSIGN(const LoweredPointer staged, out_of_place(algorithm, shape, Protocol::kStaged));
   return staged && exec::Plan::fits(*staged, team_);
 }
 
 /// Null where the kernel cannot read for it.
 Result<PlanCache::LoweredPointer> PlanCache::kernel_reads_for(const ir::Algorithm& algorithm,
-                                                              const Shape& shape) {
+                                                              const Shape& shape) const {
   if (!team_.reads_inputs()) return LoweredPointer();
   TUTTI_ASSIGN(const LoweredPointer published, published_for(algorithm, shape));
   if (published) return LoweredPointer();
@@ -239,7 +281,7 @@ Result<BoundPlan> PlanCache::make(const Call& call, bool in_place, const Task& t
 
 /// Null where the inputs are too large for it, or the algorithm is.
 Result<PlanCache::LoweredPointer> PlanCache::published_for(const ir::Algorithm& algorithm,
-                                                           const Shape& shape) {
+                                                           const Shape& shape) const {
   if (shape.largest.input > exec::kPacketBytes) return LoweredPointer();
   return out_of_place(algorithm, shape, Protocol::kPublished);
 }
@@ -300,22 +342,27 @@ Result<PlanCache::Programs> PlanCache::in_place_variants(const Programs& program
 
 Result<PlanCache::LoweredPointer> PlanCache::out_of_place(const ir::Algorithm& algorithm,
                                                           const Shape& shape, Protocol protocol,
-                                                          bool stores_to_peers) {
+                                                          bool stores_to_peers) const {
   return lowered(algorithm, shape.request, shape, protocol, stores_to_peers);
 }
 
 /// `request` is the shape's, in place or not. Null: does not fit the protocol, or the blocks.
 Result<PlanCache::LoweredPointer> PlanCache::lowered(const ir::Algorithm& algorithm,
                                                      const ir::Request& request, const Shape& shape,
-                                                     Protocol protocol, bool stores_to_peers) {
+                                                     Protocol protocol,
+                                                     bool stores_to_peers) const {
   const ProgramLibrary::Key key{algorithm.name,   request.collective, request.root,
                                 request.in_place, shape.scales_input, shape.uneven_blocks,
                                 protocol,         stores_to_peers,    team_.placement().host};
-  if (const auto known = lowered_.find(key); known != lowered_.end()) return known->second;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto known = lowered_.find(key); known != lowered_.end()) return known->second;
+  }
   const lower::LowerOptions options{
       .protocol = protocol, .scales_input = shape.scales_input, .stores_to_peers = stores_to_peers};
   TUTTI_ASSIGN(LoweredPointer program,
                library_.get(key, [&] { return lower_anew(algorithm, request, shape, options); }));
+  const std::scoped_lock lock(mutex_);
   lowered_[key] = program;
   return program;
 }

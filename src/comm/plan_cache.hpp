@@ -6,6 +6,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -54,8 +55,10 @@ class PlanCache {
   /// The plan for what the ranks tell each other of trials, by the same out-of-place call each
   /// time.
   Result<BoundPlan*> exchange(const Call& call);
-  /// What runs `call`, or would if nothing about it is measured yet, where there is room for its
-  /// slots. Any thread may ask.
+  /// See Communicator::ask_for_algorithm(); no plan is in use.
+  Status ask_for(Collective collective, std::string_view algorithm,
+                 std::optional<bool> kernel_reads);
+  /// What runs `call`, or would if nothing about it is measured yet. Any thread may ask.
   Result<const ir::Algorithm*> algorithm_for(const Call& call) const;
   /// Microseconds that the call of a collective would take, by the cost model.
   Result<double> predict(const Call& call, const Calibration& calibration) const;
@@ -105,25 +108,28 @@ class PlanCache {
   };
 
   Result<BoundPlan*> find_out(const Key& key, const Call& call);
-  Result<Choice> choose(const Call& call);
+  Result<Choice> choose(const Call& call) const;
+  Result<Choice> choose_what_fits(Choice choice, const Situation& situation,
+                                  const Shape& shape) const;
   [[nodiscard]] Situation situation_of(const Call& call) const;
   [[nodiscard]] Shape shape_of(const Call& call) const;
   [[nodiscard]] CallClass class_of(const Shape& shape) const;
   [[nodiscard]] bool may_try(const Choice& choice) const;
   Result<std::vector<Option>> options_for(const Choice& choice, const Shape& shape);
-  Result<bool> can_stage(const ir::Algorithm& algorithm, const Shape& shape);
-  Result<LoweredPointer> kernel_reads_for(const ir::Algorithm& algorithm, const Shape& shape);
-  Result<LoweredPointer> published_for(const ir::Algorithm& algorithm, const Shape& shape);
+  Result<bool> can_run(const Option& option, const Shape& shape) const;
+  Result<bool> can_stage(const ir::Algorithm& algorithm, const Shape& shape) const;
+  Result<LoweredPointer> kernel_reads_for(const ir::Algorithm& algorithm, const Shape& shape) const;
+  Result<LoweredPointer> published_for(const ir::Algorithm& algorithm, const Shape& shape) const;
   Result<BoundPlan> make(const Call& call, bool in_place, const Task& task);
   Result<Programs> programs_for(const Task& task);
   static const ir::Algorithm& mapped_algorithm(const Task& task);
   Result<Programs> in_place_variants(const Programs& programs, const Task& task,
                                      const ir::Request& request);
   Result<LoweredPointer> out_of_place(const ir::Algorithm& algorithm, const Shape& shape,
-                                      lower::Protocol protocol, bool stores_to_peers = true);
+                                      lower::Protocol protocol, bool stores_to_peers = true) const;
   Result<LoweredPointer> lowered(const ir::Algorithm& algorithm, const ir::Request& request,
                                  const Shape& shape, lower::Protocol protocol,
-                                 bool stores_to_peers);
+                                 bool stores_to_peers) const;
   Result<LoweredPointer> lower_anew(const ir::Algorithm& algorithm, const ir::Request& request,
                                     const Shape& shape, const lower::LowerOptions& options) const;
 
@@ -132,6 +138,7 @@ class PlanCache {
   exec::Team& team_;
   const ir::Layout layout_;
   Trials& trials_;
+  mutable std::mutex mutex_;  ///< of tuner_ and lowered_, which any thread's algorithm_for() uses
   Tuner tuner_;
   ProgramLibrary& library_;
   const CallClass calls_;
@@ -139,7 +146,8 @@ class PlanCache {
   std::map<Key, std::list<Entry>::iterator> plans_;
   std::map<std::pair<Key, std::size_t>, BoundPlan> on_trial_;  ///< by key and way
   std::optional<BoundPlan> exchange_;
-  std::map<ProgramLibrary::Key, LoweredPointer> lowered_;  ///< null: does not fit the protocol
+  /// Null: does not fit the protocol.
+  mutable std::map<ProgramLibrary::Key, LoweredPointer> lowered_;
 };
 
 }  // namespace tutti

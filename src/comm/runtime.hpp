@@ -34,6 +34,7 @@ struct Runtime {
   ImportedFiles imported;  ///< whose names are keys of `programs`
   ProgramLibrary programs;
   std::unique_ptr<TuningStore> tuning;
+  std::unique_ptr<TableStore> table;
   Graveyard graveyard;
 };
 

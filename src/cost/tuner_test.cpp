@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "src/base/result.hpp"
+#include "src/cost/asked.hpp"
 
 namespace tutti {
 namespace {
@@ -268,6 +269,114 @@ TEST(Tuner, NamesTheUnknownCollective) {
 
 TEST(Tuner, SaysWhenNoAlgorithmIsLeft) {
   EXPECT_NE(chosen("", Collective::kAllToAll).find("no algorithm"), std::string::npos);
+}
+
+// ---- what was measured, and what was asked for
+
+MeasuredRange range(Collective collective, const std::string& algorithm,
+                    const Arrangement& arrangement = {4, 1, 4}) {
+  return {collective, arrangement, 1000, 2000, {algorithm, true}, 1500, 10'000, 20'000, 1};
+}
+
+Result<Tuner> tuner_with(const std::vector<MeasuredRange>& ranges, const std::string& forced = "",
+                         bool deterministic = false, const Arrangement& arrangement = {4, 1, 4}) {
+  TunerPolicy policy{.forced = forced, .deterministic = deterministic};
+  for (const MeasuredRange& each : ranges) policy.table.add(each);
+  policy.arrangement = arrangement;
+  return Tuner::create(algorithms(), std::move(policy));
+}
+
+Situation all_reduce_of(std::size_t bytes) {
+  Situation situation;
+  situation.request = {Collective::kAllReduce, 4, 0, false};
+  situation.block_bytes = situation.largest_input = bytes;
+  return situation;
+}
+const lower::Placement& one_host() {
+  static const lower::Placement placement{{0, 0, 0, 0}};
+  return placement;
+}
+
+TEST(Tuner, ChoosesWhatWasMeasuredForTheseSizesAndSaysSo) {
+  const auto tuner = tuner_with({range(Collective::kAllReduce, "ring")});
+  const auto inside = tuner->choose(all_reduce_of(1000), one_host());
+  EXPECT_EQ(inside->algorithm->name, "ring");
+  EXPECT_EQ(inside->by, Choice::By::kTable);
+  EXPECT_EQ(inside->kernel_reads, true);
+  EXPECT_TRUE(inside->others.empty());
+  EXPECT_EQ(inside->reason, "measured: 10.0 us at 1500 bytes, the next best way 20.0 us");
+  for (const std::size_t bytes : {999, 2001}) {
+    const auto outside = tuner->choose(all_reduce_of(bytes), one_host());
+    EXPECT_EQ(outside->algorithm->name, "one_shot");
+    EXPECT_EQ(outside->by, Choice::By::kRules);
+  }
+}
+
+TEST(Tuner, LeavesMemoryThatAllMapToTheRules) {
+  const auto tuner = tuner_with({range(Collective::kAllReduce, "ring")});
+  EXPECT_EQ(tuner->choose(all_reduce_of(1500), one_host())->mapped->name, "one_shot");
+}
+
+TEST(Tuner, PassesOverMeasurementsOfOtherArrangements) {
+  const auto tuner = tuner_with({range(Collective::kAllReduce, "ring", {4, 2, 2})});
+  EXPECT_EQ(tuner->choose(all_reduce_of(1500), one_host())->by, Choice::By::kRules);
+}
+
+TEST(Tuner, PassesOverMeasuredAlgorithmsThatCannotBeAndNamesThem) {
+  const auto tuner = tuner_with(
+      {range(Collective::kAllReduce, "lost"), range(Collective::kAllGather, "two_shot"),
+       range(Collective::kReduce, "ring"), range(Collective::kAllToAll, "elsewhere", {4, 2, 2})});
+  EXPECT_EQ(tuner->choose(all_reduce_of(1500), one_host())->algorithm->name, "one_shot");
+  EXPECT_EQ(tuner->unusable_in_table({}),
+            (std::vector<std::string>{"lost (all_reduce)", "two_shot (all_gather)"}));
+}
+
+TEST(Tuner, LetsSettingsGoBeforeTheTableAndTheCallerBeforeSettings) {
+  const std::vector<MeasuredRange> table = {range(Collective::kAllReduce, "circulant")};
+  auto tuner = tuner_with(table, "two_shot");
+  EXPECT_EQ(tuner->choose(all_reduce_of(1500), one_host())->by, Choice::By::kSetting);
+  const ir::Request request{Collective::kAllReduce, 4};
+  ASSERT_TRUE(tuner->ask_for(request, "ring", false));
+  const auto asked = tuner->choose(all_reduce_of(1500), one_host());
+  EXPECT_EQ(asked->algorithm->name, "ring");
+  EXPECT_EQ(asked->by, Choice::By::kCaller);
+  EXPECT_EQ(asked->kernel_reads, false);
+  ASSERT_TRUE(tuner->ask_for(request, "", {}));
+  EXPECT_EQ(tuner->choose(all_reduce_of(1500), one_host())->algorithm->name, "two_shot");
+}
+
+TEST(Tuner, IgnoresTheTableWhereResultsAreToBeDeterministicOrItsChoiceIsExcluded) {
+  const std::vector<MeasuredRange> table = {range(Collective::kAllReduce, "ring")};
+  EXPECT_EQ(tuner_with(table, "", true)->choose(all_reduce_of(1500), one_host())->by,
+            Choice::By::kRules);
+  EXPECT_EQ(tuner_with(table, "^ring")->choose(all_reduce_of(1500), one_host())->by,
+            Choice::By::kRules);
+}
+
+TEST(Tuner, SaysWhyItCannotRunWhatIsAskedFor) {
+  auto tuner = tuner_with({}, "all_gather:two_shot;ring");
+  const ir::Request gather{Collective::kAllGather, 4};
+  const Status unknown = tuner->ask_for(gather, "rign", {});
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code, Code::kInvalidArgument);
+  const Status unable = tuner->ask_for(gather, "two_shot", {});
+  ASSERT_FALSE(unable);
+  EXPECT_EQ(unable.error().code, Code::kUnsupported);
+  const Status setting = tuner->check_setting(gather);
+  ASSERT_FALSE(setting);
+  EXPECT_EQ(setting.error().what,
+            "TUTTI_ALGO (or NCCL_ALGO) asks for all_gather by two_shot, which cannot do that over "
+            "4 ranks here: name another one (`tutti algo list`), or none");
+  EXPECT_TRUE(tuner->check_setting({Collective::kBroadcast, 4}));
+}
+
+TEST(Protocols, AreUnderstoodInNcclsWordsAndNoOthers) {
+  for (const char* const asked : {"LL", "simple,ll128", "^LL128", "allreduce:^LL;broadcast:Simple"})
+    EXPECT_TRUE(check_protocols(asked)) << asked;
+  EXPECT_EQ(check_protocols("LL,LL64").error().what,
+            "TUTTI_PROTO (or NCCL_PROTO) names the protocol 'LL64', which does not exist; there "
+            "are: LL LL128 Simple");
+  EXPECT_FALSE(check_protocols("allreduced:LL"));
 }
 
 }  // namespace

@@ -106,20 +106,21 @@ Result<std::vector<Verdict>> verdicts_of(const Json& file, std::string_view mach
   return verdicts;
 }
 
-/// "" where there is no file; no more of a large one than a tuning file has. Devices and pipes are
-/// none to be read, and may block whoever does.
-Result<std::string> contents_of(const std::string& path) {
+/// "" where there is no file; no more of a large one than `most` bytes. Devices and pipes are none
+/// to be read, and may block whoever does. `setting` names the path.
+Result<std::string> contents_of(const std::string& path, std::size_t most = kMostBytes,
+                                std::string_view setting = "TUTTI_TUNING_FILE") {
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file && (errno == ENOENT || errno == ENOTDIR)) return std::string();
   struct stat about = {};
   if (!file || ::fstat(file.get(), &about) != 0)
     return system_error(Code::kUnavailable, errno, fmt::format("cannot read {}", path));
   if (!S_ISREG(about.st_mode))
-    return make_error(Code::kInvalidArgument,
-                      "{} is no regular file: let TUTTI_TUNING_FILE name one, or none", path);
+    return make_error(Code::kInvalidArgument, "{} is no regular file: let {} name one, or none",
+                      path, setting);
   std::string text;
   std::array<char, 16384> part{};
-  while (text.size() < kMostBytes) {
+  while (text.size() < most) {
     const ssize_t got = ::read(file.get(), part.data(), part.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0)
@@ -185,8 +186,11 @@ std::string machine_signature() {
                      known ? kernel.release : "unknown");
 }
 
-std::string tuning_file(const std::string& setting, const Environment& environment,
-                        std::string_view machine) {
+namespace {
+
+/// Of that machine, in the user's folder for what can be made anew.
+std::string cache_file(const std::string& setting, const Environment& environment,
+                       std::string_view machine, std::string_view ending) {
   if (setting == "none" || setting == "/dev/null") return "";
   if (setting != "auto") return setting;
   std::string folder = environment("XDG_CACHE_HOME").value_or("");
@@ -201,7 +205,40 @@ std::string tuning_file(const std::string& setting, const Environment& environme
                        c == '.' || c == '_';
     if (plain || (!name.empty() && name.back() != '-')) name += plain ? c : '-';
   }
-  return fmt::format("{}/tutti/{}.json", folder, name.substr(0, 200));
+  return fmt::format("{}/tutti/{}{}", folder, name.substr(0, 200), ending);
+}
+
+}  // namespace
+
+std::string tuning_file(const std::string& setting, const Environment& environment,
+                        std::string_view machine) {
+  return cache_file(setting, environment, machine, ".json");
+}
+
+std::string table_file(const std::string& setting, const Environment& environment,
+                       std::string_view machine) {
+  return cache_file(setting, environment, machine, ".table.json");
+}
+
+MeasuredTable TableStore::table() {
+  const std::scoped_lock lock(mutex_);
+  if (std::exchange(loaded_, true) || path_.empty()) return table_;
+  const auto text = contents_of(path_, kMostTableBytes + 1, "TUTTI_TUNING_TABLE");
+  if (!text) {
+    log_warn("", "{}; algorithms are chosen without it", text.error().what);
+    return table_;
+  }
+  if (text->empty()) return table_;
+  auto table = MeasuredTable::parse(*text);
+  if (!table) {
+    log_warn("", "{} is no table of `tutti tune`, and algorithms are chosen without it: {}", path_,
+             table.error().what);
+    return table_;
+  }
+  table_ = *std::move(table);
+  log_info(Subsystem::kTuning, "", "{} measured ranges are known from {}", table_.ranges().size(),
+           path_);
+  return table_;
 }
 
 std::string tuning_text(std::string_view machine, const std::vector<Verdict>& verdicts) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/base/settings.hpp"
+#include "src/cost/measured_table.hpp"
 #include "src/cost/tuning.hpp"
 #include "tutti/error.hpp"
 
@@ -20,6 +21,27 @@ std::string machine_signature();
 /// The file that the setting TUTTI_TUNING_FILE means; "": none.
 std::string tuning_file(const std::string& setting, const Environment& environment,
                         std::string_view machine);
+
+/// The file that the setting TUTTI_TUNING_TABLE means, beside that one; "": none.
+std::string table_file(const std::string& setting, const Environment& environment,
+                       std::string_view machine);
+
+/// The measured table of a process. Its file is read when it is first asked for; one that cannot be
+/// read, or is no table, is a warning, and the table is empty. Thread-safe.
+class TableStore {
+ public:
+  /// `path` "": there is none.
+  explicit TableStore(std::string path) : path_(std::move(path)) {}
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  MeasuredTable table();
+
+ private:
+  const std::string path_;
+  std::mutex mutex_;
+  bool loaded_ = false;
+  MeasuredTable table_;
+};
 
 /// The text of a file, and back: the verdicts of one machine. A text of another machine has none.
 /// An error names the line, or the entry, that is wrong; any bytes may be parsed.

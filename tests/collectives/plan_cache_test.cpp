@@ -88,7 +88,21 @@ TEST(PlanCache, TakesTheNextBestWhereTheBestHasNoRoomForItsSlots) {
   options.staging_bytes = 16 << 10;
   Planner planner(90, 2, options);
   const Call call = call_of(Collective::kBroadcast, 1 << 20, DataType::kFloat32);
-  EXPECT_EQ((*planner.plans().algorithm_for(call))->name, "hierarchical_tree");
+  EXPECT_EQ((*planner.plans().algorithm_for(call))->name, "circulant_blocks");
+  const auto bound = planner.plans().get(call, false);
+  EXPECT_TRUE(bound) << bound.error().what;
+}
+
+TEST(PlanCache, ChoosesByItselfWhereWhatTheCallerAsksForHasNoRoomForItsSlots) {
+  exec::TeamOptions options;
+  options.staging_bytes = 16 << 10;
+  Planner planner(90, 2, options);
+  const Call call = call_of(Collective::kBroadcast, 1 << 20, DataType::kFloat32);
+  const auto chosen = [&] { return (*planner.plans().algorithm_for(call))->name; };
+  ASSERT_TRUE(planner.plans().ask_for(Collective::kBroadcast, "direct", {}));
+  EXPECT_EQ(chosen(), "direct");
+  ASSERT_TRUE(planner.plans().ask_for(Collective::kBroadcast, "hierarchical_tree", {}));
+  EXPECT_EQ(chosen(), "circulant_blocks");
   const auto bound = planner.plans().get(call, false);
   EXPECT_TRUE(bound) << bound.error().what;
 }

@@ -53,7 +53,8 @@ inline std::shared_ptr<Runtime> make_test_runtime(const SettingValues& values = 
   const auto settings = Settings::load([&](const std::string& name) -> std::optional<std::string> {
     for (const auto& [key, value] : values)
       if (name == "TUTTI_" + key) return value;
-    if (name == "TUTTI_TUNING_FILE") return "none";  // tests leave nothing behind
+    // Tests leave nothing behind, and find nothing.
+    if (name == "TUTTI_TUNING_FILE" || name == "TUTTI_TUNING_TABLE") return "none";
     return std::nullopt;
   });
   if (!settings) {

@@ -1,0 +1,103 @@
+#include "src/cost/asked.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+#include "src/base/result.hpp"
+#include "tutti/types.hpp"
+
+namespace tutti {
+
+std::string normalised(std::string_view name) {
+  std::string result;
+  for (const char c : name) {
+    if (c == '-' || c == '_' || c == ' ') continue;
+    result += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  if (result == "tree") return "doublebinarytree";
+  return result;
+}
+
+std::vector<std::string_view> parts_between(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(separator), text.size());
+    if (end > 0) parts.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return parts;
+}
+
+namespace {
+
+Result<std::string> known_collective(std::string_view setting, std::string_view name) {
+  std::string wanted = normalised(name);
+  std::string known;
+  for (int c = 0; c < kCollectives; ++c) {
+    const std::string_view each = name_of(static_cast<Collective>(c));
+    if (normalised(each) == wanted) return wanted;
+    known += fmt::format(" {}", each);
+  }
+  return make_error(Code::kInvalidArgument,
+                    "{} names the collective '{}', which does not exist; there are:{}", setting,
+                    name, known);
+}
+
+constexpr std::string_view kFile = "file:";
+
+}  // namespace
+
+Result<std::vector<AskedGroup>> groups_of(std::string_view forced) {
+  std::vector<AskedGroup> groups;
+  for (std::string_view text : parts_between(forced, ';')) {
+    AskedGroup group;
+    const std::size_t colon = text.find(':');
+    if (colon != std::string_view::npos && !text.starts_with(kFile)) {
+      TUTTI_ASSIGN(group.collective,
+                   known_collective("TUTTI_ALGO (or NCCL_ALGO)", text.substr(0, colon)));
+      text.remove_prefix(colon + 1);
+    }
+    if (text == kFile)
+      return make_error(Code::kInvalidArgument,
+                        "TUTTI_ALGO (or NCCL_ALGO) names no file after 'file:'; write file:PATH");
+    if (text.starts_with(kFile))
+      group.path = text.substr(kFile.size());
+    else
+      group.names = text;
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+Result<std::vector<std::string>> files_of(std::string_view forced) {
+  TUTTI_ASSIGN(const std::vector<AskedGroup> groups, groups_of(forced));
+  std::vector<std::string> paths;
+  for (const AskedGroup& group : groups)
+    if (!group.path.empty()) paths.emplace_back(group.path);
+  if (paths.size() > kMostFiles)
+    return make_error(Code::kInvalidArgument, "TUTTI_ALGO names {} files; at most {} are accepted",
+                      paths.size(), kMostFiles);
+  return paths;
+}
+
+Status check_protocols(std::string_view asked) {
+  constexpr std::string_view kSetting = "TUTTI_PROTO (or NCCL_PROTO)";
+  for (std::string_view text : parts_between(asked, ';')) {
+    if (const std::size_t colon = text.find(':'); colon != std::string_view::npos) {
+      TUTTI_TRY(known_collective(kSetting, text.substr(0, colon)));
+      text.remove_prefix(colon + 1);
+    }
+    if (text.starts_with('^')) text.remove_prefix(1);
+    for (const std::string_view name : parts_between(text, ',')) {
+      const std::string protocol = normalised(name);
+      if (protocol != "ll" && protocol != "ll128" && protocol != "simple")
+        return make_error(Code::kInvalidArgument,
+                          "{} names the protocol '{}', which does not exist; there are: LL LL128 "
+                          "Simple",
+                          kSetting, name);
+    }
+  }
+  return ok_status();
+}
+
+}  // namespace tutti
