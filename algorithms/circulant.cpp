@@ -20,6 +20,7 @@
 // Source: Traeff, "Optimal, Non-pipelined Reduce-scatter and Allreduce Algorithms"
 // (arXiv 2410.14234).
 #include "algorithms/algorithms.hpp"
+#include "algorithms/exchange.hpp"
 #include "algorithms/member.hpp"
 
 namespace tutti::algorithms {
@@ -127,44 +128,12 @@ void all_reduce(Member& me) {
   gather_from(me, own);
 }
 
-RankProgram program_of(Collective collective) {
-  switch (collective) {
-    case Collective::kReduceScatter:
-      return reduce_scatter;
-    case Collective::kAllGather:
-      return all_gather;
-    case Collective::kAllReduce:
-      return all_reduce;
-    default:
-      return nullptr;
-  }
-}
-
-bool supports(const ir::Request& request) {
-  return well_formed(request) && program_of(request.collective) != nullptr;
-}
-
-Result<ir::Schedule> generate(const ir::Request& request) {
-  if (!supports(request)) return unsupported("circulant", request);
-  const bool one_vector = request.collective == Collective::kAllReduce;
-  return generate(request, "circulant", one_vector ? static_cast<std::uint32_t>(request.ranks) : 1,
-                  program_of(request.collective));
-}
-
-ir::Cost cost(const ir::Request& request) {
-  const auto n = static_cast<std::uint32_t>(request.ranks);
-  const std::uint32_t laps = request.collective == Collective::kAllReduce ? 2 : 1;
-  return cost_of(request, laps * ceil_log2(n), std::uint64_t{laps} * (n - 1), n);
-}
-
 }  // namespace
 
 ir::Algorithm circulant() {
-  return {.name = "circulant",
-          .summary = "fewest rounds and fewest bytes at once, for any number of ranks",
-          .supports = supports,
-          .generate = generate,
-          .cost = cost};
+  return algorithm_of("circulant",
+                      "fewest rounds and fewest bytes at once, for any number of ranks",
+                      {reduce_scatter, all_gather, all_reduce});
 }
 
 }  // namespace tutti::algorithms

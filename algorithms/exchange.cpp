@@ -112,6 +112,48 @@ void all_reduce_by(Member& me, std::span<const Exchange> rounds) {
   gather_by(me, rounds, own);
 }
 
+namespace {
+
+RankProgram program_of(Collective collective, const ReduceAndGather& programs) {
+  switch (collective) {
+    case Collective::kReduceScatter:
+      return programs.reduce_scatter;
+    case Collective::kAllGather:
+      return programs.all_gather;
+    case Collective::kAllReduce:
+      return programs.all_reduce;
+    default:
+      return nullptr;
+  }
+}
+
+bool supports(const ir::Request& request, const ReduceAndGather& programs) {
+  return well_formed(request) && program_of(request.collective, programs) != nullptr &&
+         (!programs.even_ranks || request.ranks == 1 || request.ranks % 2 == 0);
+}
+
+}  // namespace
+
+ir::Algorithm algorithm_of(std::string_view name, std::string_view summary,
+                           const ReduceAndGather& programs) {
+  return {
+      .name = name,
+      .summary = summary,
+      .supports = [programs](const ir::Request& request) { return supports(request, programs); },
+      .generate = [name, programs](const ir::Request& request) -> Result<ir::Schedule> {
+        if (!supports(request, programs)) return unsupported(name, request);
+        const bool one_vector = request.collective == Collective::kAllReduce;
+        return generate(request, name, one_vector ? static_cast<std::uint32_t>(request.ranks) : 1,
+                        program_of(request.collective, programs));
+      },
+      .cost =
+          [](const ir::Request& request) {
+            const auto n = static_cast<std::uint32_t>(request.ranks);
+            const std::uint32_t laps = request.collective == Collective::kAllReduce ? 2 : 1;
+            return cost_of(request, laps * ceil_log2(n), std::uint64_t{laps} * (n - 1), n);
+          }};
+}
+
 std::vector<ChunkSet> as_sets(ir::Space space, std::span<const std::uint32_t> ascending) {
   std::vector<ChunkSet> sets;
   for (const std::uint32_t chunk : ascending) {

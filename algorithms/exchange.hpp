@@ -35,6 +35,16 @@ void reduce_by(Member& me, std::span<const Exchange> rounds, ChunkSet result);
 /// Both: reduces each rank's own block into its place in the output and gathers the blocks.
 void all_reduce_by(Member& me, std::span<const Exchange> rounds);
 
+/// The programs of an algorithm that reduces, gathers, or does both, in ceil(log2 n) rounds each
+/// way in which every rank sends n-1 blocks in all.
+struct ReduceAndGather {
+  RankProgram reduce_scatter, all_gather, all_reduce;
+  bool even_ranks = false;  ///< it needs an even number of ranks, or one alone
+};
+/// `name` and `summary` must outlive it.
+ir::Algorithm algorithm_of(std::string_view name, std::string_view summary,
+                           const ReduceAndGather& programs);
+
 /// Chunks in ascending order as sets, cut wherever the distance to the next chunk changes.
 std::vector<ChunkSet> as_sets(ir::Space space, std::span<const std::uint32_t> ascending);
 

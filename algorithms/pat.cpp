@@ -60,44 +60,13 @@ std::vector<Exchange> rounds_of(const Member& me) {
   return rounds;
 }
 
-RankProgram program_of(Collective collective) {
-  switch (collective) {
-    case Collective::kReduceScatter:
-      return [](Member& me) { reduce_by(me, rounds_of(me), out(0)); };
-    case Collective::kAllGather:
-      return [](Member& me) { gather_by(me, rounds_of(me), in(0)); };
-    case Collective::kAllReduce:
-      return [](Member& me) { all_reduce_by(me, rounds_of(me)); };
-    default:
-      return nullptr;
-  }
-}
-
-bool supports(const ir::Request& request) {
-  return well_formed(request) && program_of(request.collective) != nullptr;
-}
-
-Result<ir::Schedule> generate(const ir::Request& request) {
-  if (!supports(request)) return unsupported("pat", request);
-  const bool one_vector = request.collective == Collective::kAllReduce;
-  return generate(request, "pat", one_vector ? static_cast<std::uint32_t>(request.ranks) : 1,
-                  program_of(request.collective));
-}
-
-ir::Cost cost(const ir::Request& request) {
-  const auto n = static_cast<std::uint32_t>(request.ranks);
-  const std::uint32_t laps = request.collective == Collective::kAllReduce ? 2 : 1;
-  return cost_of(request, laps * ceil_log2(n), std::uint64_t{laps} * (n - 1), n);
-}
-
 }  // namespace
 
 ir::Algorithm pat() {
-  return {.name = "pat",
-          .summary = "all binomial trees at once, far hops first: large messages stay near",
-          .supports = supports,
-          .generate = generate,
-          .cost = cost};
+  return algorithm_of("pat", "all binomial trees at once, far hops first: large messages stay near",
+                      {.reduce_scatter = [](Member& me) { reduce_by(me, rounds_of(me), out(0)); },
+                       .all_gather = [](Member& me) { gather_by(me, rounds_of(me), in(0)); },
+                       .all_reduce = [](Member& me) { all_reduce_by(me, rounds_of(me)); }});
 }
 
 }  // namespace tutti::algorithms

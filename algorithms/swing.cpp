@@ -91,37 +91,6 @@ std::vector<Exchange> rounds_of(const Member& me) {
   return rounds;
 }
 
-RankProgram program_of(Collective collective) {
-  switch (collective) {
-    case Collective::kReduceScatter:
-      return [](Member& me) { reduce_by(me, rounds_of(me), out(0)); };
-    case Collective::kAllGather:
-      return [](Member& me) { gather_by(me, rounds_of(me), in(0)); };
-    case Collective::kAllReduce:
-      return [](Member& me) { all_reduce_by(me, rounds_of(me)); };
-    default:
-      return nullptr;
-  }
-}
-
-bool supports(const ir::Request& request) {
-  return well_formed(request) && program_of(request.collective) != nullptr &&
-         (request.ranks == 1 || request.ranks % 2 == 0);
-}
-
-Result<ir::Schedule> generate(const ir::Request& request) {
-  if (!supports(request)) return unsupported("swing", request);
-  const bool one_vector = request.collective == Collective::kAllReduce;
-  return generate(request, "swing", one_vector ? static_cast<std::uint32_t>(request.ranks) : 1,
-                  program_of(request.collective));
-}
-
-ir::Cost cost(const ir::Request& request) {
-  const auto n = static_cast<std::uint32_t>(request.ranks);
-  const std::uint32_t laps = request.collective == Collective::kAllReduce ? 2 : 1;
-  return cost_of(request, laps * steps_of(request.ranks), std::uint64_t{laps} * (n - 1), n);
-}
-
 void all_reduce_of_whole_vectors(Member& me) {
   reduce_by_doubling(me, [](Rank rank, std::uint32_t round, Rank p) {
     return partner_of(rank, steps_of(p) - 1 - round, p);
@@ -140,11 +109,12 @@ Result<ir::Schedule> generate_latency(const ir::Request& request) {
 }  // namespace
 
 ir::Algorithm swing() {
-  return {.name = "swing",
-          .summary = "partners at distance 1, -1, 3, -5, 11, ...: short hops on rings, even n",
-          .supports = supports,
-          .generate = generate,
-          .cost = cost};
+  return algorithm_of("swing",
+                      "partners at distance 1, -1, 3, -5, 11, ...: short hops on rings, even n",
+                      {.reduce_scatter = [](Member& me) { reduce_by(me, rounds_of(me), out(0)); },
+                       .all_gather = [](Member& me) { gather_by(me, rounds_of(me), in(0)); },
+                       .all_reduce = [](Member& me) { all_reduce_by(me, rounds_of(me)); },
+                       .even_ranks = true});
 }
 
 ir::Algorithm swing_latency() {

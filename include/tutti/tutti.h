@@ -50,9 +50,10 @@ TUTTI_API ncclResult_t tuttiStreamQuery(tuttiStream_t stream);
  *
  * Otherwise they are calls like NCCL's: every rank makes them in the same order, one thread at a
  * time, alone or in a group, here or on a stream; buffers stay untouched until the call is done.
- * ncclInvalidArgument says which argument is wrong, and nothing has happened. Ranks whose counts do
- * not fit each other end in ncclInvalidUsage on a communicator that has failed, with both calls in
- * the text, and read and write nothing outside of what they named. */
+ * ncclInvalidArgument says which argument is wrong, and nothing has happened. Counts that do not
+ * fit each other fail the communicator with ncclInvalidUsage and both calls in the text, as other
+ * calls that differ do: here, or in the next call of a rank whose own part was complete. Nothing
+ * outside of what a rank named is read or written. */
 
 /* Block r of recvbuff = what rank r sends. recvcounts are the same on all ranks, and sendcount is
  * this rank's own of them; displs may differ from rank to rank. In place: sendbuff is this rank's

@@ -66,7 +66,7 @@ struct CallSignature {
   friend bool operator==(const CallSignature&, const CallSignature&) = default;
 };
 
-/// "all_reduce(count=1024, float, sum)"
+/// "all_reduce(count=1024, float, sum)", "all_gather_v(20 elements, counts of hash 1f.., float)"
 std::string describe(const CallSignature& call);
 
 struct MessageTag {
