@@ -52,7 +52,7 @@ class TwoHosts:
     def shape(self, rate, burst="256kb"):
         """Limits both ends of the link, each what it sends. So much is sent at once after a pause."""
         for name, link in zip(self.names, self.links):
-            done = subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", link, "root", "tbf", "rate", rate,
+            done = subprocess.run(["tc", "-n", name, "qdisc", "replace", "dev", link, "root", "tbf", "rate", rate,
                                    "burst", burst, "latency", "50ms"], capture_output=True, text=True)
             if done.returncode != 0:
                 raise Failed(f"tc cannot limit {link} to `{rate}` (like 1gbit): {done.stderr.strip()}")

@@ -94,6 +94,15 @@ TEST(Prediction, CutsMessagesAsTheExecutorDoes) {
   EXPECT_NEAR(time_of(send_on(), 4 << 18, {0, 1}, calibration), slice + 4 * 1000, 1e-6);
 }
 
+TEST(Prediction, LetsASenderWorkOnTheNextMessageWhileOneFlows) {
+  Calibration calibration = free_of_costs();
+  calibration.between.send_us = 100;
+  const double slice = 262.144;
+  EXPECT_NEAR(time_of(send_on(), 4 << 18, {0, 1}, calibration), 100 + 4 * slice, 1e-6);
+  calibration.between.send_us = 1000;
+  EXPECT_NEAR(time_of(send_on(), 4 << 18, {0, 1}, calibration), 4 * 1000 + slice, 1e-6);
+}
+
 TEST(Prediction, TakesTheLinksOfAFabricThatIsGiven) {
   Calibration calibration = free_of_costs();
   calibration.between = {.send_us = 1, .receive_us = 2, .latency_us = 1000};

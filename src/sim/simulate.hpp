@@ -14,7 +14,8 @@
 //     lane starts only when the one before has arrived: rounds do not overlap.
 //   - A rank does its copies, reductions and codings one after another, in the order in which they
 //     may run, and among them its work for messages where the fabric has such (Fabric::costs): to
-//     send before the message departs, to receive after it has arrived. Ranks that share CPUs
+//     send before the message departs, and while the one before it flows; to receive after it has
+//     arrived. Ranks that share CPUs
 //     (Costs::cpu_groups) take turns at them, work by work. A message between ranks in the same
 //     memory is a copy that takes no turn, unless its bytes are work of its sender.
 //

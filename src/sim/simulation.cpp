@@ -169,6 +169,21 @@ void Simulation::start(ChannelId id) {
   agenda_.enter(sender.free_to_send, {Happening::kDeparts, next});
 }
 
+/// Its sender has done its work for the message, and may begin with the next one while this flows.
+void Simulation::prepared(MessageId id) {
+  if (ports_) return depart(id);
+  const ChannelId channel = message(id).channel;
+  ChannelState& state = channels_[channel];
+  state.is_busy = false;
+  if (state.is_flowing) {
+    state.prepared.push(id);
+  } else {
+    state.is_flowing = true;
+    depart(id);
+  }
+  offer(channel);
+}
+
 void Simulation::depart(MessageId id) {
   const Channel& channel = job_.traffic.channel_of(message(id));
   const Rank source = job_.traffic.pair_of(message(id)).source;
@@ -187,8 +202,16 @@ void Simulation::left(MessageId id) {
   agenda_.enter(now_ + job_.traffic.channel_of(sent).latency, {Happening::kArrives, id});
   complete(job_.traffic.send_of(sent), message_start_.empty() ? 0 : message_start_[id]);
   if (ports_) return;
-  channels_[sent.channel].is_busy = false;
-  offer(sent.channel);
+  ChannelState& channel = channels_[sent.channel];
+  if (!std::exchange(channel.is_flowing, false)) {
+    channel.is_busy = false;
+    return offer(sent.channel);
+  }
+  if (channel.prepared.empty()) return;
+  channel.is_flowing = true;
+  const MessageId next = channel.prepared.front();
+  channel.prepared.pop();
+  depart(next);
 }
 
 void Simulation::arrive(MessageId id) {
@@ -259,7 +282,7 @@ void Simulation::finish(const Work& work, Time since) {
     case Work::Kind::kStep:
       return complete(work.task, since);
     case Work::Kind::kSend:
-      return depart(work.message);
+      return prepared(work.message);
     case Work::Kind::kReceive:
       return received(work.message);
   }

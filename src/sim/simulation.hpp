@@ -52,8 +52,12 @@ class Simulation {
   struct ChannelState {
     MessageId next = 0;           // to be started
     std::uint32_t in_flight = 0;  // started and not received
-    bool is_busy = false;         // the message before has not left, or, with ports, not arrived
-    bool waits = false;           // for ports
+    /// The message before has not left, or, with ports, not arrived; or its sender still works on
+    /// it, where that is work.
+    bool is_busy = false;
+    bool is_flowing = false;           // where sending is work: a message is on the links
+    std::queue<MessageId> prepared{};  // likewise: those that wait for it
+    bool waits = false;                // for ports
   };
   /// Something that keeps a rank busy: a task of its own, or a message to be sent or received.
   struct Work {
@@ -91,6 +95,7 @@ class Simulation {
   // Messages.
   void offer(ChannelId id);
   void start(ChannelId id);
+  void prepared(MessageId id);
   void depart(MessageId id);
   void left(MessageId id);
   void arrive(MessageId id);
