@@ -35,5 +35,8 @@ if(TARGET tutti_nccl AND TARGET tutti_library)
     target_compile_definitions(bench_program_test PRIVATE
       TUTTI_BENCH_PROGRAM="$<TARGET_FILE:tutti-bench>" TUTTI_BENCH_SPOILER="$<TARGET_FILE:bench_spoiler>")
     add_dependencies(bench_program_test tutti-bench bench_spoiler)
+    tutti_test(calibrate_test SOURCES calibrate_test.cpp LINKS tutti_tools tutti_src_cost)
+    target_compile_definitions(calibrate_test PRIVATE TUTTI_CALIBRATE_PROGRAM="$<TARGET_FILE:tutti-calibrate>")
+    add_dependencies(calibrate_test tutti-calibrate)
   endif()
 endif()

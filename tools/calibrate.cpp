@@ -8,6 +8,7 @@
 #include "tools/bench_launch.hpp"
 #include "tools/calibrate_measure.hpp"
 #include "tools/cli.hpp"
+#include "tools/machine.hpp"
 
 namespace {
 
@@ -54,7 +55,7 @@ Status run_rank(const Options& options) {
   if (member.ranks < 2)
     return make_error(tutti::Code::kInvalidArgument,
                       "a single rank has no messages to measure: start at least 2");
-  TUTTI_ASSIGN(Calibration calibration, tutti::calibrate::measure(member, options.seconds));
+  TUTTI_ASSIGN(const Calibration calibration, tutti::calibrate::measure(member, options.seconds));
   if (member.rank != 0) return tutti::ok_status();
   TUTTI_TRY(print(table_text(calibration)));
   if (options.output.empty()) return tutti::ok_status();
@@ -90,9 +91,9 @@ int main(int argc, char** argv) {
   job.program = kProgram;
   job.ranks = options.ranks;
   job.joined = options.joined;
-  constexpr std::size_t kBytesPerRank = std::size_t{512} << 20U;
-  const int fitting = tutti::bench::fitting_ranks(tutti::bench::usable_processors(),
-                                                  kBytesPerRank * 64, kBytesPerRank);
+  constexpr std::size_t kBytesPerRank = std::size_t{256} << 20U;
+  const int fitting = tutti::bench::fitting_ranks(
+      tutti::bench::usable_processors(), this_machine().memory_available_bytes, kBytesPerRank);
   const auto launch = plan_launch(job, tutti::process_environment(), fitting);
   if (!launch) return fail(kProgram, launch.error());
   if (launch->role == Launch::Role::kStarter) {

@@ -167,8 +167,8 @@ Result<double> Meter::busy_us(bool takes_part, Work work) {
   return mean(us);
 }
 
-/// Copies and reductions of one rank of each host alone; and how much longer they take while all
-/// ranks are at it, which tells how many of them can work at a time.
+/// Copies and reductions of rank 0 alone; and how much longer they take while all ranks are at it,
+/// which tells how many of a host can work at a time.
 Status Meter::find_own_work(Calibration& calibration) {
   const std::byte* const sources[] = {out_.data(), in_.data()};
   const Destination destination[] = {{in_.data(), Stores::kCached}};
@@ -178,7 +178,7 @@ Status Meter::find_own_work(Calibration& calibration) {
   const auto add = [&] {
     reduce({DataType::kFloat32, ReduceOp::kSum}, sources, 0, destination, kPart / sizeof(float));
   };
-  const bool alone = index_here() == 0 && own_host() == 0;
+  const bool alone = member_.rank == 0;
   TUTTI_ASSIGN(const double copy_us, busy_us(alone, copy(kPart)));
   TUTTI_ASSIGN(const double short_us, busy_us(alone, copy(kSmall)));
   TUTTI_ASSIGN(const double add_us, busy_us(alone, add));
@@ -213,7 +213,7 @@ Result<std::optional<double>> Meter::half_round_trip_us(Rank partner, bool leads
   TUTTI_TRY(barrier());
   if (partner == kNoRank) return std::optional<double>();
   std::vector<double> times;
-  constexpr int kRounds = 2000;
+  constexpr int kRounds = 500;
   for (int i = 0; i < kRounds; ++i) {
     const auto start = Clock::now();
     if (leads) TUTTI_TRY(send(out_.data(), kSmall, partner));
@@ -246,8 +246,8 @@ Result<std::optional<double>> Meter::message_gap_us(Rank partner, bool leads) {
   return std::optional(median(times));
 }
 
-/// Of rank 0 and its partner, who have a CPU each if there are two: that ranks which share CPUs wait
-/// for each other is another constant's matter.
+/// Of rank 0 and its partner, who have a CPU each if there are two: that ranks which share CPUs
+/// wait for each other is another constant's matter.
 Status Meter::find_messages(Rank partner, MessageCalibration& message) {
   if (member_.rank != 0 && partner != 0) partner = kNoRank;
   const bool leads = member_.rank < partner;

@@ -1,7 +1,8 @@
 // Measures the constants of a calibration on the ranks of a job, through the public API.
 //
-// Every function is collective over all ranks of the job. Whatever is measured, ranks that would
-// work at the same time in a collective do so here: they share CPUs and interfaces as they will.
+// Every function is collective over all ranks of the job. What ranks do by themselves is measured
+// of rank 0, and of all at once to see how many find a CPU; messages between rank 0 and one other;
+// the bandwidth between hosts with all their ranks, in both directions.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +36,8 @@ struct Member {
 Result<Member> join();
 
 /// The same on every rank. What the job cannot show keeps its default: nothing inside a host where
-/// every host has one rank, nothing between hosts where there is one. `seconds` bounds, roughly,
-/// each of the measurements.
+/// every host has one rank, nothing between hosts where there is one. `seconds`: about what
+/// each of a dozen measurements takes.
 Result<Calibration> measure(const Member& member, double seconds);
 
 }  // namespace tutti::calibrate

@@ -262,6 +262,20 @@ TEST(Program, PrintsTheWorkedNumbersOfTheAlphaBetaModel) {
   EXPECT_THAT(outcome.output, HasSubstr("1000  circulant    40.10"));
 }
 
+TEST(Program, PredictsPlainHostsFromACalibration) {
+  const auto sim = [](const std::string& arguments) {
+    return tools::run_shell(
+        fmt::format("{} all_reduce --sizes 16M --algo ring {}", TUTTI_SIM_PROGRAM, arguments));
+  };
+  const tools::Outcome hosts = sim("--hosts 2x2");
+  EXPECT_EQ(hosts.code, 0) << hosts.output;
+  EXPECT_THAT(hosts.output, HasSubstr("host 0 to network"));
+  EXPECT_THAT(sim("--hosts 2").output, HasSubstr("--hosts '2': write NODESxRANKS"));
+  EXPECT_THAT(sim("--hosts 2x2 --step-us 1").output,
+              HasSubstr("a calibration says what ranks cost"));
+  EXPECT_THAT(sim("--uniform 4 --calibration /nowhere").output, HasSubstr("/nowhere"));
+}
+
 TEST(Program, SaysWhatIsWrongWithItsArguments) {
   const auto expect = [](const std::string& arguments, const std::string& words) {
     const auto outcome = sim(arguments);

@@ -1,10 +1,10 @@
 // What a prediction has to know of a machine: a few constants, each with its unit, and their file.
 //
 //   {"format": "tutti-calibration", "version": 1, "measured_on": "4 ranks on 2 hosts: a, b",
-//    "call_us": 3, "step_us": 0.3, "copy_ps_per_byte": 90, "reduce_ps_per_byte": 120,
-//    "cpus_per_host": 2,
-//    "inside": {"send_us": 0.2, "receive_us": 0.2, "latency_us": 0.4},
-//    "between": {"send_us": 4, "receive_us": 4, "latency_us": 12, "bandwidth_gbs": 1.17}}
+//    "call_us": 0.2, "step_us": 0.04, "copy_ps_per_byte": 24, "reduce_ps_per_byte": 32,
+//    "cpus_per_host": 1,
+//    "inside": {"send_us": 2.5, "receive_us": 2.5, "latency_us": 0.4},
+//    "between": {"send_us": 8, "receive_us": 8, "latency_us": 1, "bandwidth_gbs": 0.118}}
 //
 // All keys are needed and no others are accepted. "measured_on" is for people to read.
 #pragma once
@@ -27,20 +27,21 @@ struct MessageCalibration {
 };
 
 /// Times are microseconds, or picoseconds per byte (1 ps/byte is 1 us for 1e6 bytes). Value. The
-/// default was measured on a virtual machine with two CPUs (Intel Xeon at 2.8 GHz, Linux 6.18),
-/// four ranks on two hosts that are network namespaces of it, joined by a veth pair of 1 Gbit/s.
+/// default was measured by `tutti calibrate` on a virtual machine with two CPUs (AMD EPYC, Linux
+/// 6.18), four ranks on two hosts that are network namespaces of it, joined by a veth pair that tbf
+/// limits to 1 Gbit/s: hosts with a CPU for two ranks and TCP.
 struct Calibration {
-  std::string measured_on = "the default: 2 CPUs, 4 ranks in 2 network namespaces, 1 Gbit/s";
-  double call_us = 3;               ///< of a call, whatever it does: to enter it and to leave it
-  double step_us = 0.3;             ///< of a copy or reduction, however short
-  double copy_ps_per_byte = 90;     ///< of a copy; also to store what a peer of the host loads
-  double reduce_ps_per_byte = 120;  ///< to add a vector to another one
-  std::uint32_t cpus_per_host = 2;  ///< how many of a host's ranks can work at a time; at least 1
-  MessageCalibration inside = {0.2, 0.2, 0.4};  ///< between ranks of a host
-  MessageCalibration between = {4, 4, 12};      ///< between ranks of different hosts
+  std::string measured_on = "the default: 4 ranks on 2 hosts of one CPU each, 1 Gbit/s";
+  double call_us = 0.2;             ///< of a call, whatever it does: to enter it and to leave it
+  double step_us = 0.04;            ///< of a copy or reduction, however short
+  double copy_ps_per_byte = 24;     ///< of a copy; also to store what a peer of the host loads
+  double reduce_ps_per_byte = 32;   ///< to add a vector to another one
+  std::uint32_t cpus_per_host = 1;  ///< how many of a host's ranks can work at a time; at least 1
+  MessageCalibration inside = {2.5, 2.5, 0.4};  ///< between ranks of a host
+  MessageCalibration between = {8, 8, 1};       ///< between ranks of different hosts
   /// Payload that the network interface of a host carries in each direction, both at once; its
   /// ranks share it. GB/s (1e9 bytes per second), greater than 0.
-  double between_gbs = 0.117;
+  double between_gbs = 0.118;
   friend bool operator==(const Calibration&, const Calibration&) = default;
 };
 

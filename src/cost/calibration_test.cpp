@@ -44,12 +44,13 @@ TEST(CalibrationFile, NamesLineAndColumnOfWhatIsNoJson) {
 }
 
 TEST(CalibrationFile, NamesTheEntryThatIsWrong) {
-  EXPECT_THAT(error_of(with("\"receive_us\": 4", "\"receive_us\": -4")),
+  EXPECT_THAT(error_of(with("\"receive_us\": 8", "\"receive_us\": -8")),
               HasSubstr("between.receive_us: must be a number from 0"));
-  EXPECT_THAT(error_of(with("\"bandwidth_gbs\": 0.117", "\"bandwidth_gbs\": 0")),
+  EXPECT_THAT(error_of(with("\"bandwidth_gbs\": 0.118", "\"bandwidth_gbs\": 0")),
               HasSubstr("between.bandwidth_gbs"));
-  EXPECT_THAT(error_of(with("\"call_us\": 3", "\"call_us\": \"3\"")), HasSubstr("call_us: must"));
-  EXPECT_THAT(error_of(with("\"cpus_per_host\": 2", "\"cpus_per_host\": 0.5")),
+  EXPECT_THAT(error_of(with("\"call_us\": 0.2", "\"call_us\": \"0.2\"")),
+              HasSubstr("call_us: must"));
+  EXPECT_THAT(error_of(with("\"cpus_per_host\": 1", "\"cpus_per_host\": 0.5")),
               HasSubstr("cpus_per_host"));
   EXPECT_THAT(error_of(with("tutti-calibration", "tutti-topology")), HasSubstr("format: "));
   EXPECT_THAT(error_of(with("\"version\": 1", "\"version\": 2")), HasSubstr("version: "));
@@ -57,15 +58,15 @@ TEST(CalibrationFile, NamesTheEntryThatIsWrong) {
 
 TEST(CalibrationFile, AcceptsNoUnknownMissingOrDoubledKeys) {
   EXPECT_THAT(error_of(with("\"step_us\"", "\"step\"")), HasSubstr("step_us"));
-  EXPECT_THAT(error_of(with("\"call_us\": 3,", "")), HasSubstr("call_us is missing"));
-  EXPECT_THAT(error_of(with("\"call_us\": 3,", "\"call_us\": 3, \"call_us\": 4,")),
+  EXPECT_THAT(error_of(with("\"call_us\": 0.2,", "")), HasSubstr("call_us is missing"));
+  EXPECT_THAT(error_of(with("\"call_us\": 0.2,", "\"call_us\": 0.2, \"call_us\": 4,")),
               HasSubstr("\"call_us\" is there twice"));
   EXPECT_THAT(error_of(with("\"inside\": {", "\"inside\": {\"more\": 1, ")), HasSubstr("inside"));
 }
 
 TEST(CalibrationFile, AcceptsNoTextThatIsTooLongOrTooDeep) {
   EXPECT_THAT(error_of(std::string(kMostCalibrationBytes + 1, ' ')), HasSubstr("too many"));
-  EXPECT_THAT(error_of(with("\"call_us\": 3", "\"call_us\": [[[3]]]")), HasSubstr("deeper"));
+  EXPECT_THAT(error_of(with("\"call_us\": 0.2", "\"call_us\": [[[3]]]")), HasSubstr("deeper"));
   EXPECT_THAT(error_of(with("the default", std::string(kLongestMeasuredOn, 'x'))),
               HasSubstr("measured_on"));
 }

@@ -15,9 +15,9 @@
 //   - A rank does its copies, reductions and codings one after another, in the order in which they
 //     may run, and among them its work for messages where the fabric has such (Fabric::costs): to
 //     send before the message departs, and while the one before it flows; to receive after it has
-//     arrived. Ranks that share CPUs
-//     (Costs::cpu_groups) take turns at them, work by work. A message between ranks in the same
-//     memory is a copy that takes no turn, unless its bytes are work of its sender.
+//     arrived. Ranks that share CPUs (Costs::cpu_groups) take turns at them, work by work. A
+//     message between ranks in the same memory is a copy that takes no turn, unless its bytes are
+//     work of its sender.
 //
 // It is a model of time alone: no data moves, and the schedule is not proved (src/ir/verify.hpp).
 #pragma once
