@@ -313,6 +313,22 @@ std::string Crew::algorithm(const Shape& shape) const {
   return result == ncclSuccess ? name.data() : "";
 }
 
+Status Crew::set_algorithm(Collective test, const std::string& name, int kernel_reads) {
+  for (const CommHandle& comm : comms_)
+    TUTTI_TRY(checked(tuttiCommSetAlgorithm(comm.get(), static_cast<tuttiCollective_t>(test),
+                                            name.c_str(), kernel_reads),
+                      "asking for an algorithm"));
+  return ok_status();
+}
+
+Result<Crew::Placement> Crew::placement() const {
+  Placement placement;
+  placement.host.resize(static_cast<std::size_t>(job_size_));
+  TUTTI_TRY(checked(tuttiCommPlacement(comms_[0].get(), placement.host.data(), &placement.topology),
+                    "asking for the placement"));
+  return placement;
+}
+
 Status Crew::register_buffer(std::size_t i, void* data, std::size_t bytes) {
   void* handle = nullptr;
   TUTTI_TRY(

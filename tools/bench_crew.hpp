@@ -72,6 +72,17 @@ class Crew {
   /// The algorithm of a shape, "" when the library does not say. Not collective.
   [[nodiscard]] std::string algorithm(const Shape& shape) const;
 
+  /// From now on that algorithm runs the collective; "": as the library chooses. `kernel_reads`: 1,
+  /// 0, or -1 for as the library thinks. See tuttiCommSetAlgorithm.
+  Status set_algorithm(Collective test, const std::string& name, int kernel_reads);
+  /// The host of each rank, and the hash of how they are wired, 0 where it is not known. Not
+  /// collective.
+  struct Placement {
+    std::vector<int> host;
+    unsigned long long topology = 0;
+  };
+  [[nodiscard]] Result<Placement> placement() const;
+
   /// Registers a buffer of ranks()[i] until the crew ends. Not collective.
   Status register_buffer(std::size_t i, void* data, std::size_t bytes);
 

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <cstdlib>
 
 #include <sched.h>
 
 #include "src/base/result.hpp"
+#include "tools/cli.hpp"
 #include "tools/run_job.hpp"
 
 namespace tutti::bench {
@@ -42,6 +45,23 @@ Status bind_to_processor(int index) {
   }
   return make_error(Code::kInvalidArgument, "this thread may use only {} processors",
                     CPU_COUNT(&usable));
+}
+
+int environment_number(const char* name) {
+  const char* const text = std::getenv(name);
+  int number = -1;
+  if (text != nullptr) std::from_chars(text, text + std::string_view(text).size(), number);
+  return number;
+}
+
+void bind_crew(const Options& options, int thread) {
+  const int local_rank = std::max(0, environment_number("LOCAL_RANK"));
+  const int local_size = std::max(1, environment_number("LOCAL_WORLD_SIZE"));
+  const bool fits = local_size * options.threads <= usable_processors();
+  if (options.binding == Binding::kNone || !fits || options.ranks_per_thread > 1) return;
+  if (const Status bound = bind_to_processor(local_rank * options.threads + thread); !bound) {
+    tools::note(fmt::format("# not bound: {}\n", bound.error().what));
+  }
 }
 
 int fitting_ranks(int processors, std::size_t available_bytes, std::size_t bytes_per_rank) {

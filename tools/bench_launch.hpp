@@ -21,6 +21,14 @@ int usable_processors();
 /// Restricts the calling thread to the index-th (from 0) processor that it may use.
 Status bind_to_processor(int index);
 
+/// A whole number from the environment of this process, -1 without one.
+int environment_number(const char* name);
+
+/// Gives a thread that drives one rank a core of its own where all of this host fit, unless the
+/// options say otherwise; says so where that fails. To be called after the library has seen how
+/// many processors the process has: it decides by that how to wait.
+void bind_crew(const Options& options, int thread);
+
 /// Ranks for a job that nobody gave a size: one for each processor, fewer when their buffers would
 /// fill more than half of the available memory, at least 2.
 int fitting_ranks(int processors, std::size_t available_bytes, std::size_t bytes_per_rank);

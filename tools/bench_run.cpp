@@ -53,28 +53,6 @@ Result<std::vector<Shape>> shapes_of(const Options& options, Collective test, Ra
   return shapes;
 }
 
-/// Where this program is, for someone who watches a terminal.
-class Progress {
- public:
-  explicit Progress(bool leads)
-      : on_(leads && ::isatty(STDERR_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr) {}
-
-  void show(std::size_t done, std::size_t all, const Shape& shape) const {
-    if (!on_) return;
-    constexpr std::size_t kWidth = 24;
-    const std::size_t filled = all == 0 ? 0 : done * kWidth / all;
-    tools::note(fmt::format("\r\x1b[2K[{:#<{}}{:.<{}}] {}/{} {} {}", "", filled, "",
-                            kWidth - filled, done, all, test_name(shape.test),
-                            size_text(shown_bytes(shape))));
-  }
-  void clear() const {
-    if (on_) tools::note("\r\x1b[2K");
-  }
-
- private:
-  bool on_;
-};
-
 /// The table goes to standard output, unless the JSON does.
 Status print_table(const Options& options, std::string_view text) {
   if (options.json != "-") return tools::print(text);
@@ -190,7 +168,8 @@ class Walk {
     for (const auto& shapes : tables_) {
       print(column_titles(options_, shapes.front().test));
       for (const Shape& shape : shapes) {
-        progress_.show(done++, rows, shape);
+        progress_.show(done++, rows,
+                       fmt::format("{} {}", test_name(shape.test), size_text(shown_bytes(shape))));
         TUTTI_TRY(row(shape, buffers));
         TUTTI_TRY(agree(printed_, "rank 0 cannot write the table"));
         if (ended_) return ok_status();
@@ -249,7 +228,7 @@ class Walk {
   Crew& crew_;
   const Options& options_;
   Report& report_;  // written by the leading crew alone
-  Progress progress_;
+  tools::ProgressBar progress_;
   std::vector<std::vector<Shape>> tables_;
   std::int32_t hosts_ = 1;
   std::optional<CopyBandwidth> limit_;
@@ -260,25 +239,6 @@ class Walk {
   std::uint64_t iteration_ = 0;
   std::uint64_t wrong_here_ = 0;
 };
-
-/// A number from the environment, -1 without one.
-int environment_number(const char* name) {
-  const char* const text = std::getenv(name);
-  int number = -1;
-  if (text != nullptr) std::from_chars(text, text + std::string_view(text).size(), number);
-  return number;
-}
-
-/// After the library has seen how many processors the process has: it decides by that how to wait.
-void bind_crew(const Options& options, int thread) {
-  const int local_rank = std::max(0, environment_number("LOCAL_RANK"));
-  const int local_size = std::max(1, environment_number("LOCAL_WORLD_SIZE"));
-  const bool fits = local_size * options.threads <= usable_processors();
-  if (options.binding == Binding::kNone || !fits || options.ranks_per_thread > 1) return;
-  if (const Status bound = bind_to_processor(local_rank * options.threads + thread); !bound) {
-    tools::note(fmt::format("# not bound: {}\n", bound.error().what));
-  }
-}
 
 Outcome run_crew(Meeting& meeting, const Options& options, int thread, Report& report) {
   auto crew = Crew::join(meeting, options, thread);

@@ -178,6 +178,21 @@ std::string Table::text(const std::vector<std::size_t>& right_aligned) const {
   return text;
 }
 
+ProgressBar::ProgressBar(bool on)
+    : on_(on && ::isatty(STDERR_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr) {}
+
+void ProgressBar::show(std::size_t done, std::size_t all, std::string_view what) const {
+  if (!on_) return;
+  constexpr std::size_t kWidth = 24;
+  const std::size_t filled = all == 0 ? 0 : done * kWidth / all;
+  note(fmt::format("\r\x1b[2K[{:#<{}}{:.<{}}] {}/{} {}", "", filled, "", kWidth - filled, done, all,
+                   what));
+}
+
+void ProgressBar::clear() const {
+  if (on_) note("\r\x1b[2K");
+}
+
 Status write_output(const std::string& path, std::string_view text) {
   if (path != "-") return write_file(path, text);
   const Fd out(::dup(STDOUT_FILENO));

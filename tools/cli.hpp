@@ -65,6 +65,19 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
+/// Where a program is, for someone who watches a terminal: a line of standard error, which clear()
+/// takes away. Shows nothing elsewhere, or where NO_COLOR is set.
+class ProgressBar {
+ public:
+  /// `on` false: never shows anything.
+  explicit ProgressBar(bool on);
+  void show(std::size_t done, std::size_t all, std::string_view what) const;
+  void clear() const;
+
+ private:
+  bool on_;
+};
+
 /// Writes to `path`, "-" meaning standard output. The file is complete or the error says why not.
 Status write_output(const std::string& path, std::string_view text);
 /// The result of a program with --json FILE: `text` on standard output, unless `json_path` is "-";
