@@ -163,9 +163,10 @@ class Element {
     return attributes;
   }
 
-  /// Refuses a number of a link that `valid` does not accept.
-  void check(const char* key, bool valid, std::string_view must) const {
-    if (!valid) refuse("{}.{}: {} must be {}", where_, key, json_[key].dump(), must);
+  /// Refuses a number beyond its range.
+  void check(const char* key, double value, double least, double most) const {
+    if (!(value >= least && value <= most))
+      refuse("{}.{}: {} must be from {:g} to {:g}", where_, key, json_[key].dump(), least, most);
   }
 
  private:
@@ -294,8 +295,8 @@ class Reader {
   void add_link(const Element& element) {
     const Link link{element.index("from"), element.index("to"), element.kind<LinkKind>(kLinkKinds),
                     element.number("bandwidth"), element.number("latency")};
-    element.check("bandwidth", link.bandwidth > 0, "greater than 0");
-    element.check("latency", link.latency >= 0, "at least 0");
+    element.check("bandwidth", link.bandwidth, kLeastBandwidth, kMostBandwidth);
+    element.check("latency", link.latency, 0, kMostLatency);
     parts_.links.push_back(link);
     if (element.flag("duplex"))
       parts_.links.push_back({link.to, link.from, link.kind, link.bandwidth, link.latency});
@@ -307,14 +308,6 @@ class Reader {
   std::string member_;                           // the key read last, but for attributes'
   std::array<std::set<std::string>, 5> keys_{};  // of the object that is being read, by their depth
 };
-
-/// "line 3 column 14" of the character at `byte`, counted from 1.
-std::string position(std::string_view text, std::size_t byte) {
-  const std::string_view before = text.substr(0, byte == 0 ? 0 : byte - 1);
-  const std::size_t last_end = before.rfind('\n');
-  return fmt::format("line {} column {}", std::ranges::count(before, '\n') + 1,
-                     before.size() - (last_end == before.npos ? 0 : last_end + 1) + 1);
-}
 
 /// What the parser says, without its own way of telling where.
 std::string reason(std::string_view what) {

@@ -84,7 +84,7 @@ TEST(TopologyJson, KeepsOddNumbersAndNames) {
   Parts parts;
   parts.hosts = {{"\"\\/\u20ac", {{" ", std::string("\0\x01\x7f", 3)}}}};
   parts.nodes = {{NodeKind::kGpu, 0, "{}", {}}, {NodeKind::kNvswitch, kNoHost, "[1]", {}}};
-  for (const double number : {5e-324, 1e308, 0.1, 1.0 / 3, 9007199254740993.0, 1e22})
+  for (const double number : {1e-6, 1e9, 0.1, 1.0 / 3, 123456789.0123, 3e-5})
     parts.links.push_back({0, 1, LinkKind::kNvlink, number, number});
   expect_round_trip(*Topology::create(parts));
 }
@@ -138,8 +138,10 @@ TEST(TopologyJson, NamesTheMemberThatIsWrong) {
             "links[1]: the key `delay` is unknown");
   EXPECT_EQ(error_after(", \"latency\": 1e-3", ""), "links[1]: latency is missing");
   EXPECT_EQ(error_after("1e-3", "1, \"latency\": 1"), "links[1]: the key `latency` is there twice");
-  EXPECT_EQ(error_after("1e-3", "-1"), "links[1].latency: -1 must be at least 0");
-  EXPECT_EQ(error_after("12.5", "0"), "links[0].bandwidth: 0 must be greater than 0");
+  EXPECT_EQ(error_after("1e-3", "-1"), "links[1].latency: -1 must be from 0 to 1e+09");
+  for (const char* bandwidth : {"0", "5e-324", "1e+308"})
+    EXPECT_EQ(error_after("12.5", bandwidth),
+              fmt::format("links[0].bandwidth: {} must be from 1e-06 to 1e+09", bandwidth));
   EXPECT_EQ(error_after("12.5", "\"12\""), "links[0].bandwidth: must be a number");
   EXPECT_THAT(error_after("12.5", "1e999"), StartsWith("links[0]: number overflow"));
   EXPECT_EQ(error_after("true", "1"), "links[0].duplex: must be true or false");

@@ -235,14 +235,6 @@ Preset preset_of(const Json& text) {
   return {name, title, std::move(sources), fabric_of(text["fabric"], vouchers)};
 }
 
-/// "line 3 column 14" of the character at `byte`, counted from 1.
-std::string position(std::string_view text, std::size_t byte) {
-  const std::string_view before = text.substr(0, byte == 0 ? 0 : byte - 1);
-  const std::size_t last_end = before.rfind('\n');
-  return fmt::format("line {} column {}", std::ranges::count(before, '\n') + 1,
-                     before.size() - (last_end == before.npos ? 0 : last_end + 1) + 1);
-}
-
 }  // namespace
 
 Result<Preset> parse_preset(std::string_view text) {
@@ -287,9 +279,14 @@ Result<Preset> builtin_preset(std::string_view name) {
   const auto found = std::ranges::find(texts, name, &PresetText::name);
   if (found != texts.end()) return parse_preset(found->text);
   const auto names = preset_names();
-  const std::string meant = nearest(name, names);
-  return make_error(Code::kInvalidArgument, "there is no preset {}{}", shown(name),
-                    meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
+  std::string lower(name);
+  std::ranges::transform(lower, lower.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  });
+  const std::string meant = nearest(lower, names);
+  return make_error(Code::kInvalidArgument, "there is no preset {}; {}", shown(name),
+                    meant.empty() ? fmt::format("there are {}", fmt::join(names, ", "))
+                                  : fmt::format("did you mean {}?", meant));
 }
 
 Result<Preset> find_preset(std::string_view name) {

@@ -115,12 +115,12 @@ Status check_link(const Parts& parts, LinkId id) {
   if (link.from == link.to) return wrong("a link joins two different nodes");
   if (static_cast<int>(link.kind) >= kLinkKinds)
     return wrong(fmt::format("its kind {} does not exist", static_cast<int>(link.kind)));
-  if (!std::isfinite(link.bandwidth) || link.bandwidth <= 0)
-    return wrong(
-        fmt::format("a bandwidth of {} GB/s must be finite and greater than 0", link.bandwidth));
-  if (!std::isfinite(link.latency) || link.latency < 0)
-    return wrong(
-        fmt::format("a latency of {} microseconds must be finite and not negative", link.latency));
+  if (!(link.bandwidth >= kLeastBandwidth && link.bandwidth <= kMostBandwidth))
+    return wrong(fmt::format("a bandwidth of {} GB/s must be from {:g} to {:g}", link.bandwidth,
+                             kLeastBandwidth, kMostBandwidth));
+  if (!(link.latency >= 0 && link.latency <= kMostLatency))
+    return wrong(fmt::format("a latency of {} microseconds must be from 0 to {:g}", link.latency,
+                             kMostLatency));
   return ok_status();
 }
 

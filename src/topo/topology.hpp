@@ -70,12 +70,18 @@ struct Node {
   friend bool operator==(const Node&, const Node&) = default;
 };
 
+/// Of a link: from a kilobyte per second to more than anybody builds. What lies beyond is a slip,
+/// and would make times that no clock can count.
+inline constexpr double kLeastBandwidth = 1e-6;
+inline constexpr double kMostBandwidth = 1e9;
+inline constexpr double kMostLatency = 1e9;
+
 struct Link {
   NodeId from = 0;
   NodeId to = 0;
   LinkKind kind = LinkKind::kPci;
-  double bandwidth = 0;  ///< GB/s, finite, greater than 0
-  double latency = 0;    ///< microseconds, finite, not negative
+  double bandwidth = 0;  ///< GB/s, from kLeastBandwidth to kMostBandwidth
+  double latency = 0;    ///< microseconds, from 0 to kMostLatency
   friend bool operator==(const Link&, const Link&) = default;
 };
 
@@ -97,8 +103,8 @@ class Topology {
   static constexpr std::size_t kMostAttributes = 1024;
 
   /// kInvalidArgument names the part that is wrong: a link to a node that does not exist or to
-  /// itself, a bandwidth that is zero, negative or not finite, two nodes of one name, a GPU without
-  /// a host, too many parts. Several links between the same two nodes are several cables.
+  /// itself, a bandwidth or latency beyond its range, two nodes of one name, a GPU without a host,
+  /// too many parts. Several links between the same two nodes are several cables.
   static Result<Topology> create(Parts parts);
 
   [[nodiscard]] std::span<const Host> hosts() const { return parts_.hosts; }

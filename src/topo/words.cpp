@@ -42,6 +42,13 @@ std::string printable(std::string_view text, std::size_t most) {
 
 std::string shown(std::string_view text) { return "`" + printable(text, 60) + "`"; }
 
+std::string position(std::string_view text, std::size_t byte) {
+  const std::string_view before = text.substr(0, byte == 0 ? 0 : byte - 1);
+  const std::size_t last_end = before.rfind('\n');
+  return fmt::format("line {} column {}", std::ranges::count(before, '\n') + 1,
+                     before.size() - (last_end == before.npos ? 0 : last_end + 1) + 1);
+}
+
 bool is_utf8(std::string_view text) {
   const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
   for (std::size_t at = 0; at < text.size();) {

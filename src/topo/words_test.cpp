@@ -23,6 +23,13 @@ TEST(Words, AreUtf8WhereEveryCharacterHasItsShortestForm) {
     EXPECT_FALSE(is_utf8(text)) << shown(text);
 }
 
+TEST(Words, HaveAPositionInTheirText) {
+  EXPECT_EQ(position("ab\ncd", 1), "line 1 column 1");
+  EXPECT_EQ(position("ab\ncd", 3), "line 1 column 3");
+  EXPECT_EQ(position("ab\ncd", 5), "line 2 column 2");
+  EXPECT_EQ(position("", 0), "line 1 column 1");
+}
+
 TEST(Words, AreNamesWhereTheyCanStandInALine) {
   EXPECT_TRUE(is_name("gpu 0"));
   EXPECT_TRUE(is_name(std::string(256, 'x')));
