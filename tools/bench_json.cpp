@@ -96,7 +96,7 @@ Result<std::map<RowKey, double>> medians_of(const json& run, const std::string& 
   try {
     return read_medians(run);
   } catch (const json::exception& error) {
-    return make_error(Code::kInvalidArgument,
+    return make_error(Code::kWrongData,
                       "{} is not the JSON of a bench run, as --json writes it: {}", path,
                       error.what());
   }

@@ -150,7 +150,7 @@ TEST_F(Bench, FilesAreLookedAtBeforeTheRun) {
       {"--json /dev/full", kExitEnvironment, "cannot write '/dev/full': No space left on device"},
       {"--compare " + file("none.json"), kExitEnvironment, "cannot open"},
       {"--compare " + folder_, kExitEnvironment, "Is a directory"},
-      {"--compare " + file("noise.json"), kExitUsage, "is not the JSON of a bench run"}};
+      {"--compare " + file("noise.json"), kExitWrongData, "is not the JSON of a bench run"}};
   for (const auto& [arguments, code, hint] : kCases) {
     const Outcome outcome = bench("all_reduce --ranks 2 " + arguments);
     EXPECT_EQ(outcome.code, code) << arguments << "\n" << outcome.output;

@@ -46,6 +46,26 @@ std::string describe_unknown(const CLI::App& app, std::string word) {
   return fmt::format("unknown {} '{}'{}", kind, word, suggestion(word, names_in(app)));
 }
 
+/// `text` with control bytes as \xNN, but for those in `kept`.
+std::string without_controls(std::string_view text, std::string_view kept) {
+  std::string shown;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool controls = (byte < 0x20 || byte == 0x7F) && kept.find(c) == kept.npos;
+    shown += controls ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
+  }
+  return shown;
+}
+
+/// The first option of the command, or of one below it, that was given an empty value; "" for none.
+std::string option_without_value(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& value : option->results())
+      if (value.empty()) return option->get_name();
+  const auto chosen = app.get_subcommands();
+  return chosen.empty() ? "" : option_without_value(*chosen.front());
+}
+
 /// Whether a device takes bytes, and whether the file system of anything else has some left. False
 /// sets errno.
 bool has_room(const std::string& path) {
@@ -80,6 +100,8 @@ ExitCode exit_code_of(const Error& error) {
     case Code::kTimeout:
     case Code::kAborted:
       return kExitPeer;
+    case Code::kWrongData:
+      return kExitWrongData;
     case Code::kInternal:
       break;
   }
@@ -93,7 +115,10 @@ std::optional<int> parse(CLI::App& app, int argc, const char* const* argv) {
   app.get_formatter()->column_width(34);
   try {
     app.parse(argc, argv);
-    return std::nullopt;
+    const std::string empty = option_without_value(app);
+    if (empty.empty()) return std::nullopt;
+    return fail(app.get_name(), kExitUsage,
+                fmt::format("the value of {} is empty: give it one, or leave it out", empty));
   } catch (const CLI::CallForVersion&) {
     return print_or_fail(app.get_name(), version_line() + "\n");
   } catch (const CLI::Success&) {  // --help
@@ -152,12 +177,22 @@ void note(std::string_view text) {
 Status print(std::string_view text) { return write_output("-", text); }
 
 int fail(std::string_view program, ExitCode code, std::string_view message) {
-  note(fmt::format("{}: {}\n", program, message));
+  note(fmt::format("{}: {}\n", program, without_controls(message, "\n\t")));
   return code;
 }
 
 int fail(std::string_view program, const Error& error) {
   return fail(program, exit_code_of(error), error.what);
+}
+
+std::string shown_path(std::string_view path) {
+  return path == "-" ? "standard output" : fmt::format("'{}'", without_controls(path, ""));
+}
+
+Error wrong_file(const std::string& path, const Error& error) {
+  const bool is_content = error.code == Code::kInvalidArgument || error.code == Code::kInvalidUsage;
+  return make_error(is_content ? Code::kWrongData : error.code, "{}: {}", shown_path(path),
+                    error.what);
 }
 
 std::string Table::text(const std::vector<std::size_t>& right_aligned) const {
@@ -200,20 +235,41 @@ Status write_output(const std::string& path, std::string_view text) {
   return write_all(out, "standard output", text);
 }
 
+std::string_view option_on_standard_output(std::span<const Output> outputs) {
+  const auto found = std::ranges::find(outputs, "-", &Output::path);
+  return found == outputs.end() ? std::string_view() : found->option;
+}
+
+Status check_outputs(std::span<const Output> outputs) {
+  for (auto output = outputs.begin(); output != outputs.end(); ++output) {
+    if (output->path.empty()) continue;
+    const auto other = std::find_if(
+        outputs.begin(), output, [&](const Output& before) { return before.path == output->path; });
+    std::error_code ignored;
+    if (other != output && !std::filesystem::is_character_file(output->path, ignored))
+      return make_error(Code::kInvalidArgument,
+                        "{} and {} cannot both go to {}: give one of them another file",
+                        other->option, output->option, shown_path(output->path));
+    TUTTI_TRY(check_writable(output->path));
+  }
+  return ok_status();
+}
+
 Status check_writable(const std::string& path) {
   if (path == "-") return ok_status();
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored))
-    return make_error(Code::kUnavailable, "cannot write '{}': it is a directory; name a file",
-                      path);
+    return make_error(Code::kUnavailable, "cannot write {}: it is a directory; name a file",
+                      shown_path(path));
   const bool exists = std::filesystem::exists(path, ignored);
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   const std::string asked = exists ? path : folder.empty() ? "." : folder.string();
   if (::access(asked.c_str(), exists ? W_OK : W_OK | X_OK) == 0 && has_room(asked))
     return ok_status();
-  return system_error(Code::kUnavailable, errno,
-                      exists ? fmt::format("cannot write '{}'", path)
-                             : fmt::format("cannot write '{}' in '{}'", path, asked));
+  return system_error(
+      Code::kUnavailable, errno,
+      exists ? fmt::format("cannot write {}", shown_path(path))
+             : fmt::format("cannot write {} in {}", shown_path(path), shown_path(asked)));
 }
 
 }  // namespace tutti::tools

@@ -2,7 +2,10 @@
 // tables, and where results are written.
 #pragma once
 
+#include <new>
 #include <optional>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,7 +34,7 @@ std::string version_line();
 
 /// Parses the command line with --help and --version. nullopt: go on; otherwise return with this
 /// exit code, all that is to be said having been said. An unknown option or command gets the
-/// nearest name suggested.
+/// nearest name suggested; a value that is empty is an error.
 std::optional<int> parse(CLI::App& app, int argc, const char* const* argv);
 
 /// A validator that accepts only these words and suggests the nearest one.
@@ -49,9 +52,32 @@ void note(std::string_view text);
 /// Writes to standard output at once.
 Status print(std::string_view text);
 
-/// Prints "PROGRAM: message" to standard error and returns the exit code that fits the error.
+/// Prints "PROGRAM: message" to standard error and returns the exit code that fits the error. What
+/// could control a terminal is shown as \xNN.
 int fail(std::string_view program, const Error& error);
 int fail(std::string_view program, ExitCode code, std::string_view message);
+
+/// What main does after its options are parsed: returns what `body` does, or says that memory ran
+/// out and returns kExitEnvironment.
+template <class Body>
+int within_memory(std::string_view program, Body body) {
+  constexpr std::string_view kRemedy =
+      "there is not enough memory for this: ask for fewer ranks, sizes or steps";
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return fail(program, kExitEnvironment, kRemedy);
+  } catch (const std::length_error&) {  // more than any memory holds
+    return fail(program, kExitEnvironment, kRemedy);
+  }
+}
+
+/// A path as messages show it: between quotes, control bytes as \xNN; "-" is standard output.
+std::string shown_path(std::string_view path);
+
+/// The error of a file whose content is wrong: exit code 3, unless memory or the file system is to
+/// blame.
+Error wrong_file(const std::string& path, const Error& error);
 
 /// Columns of text. The last column is never padded, so that lines have no trailing blanks.
 class Table {
@@ -89,6 +115,17 @@ Status write_results(const std::string& json_path, std::string_view text, MakeJs
   }
   return json_path.empty() ? ok_status() : write_output(json_path, json());
 }
+
+/// An option that names a file to write; "" where it is not given.
+struct Output {
+  std::string_view option;  ///< "--svg"
+  std::string path;
+};
+/// Asked before a long run: whether all can be written, as far as that shows without writing, and
+/// no two to the same place. kInvalidArgument names two options, kUnavailable a path.
+Status check_outputs(std::span<const Output> outputs);
+/// The option whose file is standard output; "" where there is none.
+std::string_view option_on_standard_output(std::span<const Output> outputs);
 
 /// Whether write_output could write there, as far as that shows without writing: asked before a
 /// long run.

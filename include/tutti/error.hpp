@@ -23,13 +23,14 @@ enum class Code : std::uint8_t {
   kPeerFailed,       ///< another rank died or disagreed: shrink, or end the job
   kTimeout,          ///< a deadline passed: a peer is slow, absent or stuck
   kAborted,          ///< this communicator was aborted or revoked
+  kWrongData,        ///< what was read is not what it should be: mend the file
   kInternal,         ///< a broken invariant: report it
 };
 
 constexpr std::string_view name_of(Code code) {
   constexpr std::string_view kNames[] = {"invalid argument", "invalid usage", "unsupported",
                                          "unavailable",      "peer failed",   "timeout",
-                                         "aborted",          "internal"};
+                                         "aborted",          "wrong data",    "internal"};
   return kNames[static_cast<std::size_t>(code)];
 }
 

@@ -30,6 +30,7 @@ std::string& thread_text() {
 ncclResult_t to_nccl(Code code) {
   switch (code) {
     case Code::kInvalidArgument:
+    case Code::kWrongData:
       return ncclInvalidArgument;
     case Code::kInvalidUsage:
     case Code::kUnsupported:
