@@ -1,11 +1,11 @@
 // tutti topo: shows the topology of this machine or of another as a tree, a matrix or a picture.
 #include <algorithm>
-#include <array>
 
 #include "src/base/result.hpp"
 #include "src/topo/json.hpp"
 #include "src/topo/nccl_xml.hpp"
 #include "tools/cli.hpp"
+#include "tools/topo_list.hpp"
 #include "tools/topo_picture.hpp"
 #include "tools/topo_source.hpp"
 #include "tools/topo_text.hpp"
@@ -24,37 +24,29 @@ constexpr std::size_t kLargestBenchJson = std::size_t{64} << 20U;
 
 struct Options {
   TopologySource source;
+  bool list = false;
   bool matrix = false;
   bool bandwidths = false;
   std::string measured;
   std::string svg, xml, json, record;  ///< files to write; "-": standard output
 };
 
-/// One thing alone can be written to standard output as a file.
-Status check_outputs(const Options& options) {
-  std::string taken;
-  for (const auto& [name, path] : {std::pair{"--svg", &options.svg},
-                                   {"--xml", &options.xml},
-                                   {"--json", &options.json},
-                                   {"--record", &options.record}}) {
-    if (path->empty()) continue;
-    TUTTI_TRY(check_writable(*path));
-    if (*path != "-") continue;
-    if (!taken.empty())
-      return make_error(Code::kInvalidArgument,
-                        "{} and {} cannot both go to standard output: give one of them a file",
-                        taken, name);
-    taken = name;
-  }
+std::vector<Output> outputs_of(const Options& options) {
+  return {{"--svg", options.svg},
+          {"--xml", options.xml},
+          {"--json", options.json},
+          {"--record", options.record}};
+}
+
+/// One thing alone can be written to standard output.
+Status check_all(const Options& options) {
+  const std::vector<Output> outputs = outputs_of(options);
+  TUTTI_TRY(check_outputs(outputs));
+  const std::string_view taken = option_on_standard_output(outputs);
   if (!taken.empty() && (options.matrix || options.bandwidths))
     return make_error(Code::kInvalidArgument,
                       "{} - leaves no room for a matrix on standard output: give it a file", taken);
   return tutti::ok_status();
-}
-
-bool prints_a_file(const Options& options) {
-  return std::ranges::any_of(std::array{options.svg, options.xml, options.json, options.record},
-                             [](const std::string& path) { return path == "-"; });
 }
 
 Result<std::vector<Measured>> measured_of(const Options& options,
@@ -80,7 +72,8 @@ std::string lost_in_xml(const tutti::topo::Topology& topology, const std::string
 }
 
 Status show(const Options& options) {
-  TUTTI_TRY(check_outputs(options));
+  if (options.list) return print(list_of_machines());
+  TUTTI_TRY(check_all(options));
   if (!options.record.empty()) {
     TUTTI_ASSIGN(const std::string record, record_this_machine());
     TUTTI_TRY(write_output(options.record, record));
@@ -88,7 +81,7 @@ Status show(const Options& options) {
   TUTTI_ASSIGN(const NamedTopology named, load_topology(options.source));
   const tutti::topo::Topology& topology = named.noted.topology;
   TUTTI_ASSIGN(const std::vector<Measured> measured, measured_of(options, topology));
-  const Arrangement arrangement(topology);
+  const Arrangement arrangement(topology, named.whole ? *named.whole : topology);
   if (!options.json.empty())
     TUTTI_TRY(write_output(options.json, tutti::topo::topology_json(topology)));
   if (!options.xml.empty()) {
@@ -103,7 +96,8 @@ Status show(const Options& options) {
   if (options.matrix) TUTTI_TRY(print(matrix(arrangement, Cells::kKinds)));
   if (options.matrix && options.bandwidths) TUTTI_TRY(print("\n"));
   if (options.bandwidths) TUTTI_TRY(print(matrix(arrangement, Cells::kBandwidths)));
-  if (options.matrix || options.bandwidths || prints_a_file(options)) return tutti::ok_status();
+  const bool is_taken = !option_on_standard_output(outputs_of(options)).empty();
+  if (options.matrix || options.bandwidths || is_taken) return tutti::ok_status();
   return print(tree(arrangement, named.noted.assumptions, measured));
 }
 
@@ -131,6 +125,8 @@ int main(int argc, char** argv) {
   preset->type_name("TEXT")->group(group)->excludes(machine);
   machine->type_name("FILE")->group(group);
 
+  app.add_flag("--list", options.list,
+               "all presets and synthetic machines with their parameters, and nothing else");
   app.add_flag("--matrix", options.matrix, "the kind of path between all GPUs, NICs and CPUs");
   app.add_flag("--bandwidths", options.bandwidths, "the bandwidth of these paths in GB/s");
   app.add_option("--measured", options.measured,
@@ -144,6 +140,8 @@ int main(int argc, char** argv) {
                  "write what detection reads of this machine, for a bug report")
       ->type_name("FILE");
   if (const auto code = parse(app, argc, argv)) return *code;
-  const Status shown = show(options);
-  return shown ? kExitFine : fail(kProgram, shown.error());
+  return within_memory(kProgram, [&] {
+    const Status shown = show(options);
+    return shown ? static_cast<int>(kExitFine) : fail(kProgram, shown.error());
+  });
 }

@@ -29,39 +29,43 @@ double rounded(double bandwidth) {
 
 }  // namespace
 
-Arrangement::Arrangement(const topo::Topology& topology)
+Arrangement::Arrangement(const topo::Topology& topology, const topo::Topology& whole)
     : topology_(&topology),
       wires_at_(topology.nodes().size()),
       roots_(topology.hosts().size()),
       children_(topology.nodes().size()),
       parent_(topology.nodes().size(), kNone),
       depth_(topology.nodes().size(), -1) {
-  gather_wires();
+  gather_wires(whole);
   for (HostId host = 0; host < topology.hosts().size(); ++host) grow(host);
 }
 
-void Arrangement::gather_wires() {
+void Arrangement::gather_wires(const topo::Topology& whole) {
   struct Way {
     std::tuple<NodeId, NodeId, LinkKind> ends;
-    bool back;
+    std::size_t sum;  // of which it is a part: one for each direction, now and when whole
     double bandwidth;
   };
   std::vector<Way> ways;
-  for (const topo::Link& link : topology_->links())
-    ways.push_back({{std::min(link.from, link.to), std::max(link.from, link.to), link.kind},
-                    link.from > link.to,
-                    link.bandwidth});
+  const auto gather = [&](const topo::Topology& topology, std::size_t first_sum) {
+    for (const topo::Link& link : topology.links())
+      ways.push_back({{std::min(link.from, link.to), std::max(link.from, link.to), link.kind},
+                      first_sum + (link.from > link.to ? 1 : 0),
+                      link.bandwidth});
+  };
+  gather(*topology_, 0);
+  gather(whole, 2);
   std::ranges::sort(ways, {},
-                    [](const Way& way) { return std::tuple(way.ends, way.back, way.bandwidth); });
+                    [](const Way& way) { return std::tuple(way.ends, way.sum, way.bandwidth); });
   for (std::size_t i = 0; i < ways.size();) {
-    std::array<double, 2> sums{};
+    std::array<double, 4> sums{};
     const auto ends = ways[i].ends;
-    for (; i < ways.size() && ways[i].ends == ends; ++i)
-      sums[ways[i].back ? 1 : 0] += ways[i].bandwidth;
+    for (; i < ways.size() && ways[i].ends == ends; ++i) sums[ways[i].sum] += ways[i].bandwidth;
     const auto& [a, b, kind] = ends;
     wires_at_[a].push_back(static_cast<std::uint32_t>(wires_.size()));
     wires_at_[b].push_back(static_cast<std::uint32_t>(wires_.size()));
-    wires_.push_back({a, b, kind, rounded(std::max(sums[0], sums[1]))});
+    wires_.push_back(
+        {a, b, kind, rounded(std::max(sums[0], sums[1])), rounded(std::max(sums[2], sums[3]))});
   }
 }
 
@@ -217,6 +221,13 @@ bool is_unlimited(LinkKind kind, double bandwidth) {
 
 std::string speed(LinkKind kind, double bandwidth) {
   return is_unlimited(kind, bandwidth) ? "no limit" : gigabytes(bandwidth) + " GB/s";
+}
+
+std::string speed(const Wire& wire) {
+  if (!wire.is_slowed()) return speed(wire.kind, wire.bandwidth);
+  if (wire.bandwidth == 0) return fmt::format("cut ({})", speed(wire.kind, wire.whole));
+  return fmt::format("{} (slowed to {:.3g} %)", speed(wire.kind, wire.bandwidth),
+                     100 * wire.bandwidth / wire.whole);
 }
 
 }  // namespace tutti::tools

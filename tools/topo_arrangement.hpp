@@ -15,8 +15,10 @@ struct Wire {
   topo::NodeId a = 0;
   topo::NodeId b = 0;  ///< greater than a
   topo::LinkKind kind = topo::LinkKind::kPci;
-  double bandwidth = 0;  ///< GB/s one way, the better one, to six digits
+  double bandwidth = 0;  ///< GB/s one way, the better one, to six digits; 0: cut
+  double whole = 0;      ///< what it is in a machine where nothing is slowed
   [[nodiscard]] topo::NodeId other(topo::NodeId end) const { return end == a ? b : a; }
+  [[nodiscard]] bool is_slowed() const { return bandwidth < whole; }
 };
 
 /// Every host as a forest. Its roots are the CPUs or, where CPUs hang around one memory, that
@@ -28,7 +30,10 @@ class Arrangement {
   /// Nodes that hang deeper are roots of their own.
   static constexpr int kMostDepth = 16;
 
-  explicit Arrangement(const topo::Topology& topology);
+  explicit Arrangement(const topo::Topology& topology) : Arrangement(topology, topology) {}
+  /// `whole` has the same nodes, and all links at their full bandwidth: what is slower or missing
+  /// in `topology` is a slowed wire.
+  Arrangement(const topo::Topology& topology, const topo::Topology& whole);
 
   [[nodiscard]] const topo::Topology& topology() const { return *topology_; }
   [[nodiscard]] std::span<const topo::NodeId> roots(topo::HostId host) const {
@@ -57,7 +62,7 @@ class Arrangement {
   [[nodiscard]] bool is_memory(topo::NodeId node) const;
 
  private:
-  void gather_wires();
+  void gather_wires(const topo::Topology& whole);
   void grow(topo::HostId host);
   void hang(std::vector<topo::NodeId> above, auto may_hang);
 
@@ -95,5 +100,7 @@ std::string gigabytes(double bandwidth);
 bool is_unlimited(topo::LinkKind kind, double bandwidth);
 /// "24 GB/s", or "no limit".
 std::string speed(topo::LinkKind kind, double bandwidth);
+/// The same of a wire, "12 GB/s (slowed to 50 %)" or "cut (24 GB/s)" where it is not whole.
+std::string speed(const Wire& wire);
 
 }  // namespace tutti::tools

@@ -8,12 +8,8 @@ namespace {
 
 using topo::LinkKind;
 
-/// Grows with the bandwidth, slowly, so that 1 and 900 GB/s can stand in one picture.
-/// What has no limit is no picture of a wide link.
-double thickness(const Wire& wire) {
-  if (is_unlimited(wire.kind, wire.bandwidth)) return 2;
-  return std::clamp(0.7 * std::pow(wire.bandwidth, 0.42), 1.4, 9.0);
-}
+/// Of a slowed link, whatever its kind.
+constexpr std::string_view kSlowed = "#c62828";
 
 std::string escaped(std::string_view text) {
   std::string out;
@@ -28,8 +24,8 @@ std::string escaped(std::string_view text) {
       case '"':
         out += "&quot;";
         break;
-      default:
-        out += c;
+      default:  // XML has no place for control bytes
+        out += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
     }
   }
   return out;
@@ -37,7 +33,8 @@ std::string escaped(std::string_view text) {
 
 }  // namespace
 
-Ink::Ink(std::span<const Wire> wires) {
+Ink::Ink(std::span<const Wire> wires, double thickest_network)
+    : thickest_network_(thickest_network) {
   for (const Wire& wire : wires) {
     if (is_unlimited(wire.kind, wire.bandwidth)) continue;
     double& fastest = fastest_[static_cast<std::size_t>(wire.kind)];
@@ -45,22 +42,34 @@ Ink::Ink(std::span<const Wire> wires) {
   }
 }
 
-std::string_view Ink::colour_of(LinkKind kind, double bandwidth) const {
+/// Grows with the bandwidth, slowly, so that 1 and 900 GB/s can stand in one picture.
+/// What has no limit is no picture of a wide link.
+double Ink::thickness(const Wire& wire) const {
+  if (is_unlimited(wire.kind, wire.bandwidth)) return 2;
+  const double most = wire.kind == LinkKind::kNetwork ? thickest_network_ : 9.0;
+  return std::clamp(0.7 * std::pow(wire.bandwidth, 0.42), 1.4, most);
+}
+
+std::string_view Ink::colour_of(const Wire& wire) const {
+  if (wire.is_slowed()) return kSlowed;
   static constexpr std::string_view kDark[] = {"#2f8f45", "#0c938f", "#4a76b4", "#8559b0",
                                                "#d9761a"};
   static constexpr std::string_view kLight[] = {"#8fcf9b", "#83d0cd", "#a3bde0", "#c3a9dd",
                                                 "#f0b47a"};
-  const auto at = static_cast<std::size_t>(kind);
-  return bandwidth < 0.75 * fastest_[at] ? kLight[at] : kDark[at];
+  const auto at = static_cast<std::size_t>(wire.kind);
+  return wire.bandwidth < 0.75 * fastest_[at] ? kLight[at] : kDark[at];
 }
 
 void Ink::wire(const Wire& wire, std::string_view path, bool cased) {
-  seen_.emplace(wire.kind, -wire.bandwidth);
+  seen_.emplace(wire.kind, -wire.bandwidth, -wire.whole);
   const double width = thickness(wire);
+  const std::string_view dashes = !wire.is_slowed()    ? ""
+                                  : wire.bandwidth > 0 ? R"( stroke-dasharray="8 4")"
+                                                       : R"( stroke-dasharray="2 5")";
   if (cased)
     add(R"(<path d="{}" fill="none" stroke="white" stroke-width="{:.1f}"/>)", path, width + 3);
-  add(R"(<path d="{}" fill="none" stroke="{}" stroke-width="{:.1f}"/>)", path,
-      colour_of(wire.kind, wire.bandwidth), width);
+  add(R"(<path d="{}" fill="none" stroke="{}" stroke-width="{:.1f}"{}/>)", path, colour_of(wire),
+      width, dashes);
 }
 
 void Ink::box(const Box& box, std::string_view fill, std::string_view stroke, double radius) {
@@ -70,7 +79,7 @@ void Ink::box(const Box& box, std::string_view fill, std::string_view stroke, do
 
 void Ink::open_end(const Wire& wire, double x, double y) {
   add(R"(<circle cx="{:.1f}" cy="{:.1f}" r="4" fill="white" stroke="{}" stroke-width="2"/>)", x, y,
-      colour_of(wire.kind, wire.bandwidth));
+      colour_of(wire));
 }
 
 void Ink::words(double x, double y, std::string_view text, const Font& font) {
@@ -82,17 +91,19 @@ void Ink::words(double x, double y, std::string_view text, const Font& font) {
 void Ink::begin_group(std::string_view tooltip) { add("<g><title>{}</title>", escaped(tooltip)); }
 
 double Ink::legend(double y, double width) {
-  constexpr double kEntry = 170, kRow = 20, kLeft = 24;
+  constexpr double kEntry = 170, kSample = 42, kRow = 20, kLeft = 24;
   double x = kLeft;
-  for (const auto& [kind, minus_bandwidth] : std::set(seen_)) {
-    if (x > kLeft && x + kEntry > width) {
+  for (const auto& [kind, minus_bandwidth, minus_whole] : std::set(seen_)) {
+    const Wire sample{0, 0, kind, -minus_bandwidth, -minus_whole};
+    const std::string text = fmt::format("{} {}", title_of(kind), speed(sample));
+    const double entry = std::max(kEntry, kSample + text_width(text, 11) + 12);
+    if (x > kLeft && x + entry > width) {
       x = kLeft;
       y += kRow;
     }
-    wire({0, 0, kind, -minus_bandwidth}, fmt::format("M{:.1f} {:.1f}h34", x, y));
-    words(x + 42, y + 4, fmt::format("{} {}", title_of(kind), speed(kind, -minus_bandwidth)),
-          {.size = 11, .anchor = "start"});
-    x += kEntry;
+    wire(sample, fmt::format("M{:.1f} {:.1f}h34", x, y));
+    words(x + kSample, y + 4, text, {.size = 11, .anchor = "start"});
+    x += entry;
   }
   return y + kRow;
 }

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -26,10 +27,11 @@ struct Font {
 class Ink {
  public:
   /// `wires`: all there are, of which each kind's fastest are drawn darker than much slower ones.
-  explicit Ink(std::span<const Wire> wires);
+  /// `thickest_network`: where many lines cross, those of the network are no thicker than this.
+  Ink(std::span<const Wire> wires, double thickest_network);
 
-  /// A line along a path in SVG's words, as thick as the link is fast. `cased`: with a white rim,
-  /// so that it seems to pass over what it crosses.
+  /// A line along a path in SVG's words, as thick as the link is fast, dashed where it is slowed.
+  /// `cased`: with a white rim, so that it seems to pass over what it crosses.
   void wire(const Wire& wire, std::string_view path, bool cased = false);
   void box(const Box& box, std::string_view fill, std::string_view stroke, double radius = 4);
   /// The end of a wire that leads out of the picture.
@@ -51,11 +53,14 @@ class Ink {
     svg_ += fmt::format(format, std::forward<Args>(args)...) + "\n";
   }
 
-  [[nodiscard]] std::string_view colour_of(topo::LinkKind kind, double bandwidth) const;
+  [[nodiscard]] std::string_view colour_of(const Wire& wire) const;
+  [[nodiscard]] double thickness(const Wire& wire) const;
 
   std::string svg_;
+  double thickest_network_;
   std::array<double, topo::kLinkKinds> fastest_{};
-  std::set<std::pair<topo::LinkKind, double>> seen_;  // bandwidths negated: the fastest first
+  std::set<std::tuple<topo::LinkKind, double, double>> seen_;  // bandwidth and whole bandwidth,
+                                                               // negated: the fastest first
 };
 
 }  // namespace tutti::tools

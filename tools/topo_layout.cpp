@@ -184,6 +184,7 @@ HostBox place_brief(const Arrangement& arrangement, HostId host, double x, doubl
 struct Choice {
   std::vector<HostId> hosts;
   std::size_t full = 0;
+  double width = 0;  ///< of all of them side by side
 };
 
 Choice choose(const Arrangement& arrangement) {
@@ -193,9 +194,9 @@ Choice choose(const Arrangement& arrangement) {
   };
   const std::size_t count = arrangement.topology().hosts().size();
   if (count == 0) return {};
-  Choice choice{{0}, 1};
+  Choice choice{{0}, 1, width_in_full(0)};
   if (count > kMostHosts) return choice;
-  double all_in_full = 0, with_briefs = width_in_full(0);
+  double all_in_full = 0, with_briefs = choice.width;
   for (HostId host = 0; host < count; ++host) {
     all_in_full += width_in_full(host);
     if (host > 0) with_briefs += brief_width(arrangement, host) + kHostGap;
@@ -203,23 +204,42 @@ Choice choose(const Arrangement& arrangement) {
   if (all_in_full > kFullWidth && with_briefs > kMostWidth) return choice;
   for (HostId host = 1; host < count; ++host) choice.hosts.push_back(host);
   if (all_in_full <= kFullWidth) choice.full = count;
+  choice.width = choice.full == count ? all_in_full : with_briefs;
   return choice;
+}
+
+/// "the others are built like it": how many hosts are like the first in all that lies within them
+/// and in the speed of their links to the network, wherever these lead.
+std::string others_like_the_first(const Arrangement& arrangement) {
+  const std::size_t count = arrangement.topology().hosts().size();
+  const std::string first = tree_of(arrangement, 0, Ends::kCounted);
+  std::size_t alike = 0;
+  for (HostId host = 1; host < count; ++host)
+    alike += tree_of(arrangement, host, Ends::kCounted) == first ? 1 : 0;
+  if (alike + 1 == count)
+    return std::string(count == 2 ? "the other is" : "the others are") + " built like it";
+  if (alike == 0) return count == 2 ? "the other differs" : "the others differ from it";
+  return fmt::format("{} of {} others are built like it", alike, count - 1);
 }
 
 /// Of the hosts that are drawn in brief or not at all.
 std::string note_of(const Arrangement& arrangement, const Choice& choice) {
   const std::size_t count = arrangement.topology().hosts().size();
   if (choice.full == count) return "";
-  const std::string first = tree_of(arrangement, 0);
-  std::size_t alike = 0;
-  for (HostId host = 1; host < count; ++host) alike += tree_of(arrangement, host) == first ? 1 : 0;
-  const std::string others =
-      alike + 1 == count
-          ? std::string(count == 2 ? "the other is" : "the others are") + " built like it"
-          : fmt::format("{} of {} others are built like it", alike, count - 1);
+  const std::string others = others_like_the_first(arrangement);
   return choice.hosts.size() == count
              ? fmt::format("the first host is drawn in full: {}", others)
              : fmt::format("the first of {} hosts is drawn: {}", count, others);
+}
+
+/// Below a grid whose places are hosts of several parts, what is in one of them.
+void add_first_host(const Arrangement& arrangement, Layout& grid) {
+  if (arrangement.topology().nodes_of(0).size() == 1) return;
+  grid.hosts.push_back(HostLayout(arrangement, 0, grid).place(kMargin, grid.height + kHostGap));
+  grid.width = std::max(grid.width, grid.hosts.back().frame.right() + kMargin);
+  grid.height = grid.hosts.back().frame.bottom();
+  grid.note += fmt::format("{}below the network is the first host: {}",
+                           grid.note.empty() ? "" : "; ", others_like_the_first(arrangement));
 }
 
 }  // namespace
@@ -263,7 +283,7 @@ Label label_of(const Arrangement& arrangement, NodeId id) {
   const auto speed_out = [&] {
     for (const std::uint32_t at : arrangement.wires_at(id))
       if (const Wire& wire = arrangement.wires()[at]; wire.kind == LinkKind::kNetwork)
-        return speed(wire.kind, wire.bandwidth);
+        return speed(wire.kind, wire.whole);
     const double told = told_network_bandwidth(arrangement, id);
     return told > 0 ? speed(LinkKind::kNetwork, told) : std::string();
   };
@@ -288,11 +308,14 @@ Label label_of(const Arrangement& arrangement, NodeId id) {
 }
 
 Layout lay_out(const Arrangement& arrangement, double top) {
-  if (Layout grid = lay_out_grid(arrangement, top); grid.grid) return grid;
+  if (Layout grid = lay_out_grid(arrangement, top); !grid.places.empty()) {
+    add_first_host(arrangement, grid);
+    return grid;
+  }
   Layout layout;
   const Choice choice = choose(arrangement);
   const auto fabric = fabric_of(arrangement, choice.hosts);
-  const double hosts_y = top + std::max(fabric_height(fabric), 12.0);
+  const double hosts_y = top + std::max(fabric_height(fabric, choice.width), 12.0);
   double x = kMargin;
   layout.height = hosts_y;
   for (std::size_t i = 0; i < choice.hosts.size(); ++i) {
@@ -306,7 +329,12 @@ Layout lay_out(const Arrangement& arrangement, double top) {
   layout.width = std::max(x - kHostGap + kMargin, 400.0);
   place_shared_planes(arrangement, layout);
   layout.note = note_of(arrangement, choice);
-  const std::size_t left_out = place_fabric(arrangement, fabric, top, layout);
+  place_fabric(arrangement, fabric, top, layout);
+  const auto left_out =
+      std::ranges::count_if(arrangement.topology().nodes_of(topo::kNoHost), [&](NodeId node) {
+        return arrangement.topology().node(node).kind == NodeKind::kSwitch &&
+               !arrangement.is_outside(node) && !layout.nodes.contains(node);
+      });
   if (left_out > 0)
     layout.note +=
         fmt::format("{}{} switches are not drawn", layout.note.empty() ? "" : "; ", left_out);

@@ -33,31 +33,43 @@ struct HostBox {
   std::string summary;
 };
 
+/// What stands in a box: "gpu0" and "25 GB/s".
+struct Label {
+  std::string first;
+  std::string second;  ///< may be empty
+};
+
+/// A router of a direct network, drawn as what it forwards for, or a switch that joins a line of
+/// them.
+struct Place {
+  Label label;  ///< a host, and a GPU of it; empty: the node's own name
+  topo::NodeKind look = topo::NodeKind::kSwitch;
+  std::uint32_t plane = 0;  ///< of three dimensions: the first coordinate
+  bool joins_row = false;
+  bool joins_column = false;
+};
+
 struct Layout {
   double width = 0;
   double height = 0;  ///< down to where the legend begins
   std::vector<HostBox> hosts;
-  std::map<topo::NodeId, Box> nodes;  ///< all that are drawn
-  bool grid = false;                  ///< a ring, torus or mesh: GPUs stand for their routers too
-  std::string note;                   ///< what is not drawn; may be empty
+  std::map<topo::NodeId, Box> nodes;     ///< all that are drawn
+  std::map<topo::NodeId, Place> places;  ///< of a ring, torus or mesh; else empty
+  double thickest_network = 9;           ///< pixels: thinner where many lines cross
+  std::string note;                      ///< what is not drawn; may be empty
 };
 
 /// What of a topology is drawn, and where, from `top` downwards.
 Layout lay_out(const Arrangement& arrangement, double top);
 
-/// The layout of a ring, torus or mesh of hosts that are named by their coordinates; an empty one
-/// for other topologies.
+/// The layout of a network of routers that are named by their coordinates, without their hosts; one
+/// without places for other topologies.
 Layout lay_out_grid(const Arrangement& arrangement, double top);
 
 /// Whether a node is drawn as a bar above what hangs from it: a PCI switch, or a CPU that does not
 /// itself hang from a memory.
 bool is_bar(const Arrangement& arrangement, topo::NodeId node);
 
-/// What stands in a box: "gpu0" and "25 GB/s".
-struct Label {
-  std::string first;
-  std::string second;  ///< may be empty
-};
 Label label_of(const Arrangement& arrangement, topo::NodeId node);
 
 /// Whether every two of a host's CPUs, more than two, are joined at one bandwidth: then one line

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/result.hpp"
+#include "tools/cli.hpp"
 
 namespace tutti::tools {
 namespace {
@@ -59,18 +60,18 @@ Result<std::vector<Measured>> read_measured(const std::string& path, std::string
   try {
     rows = best_rows(json::parse(text));
   } catch (const json::exception& error) {
-    return make_error(Code::kInvalidArgument,
+    return make_error(Code::kWrongData,
                       "{} is not the JSON of a bench run, as `tutti bench --json` writes it: {}",
-                      path, error.what());
+                      shown_path(path), error.what());
   }
   if (rows.empty())
-    return make_error(Code::kInvalidArgument, "{} holds no bus bandwidth: no row was measured",
-                      path);
+    return make_error(Code::kWrongData, "{} holds no bus bandwidth: no row was measured",
+                      shown_path(path));
   if (rows[0].hosts > topology.hosts().size())
     return make_error(Code::kInvalidArgument,
                       "{} was measured on {} hosts, and the topology has {}: give the topology of "
                       "the machines that it ran on",
-                      path, rows[0].hosts, topology.hosts().size());
+                      shown_path(path), rows[0].hosts, topology.hosts().size());
   return rows;
 }
 

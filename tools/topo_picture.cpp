@@ -29,12 +29,13 @@ Look look_of(NodeKind kind) {
   return kLooks[static_cast<int>(kind)];
 }
 
-/// The links that the picture shows, or some of them: in a grid those of routers.
+/// The links that the picture shows, or some of them: in a grid those between its places.
 std::vector<Wire> shown_wires(const Arrangement& arrangement, const Layout& layout) {
   std::vector<Wire> shown;
-  for (const Wire& wire : arrangement.wires())
-    if ((layout.nodes.contains(wire.a) || layout.nodes.contains(wire.b)) != layout.grid)
-      shown.push_back(wire);
+  for (const Wire& wire : arrangement.wires()) {
+    const bool a = layout.nodes.contains(wire.a), b = layout.nodes.contains(wire.b);
+    if (layout.places.empty() ? a || b : a && b) shown.push_back(wire);
+  }
   return shown;
 }
 
@@ -86,7 +87,9 @@ class Picture {
   }
 
   void draw_box(Ink& ink, NodeId node, const Box& box) const {
-    const Look look = look_of(topology_.node(node).kind);
+    const auto place = layout_.places.find(node);
+    const Look look =
+        look_of(place == layout_.places.end() ? topology_.node(node).kind : place->second.look);
     const std::string details = details_of(arrangement_, node);
     ink.begin_group(topo::full_name(topology_, node) + (details.empty() ? "" : ": " + details));
     ink.box(box, look.fill, look.stroke);
@@ -95,12 +98,9 @@ class Picture {
   }
 
   void draw_label(Ink& ink, NodeId node, const Box& box) const {
-    if (layout_.grid) {
-      ink.words(box.center_x(), box.center_y() + 4,
-                topology_.hosts()[topology_.node(node).host].name, {});
-      return;
-    }
-    const Label label = label_of(arrangement_, node);
+    const auto place = layout_.places.find(node);
+    const bool is_named = place != layout_.places.end() && !place->second.label.first.empty();
+    const Label label = is_named ? place->second.label : label_of(arrangement_, node);
     if (text_width(label.first, 11) > box.width) return;  // a host in brief
     const NodeKind kind = topology_.node(node).kind;
     if (kind == NodeKind::kCpu && is_bar(arrangement_, node)) {
@@ -131,20 +131,24 @@ std::string picture(const Arrangement& arrangement, std::string_view title,
 
   double y = 50;
   const Layout layout = lay_out(arrangement, y + 39 + 17 * static_cast<double>(measured.size()));
-  Ink ink(shown_wires(arrangement, layout));
+  Ink ink(shown_wires(arrangement, layout), layout.thickest_network);
   ink.words(24, 30, title, {.size = 17, .anchor = "start", .bold = true});
+  double width = std::max(layout.width, 2 * kMargin + text_width(title, 17));
   const auto say = [&](std::string_view text, std::string_view colour) {
     ink.words(24, y, text, {.size = 12, .colour = colour, .anchor = "start"});
     y += 17;
+    width = std::max(width, 2 * kMargin + text_width(text, 12));
   };
   say(fmt::format("{} host{}: {}", topology.hosts().size(), topology.hosts().size() == 1 ? "" : "s",
-                  layout.grid ? "a GPU and a router each" : count_of_nodes(arrangement, all)),
+                  !layout.places.empty() && layout.hosts.empty()
+                      ? "a GPU and a router each"
+                      : count_of_nodes(arrangement, all)),
       "#666");
   for (const Measured& row : measured) say("measured " + sentence(row, topology), "#a03020");
   if (!layout.note.empty()) say(layout.note, "#666");
   Picture(arrangement, layout).draw(ink);
-  const double bottom = ink.legend(layout.height + 30, layout.width);
-  return ink.text(layout.width, bottom + 6);
+  const double bottom = ink.legend(layout.height + 30, width);
+  return ink.text(width, bottom + 6);
 }
 
 }  // namespace tutti::tools

@@ -1,5 +1,6 @@
 #include "tools/topo_source.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <string_view>
 #include <utility>
@@ -12,11 +13,32 @@
 #include "src/topo/machine.hpp"
 #include "src/topo/recorded.hpp"
 #include "src/topo/synthetic.hpp"
+#include "tools/cli.hpp"
 
 namespace tutti::tools {
 
 using topo::Noted;
 using topo::Topology;
+
+namespace {
+
+/// A machine of one line of text, and what it is without its slow links.
+Result<NamedTopology> load_preset(const std::string& text) {
+  const auto build = [&]() -> Result<NamedTopology> {
+    TUTTI_ASSIGN(topo::Machine machine, topo::parse_machine(text));
+    TUTTI_ASSIGN(Topology topology, topo::build(machine));
+    NamedTopology named{text, {std::move(topology), {}}};
+    if (machine.slow.empty()) return named;
+    machine.slow.clear();
+    TUTTI_ASSIGN(named.whole, topo::build(machine));
+    return named;
+  };
+  Result<NamedTopology> named = build();
+  if (named) return named;
+  return make_error(named.error().code, "--preset '{}': {}", text, named.error().what);
+}
+
+}  // namespace
 
 Result<NamedTopology> load_topology(const TopologySource& source) {
   if (!source.synthetic.empty()) {
@@ -26,13 +48,7 @@ Result<NamedTopology> load_topology(const TopologySource& source) {
                         topology.error().what);
     return NamedTopology{source.synthetic, {*std::move(topology), {}}};
   }
-  if (!source.preset.empty()) {
-    Result<Topology> topology = topo::machine_topology(source.preset);
-    if (!topology)
-      return make_error(topology.error().code, "--preset '{}': {}", source.preset,
-                        topology.error().what);
-    return NamedTopology{source.preset, {*std::move(topology), {}}};
-  }
+  if (!source.preset.empty()) return load_preset(source.preset);
   const std::string& path = source.from.empty() ? source.machine : source.from;
   if (path.empty()) {
     topo::RealProbe probe;
@@ -47,7 +63,7 @@ Result<NamedTopology> load_topology(const TopologySource& source) {
   TUTTI_ASSIGN(const std::string text, read_file(path, topo::kMostJsonBytes));
   Result<Noted> noted = topo::read_recording(text);
   if (!noted)
-    return make_error(noted.error().code, "'{}' is no recorded machine: {}", path,
+    return make_error(Code::kWrongData, "{} is no recorded machine: {}", shown_path(path),
                       noted.error().what);
   return NamedTopology{name, *std::move(noted)};
 }

@@ -1,6 +1,7 @@
 // Where the topology of `tutti topo` comes from.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "src/topo/topology.hpp"
@@ -19,10 +20,12 @@ struct TopologySource {
 struct NamedTopology {
   std::string name;  ///< for a title
   topo::Noted noted;
+  /// The same without what the text slows down ("with leaf3 at 0.5"); unset where it is nothing.
+  std::optional<topo::Topology> whole = std::nullopt;
 };
 
-/// kInvalidArgument says what is wrong with the text or file; of a file in no known format, what
-/// each format's reader found.
+/// kInvalidArgument says what is wrong with the text, kWrongData what is with the file: in which
+/// format it seems to be, and where it errs.
 Result<NamedTopology> load_topology(const TopologySource& source);
 
 /// What detection reads of this machine, as `machine` above takes it.

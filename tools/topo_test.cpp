@@ -1,5 +1,6 @@
 // Drives the built tutti-topo as its users do, on the machines of tests/data.
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
 #include <tuple>
@@ -98,15 +99,73 @@ TEST(Topo, LargeMatricesAreCutAndSaySo) {
               HasSubstr("the first 256 of 1800 GPUs, NICs and CPUs\n"));
 }
 
-TEST(Topo, SaysOfAFileInNoFormatWhatEachReaderFound) {
+TEST(Topo, SaysOfAFileWhatItLooksLikeAndWhereItErrs) {
   const std::string path = scratch_file("broken");
-  std::ofstream(path) << "<system version=\"1\"><cpu numaid=\"x\"/></system>";
-  const Outcome outcome = topo("--from " + path);
-  EXPECT_EQ(outcome.code, kExitUsage);
-  EXPECT_THAT(outcome.output,
-              AllOf(HasSubstr(path), HasSubstr("\n  NCCL XML: line 1 column 21: "),
-                    HasSubstr("\n  hwloc XML: line 1 column 1: "), HasSubstr("\n  Tutti JSON: "),
-                    HasSubstr("\n  recorded machine: ")));
+  const std::tuple<std::string, const char*> kCases[] = {
+      {R"(<system version="1"><cpu numaid="x"/></system>)",
+       "looks like NCCL's XML: line 1 column 21: "},
+      {"<?xml version=\"1.0\"?>\n<topology>", "looks like hwloc's XML: "},
+      {R"({"format": "tutti-topology")", "looks like Tutti's JSON: line 1 column 28: "},
+      {"tutti machine 1\nwhat", "looks like a recorded machine: line 2"},
+      {"\x7f"
+       "ELF\x02 and so on",
+       "is no topology: it begins with `\\x7fELF\\x02 and so on`"},
+      {"<html></html>", "is no topology: it begins with `<html></html>`"},
+      {"", "is empty"}};
+  for (const auto& [text, words] : kCases) {
+    std::ofstream(path) << text;
+    const Outcome outcome = topo("--from " + path);
+    EXPECT_EQ(outcome.code, kExitWrongData) << text;
+    EXPECT_THAT(outcome.output, AllOf(HasSubstr(path), HasSubstr(words))) << text;
+  }
+}
+
+TEST(Topo, ListsPresetsAndSyntheticMachinesWithTheirParameters) {
+  const Outcome outcome = topo("--list");
+  EXPECT_EQ(outcome.code, kExitFine);
+  for (const char* part :
+       {"  dgx-h100     NVIDIA DGX or HGX H100: ", "  rail-optimised  link=0,latency=0.6,radix=64",
+        "  torus           link=0,latency=0.6,wrap=1,sizes=? ", "gpu:HOSTSxGPUS", "torus:XxYxZ",
+        "  nvlink     GB/s of a GPU to the NVSwitch, 0 for none: 450\n"})
+    EXPECT_THAT(outcome.output, HasSubstr(part));
+}
+
+TEST(Topo, MarksSlowedAndCutLinks) {
+  const std::string machine =
+      "--preset '4x dgx-h100 over rail-optimised with leaf3 to spine* at 0.5 with leaf1 to spine0 "
+      "at 0' ";
+  EXPECT_THAT(topo(machine).output,
+              AllOf(HasSubstr("leaf3                 switch  network 200 GB/s (slowed to 50 %) to "
+                              "spine0 spine1 spine2 spine3; network 50 GB/s to "),
+                    HasSubstr("network cut (400 GB/s) to spine0"),
+                    HasSubstr("leaf0                 switch  network 400 GB/s to spine0 ")));
+  const std::string svg = topo(machine + "--svg -").output;
+  EXPECT_THAT(svg, AllOf(HasSubstr(">network 200 GB/s (slowed to 50 %)<"),
+                         HasSubstr(">network cut (400 GB/s)<"), HasSubstr("stroke-dasharray=")));
+  EXPECT_THAT(topo("--preset '4x dgx-h100 over rail-optimised' --svg -").output,
+              Not(HasSubstr("stroke-dasharray=")));
+}
+
+TEST(Topo, SuggestsTheNearestPresetInsideALine) {
+  const std::tuple<std::string, const char*> kCases[] = {
+      {"4x dgx-h10 over fat-tree",
+       "column 4: there is no preset `dgx-h10`; did you mean dgx-h100?"},
+      {"4x DGX-H100 over fat-tree", "did you mean dgx-h100?"},
+      {"4x dgx-h100 over rail-optimized",
+       "column 18: there is no preset `rail-optimized`; did you "
+       "mean rail-optimised?"},
+      {"supercomputer", "there is no preset `supercomputer`; there are cpu-2s, "}};
+  for (const auto& [text, words] : kCases) {
+    const Outcome outcome = topo("--preset '" + text + "'");
+    EXPECT_EQ(outcome.code, kExitUsage) << text;
+    EXPECT_THAT(outcome.output, HasSubstr(words)) << text;
+  }
+}
+
+TEST(Topo, ShowsControlBytesOfNamesAsNumbers) {
+  const Outcome outcome = topo("--from \"$(printf '/nowhere/\\033[2Jx\\n.xml')\"");
+  EXPECT_EQ(outcome.code, kExitEnvironment);
+  EXPECT_THAT(outcome.output, HasSubstr("'/nowhere/\\x1b[2Jx\\x0a.xml'"));
 }
 
 TEST(Topo, WrongUseNamesTheValueAndTheRemedy) {
@@ -117,11 +176,15 @@ TEST(Topo, WrongUseNamesTheValueAndTheRemedy) {
       {"--synthetic gpu:2x8 --from x", kExitUsage, "--from"},
       {"--synthetc gpu:2x8", kExitUsage, "did you mean '--synthetic'?"},
       {"--from /nowhere/x.xml", kExitEnvironment, "/nowhere/x.xml"},
-      {"--machine " + existing, kExitUsage, "is no recorded machine"},
+      {"--preset ''", kExitUsage, "the value of --preset is empty"},
+      {"--from=", kExitUsage, "--from"},
+      {kVm + "--svg ''", kExitUsage, "the value of --svg is empty"},
+      {"--machine " + existing, kExitWrongData, "is no recorded machine"},
       {kVm + "--svg /nowhere/x.svg", kExitEnvironment, "/nowhere/x.svg"},
       {kVm + "--svg - --json -", kExitUsage, "--svg and --json cannot both go to standard output"},
       {kVm + "--xml - --matrix", kExitUsage, "give it a file"},
-      {kVm + "--measured " + existing, kExitUsage, "is not the JSON of a bench run"}};
+      {kVm + "--xml a.out --json a.out", kExitUsage, "--xml and --json cannot both go to 'a.out'"},
+      {kVm + "--measured " + existing, kExitWrongData, "is not the JSON of a bench run"}};
   for (const auto& [arguments, code, hint] : kCases) {
     const Outcome outcome = topo(arguments);
     EXPECT_EQ(outcome.code, code) << arguments;
@@ -205,22 +268,59 @@ TEST_P(TopoPicture, IsXmlWhoseBoxesLieApartAndInside) {
   EXPECT_EQ(topo(GetParam() + " --svg -").output, outcome.output);  // the same every time
 }
 
-INSTANTIATE_TEST_SUITE_P(Machines, TopoPicture,
-                         testing::Values(kA100, kCubeMesh, kTwoSockets, kVm,
-                                         "--from " TUTTI_TEST_DATA "/topo/hgx_h100.xml",
-                                         "--machine " TUTTI_TEST_DATA "/machines/dgx_a100.txt",
-                                         "--machine " TUTTI_TEST_DATA "/machines/two_sockets.txt",
-                                         "--machine " TUTTI_TEST_DATA "/machines/broken.txt",
-                                         "--synthetic gpu:2x8", "--synthetic gpu:4x8",
-                                         "--synthetic gpu:4x4,fabric=switch", "--synthetic cpu:4x4",
-                                         "--synthetic gpu:1000x8,spines=64",
-                                         "--synthetic torus:4x4", "--synthetic mesh:3x3x3",
-                                         "--synthetic torus:100x100", "--synthetic ring:8",
-                                         "--synthetic ring:200"));
+INSTANTIATE_TEST_SUITE_P(
+    Machines, TopoPicture,
+    testing::Values(
+        kA100, kCubeMesh, kTwoSockets, kVm, "--from " TUTTI_TEST_DATA "/topo/hgx_h100.xml",
+        "--machine " TUTTI_TEST_DATA "/machines/dgx_a100.txt",
+        "--machine " TUTTI_TEST_DATA "/machines/two_sockets.txt",
+        "--machine " TUTTI_TEST_DATA "/machines/broken.txt", "--synthetic gpu:2x8",
+        "--synthetic gpu:4x8", "--synthetic gpu:4x4,fabric=switch", "--synthetic cpu:4x4",
+        "--synthetic gpu:1000x8,spines=64", "--synthetic torus:4x4", "--synthetic mesh:3x3x3",
+        "--synthetic torus:100x100", "--synthetic ring:8",
+        "--preset '16x dgx-a100 over fat-tree:radix=8'",
+        "--preset '4x dgx-h100 over rail-optimised'", "--preset '16x cpu-2s over torus:sizes=4x4'",
+        "--preset '16x tpu-v4 over torus:sizes=4x4x4'", "--preset '8x cpu-2s over optical-ring'",
+        "--preset '16x cpu-2s over hxmesh:sizes=2x2'", "--synthetic ring:200"));
 
 TEST(TopoPicture, OfManyHostsShowsOneAndSaysHowManyAreAlike) {
   EXPECT_THAT(topo("--synthetic gpu:128x8 --svg -").output,
               HasSubstr("the first of 128 hosts is drawn: the others are built like it"));
+}
+
+TEST(TopoPicture, IsAsWideAsWhatIsWrittenAboveIt) {
+  const std::string run = scratch_file("wide.json");
+  std::ofstream(run) << R"({"collective": "all_reduce", "ranks": 2, "hosts": 1, "results": [
+      {"size": 1024, "algorithm": "double_binary_tree", "out_of_place": {"bus_bw": 1.5},
+       "in_place": null}]})";
+  const std::string svg = topo("--synthetic cpu:1x1 --svg - --measured " + run).output;
+  const auto picture = topo::XmlText::parse(svg, "svg", topo::XmlWords::kSome);
+  ASSERT_TRUE(picture) << picture.error().what;
+  EXPECT_GT(picture->root().attribute("width").as_double(), 550);
+}
+
+TEST(TopoPicture, CountsHostsAsAlikeOnWhateverSwitchTheyAre) {
+  const auto note = [](const std::string& machine, const std::string& words) {
+    EXPECT_THAT(topo("--preset '" + machine + "' --svg -").output, HasSubstr(words)) << machine;
+  };
+  note("16x dgx-a100 over fat-tree:radix=8", "the others are built like it");
+  note("16x cpu-2s over torus:sizes=4x4",
+       "below the network is the first host: the others are built like it");
+  note("4x dgx-h100 over rail-optimised with h2/nic0 at 0.5", "2 of 3 others are built like it");
+}
+
+TEST(TopoPicture, OfAPresetTorusIsAGridOfItsHosts) {
+  const std::string svg = topo("--preset '16x cpu-2s over torus:sizes=4x4' --svg -").output;
+  const auto picture = topo::XmlText::parse(svg, "svg", topo::XmlWords::kSome);
+  ASSERT_TRUE(picture) << picture.error().what;
+  std::map<std::string, std::pair<double, double>> places;
+  for (const auto group : picture->root().children("g"))
+    places[group.child("title").text().get()] = {group.child("rect").attribute("x").as_double(),
+                                                 group.child("rect").attribute("y").as_double()};
+  EXPECT_EQ(places["router1.2: switch"].first, places["router3.2: switch"].first);
+  EXPECT_EQ(places["router1.2: switch"].second, places["router1.0: switch"].second);
+  EXPECT_NE(places["router1.2: switch"], places["router1.0: switch"]);
+  EXPECT_THAT(svg, AllOf(HasSubstr(">h15</text>"), HasSubstr("font-weight=\"bold\">h0</text>")));
 }
 
 TEST(TopoPicture, NamesOfNodesCannotBreakTheXml) {

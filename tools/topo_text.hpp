@@ -9,9 +9,12 @@
 
 namespace tutti::tools {
 
+/// How links to nodes outside of a host are told: by the names of these, or by their number.
+enum class Ends { kNamed, kCounted };
+
 /// What hangs from what in one host, a line each with the links of every node; equal texts for
-/// hosts that are built alike. Empty lines of names are not left out.
-std::string tree_of(const Arrangement& arrangement, topo::HostId host);
+/// hosts that are built alike: with kNamed on the same switches, with kCounted on any.
+std::string tree_of(const Arrangement& arrangement, topo::HostId host, Ends ends = Ends::kNamed);
 
 /// All hosts, those that are alike once; the network between them; measurements, if there are any;
 /// then the assumptions.

@@ -58,9 +58,12 @@ std::string name_from(const topo::Topology& topology, NodeId node, HostId host) 
 }
 
 /// "gpu1 gpu2", or "16 NICs" where they are many.
-std::string ends_text(const Arrangement& arrangement, HostId host,
-                      const std::vector<NodeId>& ends) {
-  if (ends.size() > kMostNamed) return count_of_nodes(arrangement, ends);
+std::string ends_text(const Arrangement& arrangement, HostId host, const std::vector<NodeId>& ends,
+                      Ends how) {
+  const bool stay = std::ranges::all_of(
+      ends, [&](NodeId end) { return arrangement.topology().node(end).host == host; });
+  if (ends.size() > kMostNamed || (how == Ends::kCounted && !stay))
+    return count_of_nodes(arrangement, ends);
   std::string text;
   for (const NodeId end : ends)
     text += (text.empty() ? "" : " ") + name_from(arrangement.topology(), end, host);
@@ -68,20 +71,19 @@ std::string ends_text(const Arrangement& arrangement, HostId host,
 }
 
 /// The links of a node that are no part of the tree: "NVLink 240 GB/s to nvswitch".
-std::string links_text(const Arrangement& arrangement, NodeId node) {
-  std::map<std::tuple<LinkKind, double>, std::vector<NodeId>> by_speed;
+std::string links_text(const Arrangement& arrangement, NodeId node, Ends how = Ends::kNamed) {
+  std::map<std::tuple<LinkKind, double, std::string>, std::vector<NodeId>> by_speed;
   for (const std::uint32_t at : arrangement.wires_at(node)) {
     const Wire& wire = arrangement.wires()[at];
     if (!arrangement.in_tree(wire))
-      by_speed[{wire.kind, -wire.bandwidth}].push_back(wire.other(node));
+      by_speed[{wire.kind, -wire.bandwidth, speed(wire)}].push_back(wire.other(node));
   }
   std::string text;
   for (const auto& [kind_and_speed, ends] : by_speed) {
-    const auto [kind, minus_bandwidth] = kind_and_speed;
-    text += fmt::format("{}{} {}", text.empty() ? "" : "; ", title_of(kind),
-                        speed(kind, -minus_bandwidth));
+    const auto& [kind, minus_bandwidth, speed] = kind_and_speed;
+    text += fmt::format("{}{} {}", text.empty() ? "" : "; ", title_of(kind), speed);
     if (ends.size() > 1 || !arrangement.is_outside(ends[0]))
-      text += " to " + ends_text(arrangement, arrangement.topology().node(node).host, ends);
+      text += " to " + ends_text(arrangement, arrangement.topology().node(node).host, ends, how);
   }
   if (arrangement.topology().node(node).kind == NodeKind::kNic)
     if (const double told = told_network_bandwidth(arrangement, node); told > 0)
@@ -97,24 +99,30 @@ std::string link_above(const Arrangement& arrangement, NodeId node) {
   for (const std::uint32_t at : arrangement.wires_at(node)) {
     const Wire& wire = arrangement.wires()[at];
     if (wire.other(node) != parent) continue;
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", title_of(wire.kind),
-                        speed(wire.kind, wire.bandwidth));
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", title_of(wire.kind), speed(wire));
   }
   return text;
 }
 
+/// What stands before a line of a tree and before those below it.
+struct Indent {
+  std::string own, below;
+};
+
 /// `node` and what hangs from it, at most Arrangement::kMostDepth deep.
-void add_lines(const Arrangement& arrangement, NodeId node, const std::string& before,
-               const std::string& before_children, std::vector<Line>& lines) {
+void add_lines(const Arrangement& arrangement, NodeId node, const Indent& indent, Ends how,
+               std::vector<Line>& lines) {
   const std::string details = details_of(arrangement, node);
-  const std::string links = links_text(arrangement, node);
-  lines.push_back({before + arrangement.topology().node(node).name, link_above(arrangement, node),
+  const std::string links = links_text(arrangement, node, how);
+  lines.push_back({indent.own + arrangement.topology().node(node).name,
+                   link_above(arrangement, node),
                    details + (details.empty() || links.empty() ? "" : "; ") + links});
   const auto children = arrangement.children(node);
   for (std::size_t i = 0; i < children.size(); ++i) {
     const bool last = i + 1 == children.size();
-    add_lines(arrangement, children[i], before_children + (last ? "└─ " : "├─ "),
-              before_children + (last ? "   " : "│  "), lines);
+    add_lines(arrangement, children[i],
+              {indent.below + (last ? "└─ " : "├─ "), indent.below + (last ? "   " : "│  ")}, how,
+              lines);
   }
 }
 
@@ -185,14 +193,14 @@ std::string network_text(const Arrangement& arrangement) {
 
 }  // namespace
 
-std::string tree_of(const Arrangement& arrangement, HostId host) {
+std::string tree_of(const Arrangement& arrangement, HostId host, Ends ends) {
   std::vector<Line> lines;
   std::vector<NodeId> roots;
   for (const NodeId root : arrangement.roots(host))
     if (!arrangement.is_outside(root)) roots.push_back(root);
   for (std::size_t i = 0; i < roots.size(); ++i) {
     const bool last = i + 1 == roots.size();
-    add_lines(arrangement, roots[i], last ? "└─ " : "├─ ", last ? "   " : "│  ", lines);
+    add_lines(arrangement, roots[i], {last ? "└─ " : "├─ ", last ? "   " : "│  "}, ends, lines);
   }
   return aligned(lines);
 }

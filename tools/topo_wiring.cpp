@@ -15,15 +15,6 @@ using topo::LinkKind;
 using topo::NodeId;
 using topo::NodeKind;
 
-/// Whether two GPUs of a grid have the same first of three coordinates, or have only two.
-bool in_one_plane(const topo::Topology& topology, NodeId a, NodeId b) {
-  const auto plane = [&](NodeId node) {
-    const std::string& name = topology.hosts()[topology.node(node).host].name;
-    return std::ranges::count(name, '.') == 2 ? name.substr(0, name.find('.')) : "";
-  };
-  return plane(a) == plane(b);
-}
-
 enum class Side { kTop, kBottom };
 
 class Wiring {
@@ -55,27 +46,24 @@ class Wiring {
     return at == layout_.nodes.end() ? nullptr : &at->second;
   }
 
-  /// In a grid, the links between routers count as those between their GPUs.
-  [[nodiscard]] std::vector<const Wire*> drawn_wires() {
-    if (layout_.grid) gather_grid_wires();
+  [[nodiscard]] std::vector<const Wire*> drawn_wires() const {
     std::vector<const Wire*> drawn;
-    const auto wires = layout_.grid ? std::span<const Wire>(grid_wires_) : arrangement_.wires();
-    for (const Wire& wire : wires)
-      if (box_of(wire.a) != nullptr && box_of(wire.b) != nullptr) drawn.push_back(&wire);
+    for (const Wire& wire : arrangement_.wires())
+      if (box_of(wire.a) != nullptr && box_of(wire.b) != nullptr && is_drawn(wire))
+        drawn.push_back(&wire);
     return drawn;
   }
 
-  void gather_grid_wires() {
-    std::map<NodeId, NodeId> gpu_of;  // by router
-    for (const auto& [gpu, box] : layout_.nodes)
-      for (const std::uint32_t at : arrangement_.wires_at(gpu))
-        gpu_of[arrangement_.wires()[at].other(gpu)] = gpu;
-    for (const Wire& wire : arrangement_.wires()) {
-      const auto a = gpu_of.find(wire.a), b = gpu_of.find(wire.b);
-      if (a != gpu_of.end() && b != gpu_of.end() && a->second != b->second &&
-          in_one_plane(topology_, a->second, b->second))
-        grid_wires_.push_back({a->second, b->second, wire.kind, wire.bandwidth});
-    }
+  /// Of the links of a grid, those between its planes are not, nor those to the host below it.
+  [[nodiscard]] bool is_drawn(const Wire& wire) const {
+    const Place *a = place_of(wire.a), *b = place_of(wire.b);
+    if (a == nullptr && b == nullptr) return true;
+    return a != nullptr && b != nullptr && a->plane == b->plane;
+  }
+
+  [[nodiscard]] const Place* place_of(NodeId node) const {
+    const auto at = layout_.places.find(node);
+    return at == layout_.places.end() ? nullptr : &at->second;
   }
 
   /// Lines that end at the same side of a box share it evenly, in the order of where they come
@@ -86,6 +74,7 @@ class Wiring {
       ends[{node, side}].emplace_back(box_of(wire->other(node))->center_x(), wire);
     };
     for (const Wire* wire : wires_) {
+      if (place_of(wire->a) != nullptr) continue;
       const Box &a = *box_of(wire->a), &b = *box_of(wire->b);
       if (is_arc(*wire)) {
         const Side side =
@@ -131,8 +120,8 @@ class Wiring {
   }
 
   void draw_wire(Ink& ink, const Wire& wire) const {
-    if (layout_.grid)
-      ink.wire(wire, grid_path(*box_of(wire.a), *box_of(wire.b)));
+    if (place_of(wire.a) != nullptr)
+      ink.wire(wire, path_in_grid(wire));
     else if (arrangement_.in_tree(wire))
       ink.wire(wire, tree_path(wire));
     else if (is_arc(wire))
@@ -219,6 +208,20 @@ class Wiring {
                        upper.bottom(), std::clamp(x, lower.x, lower.right()), lower.y);
   }
 
+  /// To the switch of a row or column beside the places of that line, otherwise as grid_path().
+  [[nodiscard]] std::string path_in_grid(const Wire& wire) const {
+    const bool a_joins = place_of(wire.a)->joins_row || place_of(wire.a)->joins_column;
+    const NodeId joint = a_joins ? wire.a : wire.b;
+    const Box &from = *box_of(wire.other(joint)), &to = *box_of(joint);
+    if (place_of(joint)->joins_row)
+      return fmt::format("M{:.1f} {:.1f}V{:.1f}H{:.1f}", from.center_x() - 14, from.bottom(),
+                         to.center_y(), to.x);
+    if (place_of(joint)->joins_column)
+      return fmt::format("M{:.1f} {:.1f}H{:.1f}V{:.1f}", from.right(), from.center_y() - 8,
+                         to.center_x(), to.y);
+    return grid_path(from, to);
+  }
+
   /// Between neighbours straight, around the torus in a bow.
   [[nodiscard]] static std::string grid_path(const Box& a, const Box& b) {
     const double dx = b.center_x() - a.center_x(), dy = b.center_y() - a.center_y();
@@ -236,7 +239,9 @@ class Wiring {
     for (const auto& [node, box] : layout_.nodes)
       for (const std::uint32_t at : arrangement_.wires_at(node)) {
         const Wire& wire = arrangement_.wires()[at];
-        if (wire.kind != LinkKind::kNetwork || !arrangement_.is_outside(wire.other(node))) continue;
+        const bool leaves = arrangement_.is_outside(wire.other(node)) ||
+                            (place_of(wire.other(node)) != nullptr && place_of(node) == nullptr);
+        if (wire.kind != LinkKind::kNetwork || !leaves) continue;
         const double x = out_of(node), y = top_of(node) - 12;
         ink.wire(wire, fmt::format("M{:.1f} {:.1f}V{:.1f}", x, box.y, y), true);
         ink.open_end(wire, x, y);
@@ -248,7 +253,6 @@ class Wiring {
   const Layout& layout_;
   std::map<topo::HostId, const HostBox*> hosts_;
   std::set<topo::HostId> buses_;  ///< whose CPUs are joined by one line
-  std::vector<Wire> grid_wires_;
   std::vector<const Wire*> wires_;
   std::map<std::tuple<NodeId, Side, const Wire*>, double> ports_;
 };

@@ -54,6 +54,21 @@ struct Synthetic {
   friend bool operator==(const Synthetic&, const Synthetic&) = default;
 };
 
+/// One kind of synthetic machine, for those who ask what there is.
+struct SyntheticForm {
+  std::string_view text;                     ///< "gpu:HOSTSxGPUS"
+  std::string_view title;                    ///< what it makes
+  std::vector<std::string_view> parameters;  ///< its keys
+};
+std::vector<SyntheticForm> synthetic_forms();
+
+/// What a key of such a text means, and what it is where it is left out.
+struct SyntheticParameter {
+  std::string_view name;
+  std::string_view meaning;
+};
+std::vector<SyntheticParameter> synthetic_parameters();
+
 /// Most ranks of a synthetic machine, and most NICs of one host.
 inline constexpr std::uint32_t kMostSyntheticRanks = 65536;
 inline constexpr std::uint32_t kMostSyntheticNics = 256;

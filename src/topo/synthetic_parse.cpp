@@ -25,11 +25,15 @@ struct ShapeName {
   std::string_view name;
   Shape shape;
   std::size_t most_sizes;
+  std::string_view text, title;
 };
 constexpr std::array kShapes = {
-    ShapeName{"gpu", Shape::kGpu, 2},   ShapeName{"cpu", Shape::kCpu, 2},
-    ShapeName{"ring", Shape::kRing, 1}, ShapeName{"torus", Shape::kTorus, 3},
-    ShapeName{"mesh", Shape::kMesh, 3},
+    ShapeName{"gpu", Shape::kGpu, 2, "gpu:HOSTSxGPUS", "hosts of GPUs on an NVSwitch, with NICs"},
+    ShapeName{"cpu", Shape::kCpu, 2, "cpu:HOSTSxRANKS", "hosts of ranks around one memory"},
+    ShapeName{"ring", Shape::kRing, 1, "ring:N", "GPUs, each joined with the next"},
+    ShapeName{"torus", Shape::kTorus, 3, "torus:XxYxZ",
+              "GPUs in a grid of up to three dimensions, which wraps around"},
+    ShapeName{"mesh", Shape::kMesh, 3, "mesh:XxYxZ", "the same without the wrap-around"},
 };
 
 bool has_hosts(Shape shape) { return shape == Shape::kGpu || shape == Shape::kCpu; }
@@ -37,6 +41,7 @@ bool has_hosts(Shape shape) { return shape == Shape::kGpu || shape == Shape::kCp
 enum class Value : std::uint8_t { kBandwidth, kBandwidthOrNone, kLatency, kCount, kFabric };
 struct Key {
   std::string_view name;
+  std::string_view meaning;
   Value value;
   bool gpu, cpu, others;  // the shapes that have it
   double Synthetic::* number = nullptr;
@@ -44,17 +49,25 @@ struct Key {
   std::uint32_t least = 0, most = 0;  // of a count
 };
 constexpr std::array kKeys = {
-    Key{"net", Value::kBandwidth, true, true, false, &Synthetic::network},
-    Key{"nics", Value::kCount, true, true, false, nullptr, &Synthetic::nics, 1, kMostSyntheticNics},
-    Key{"fabric", Value::kFabric, true, true, false},
-    Key{"spines", Value::kCount, true, true, false, nullptr, &Synthetic::spines, 0,
-        kMostSyntheticSpines},
-    Key{"nvlink", Value::kBandwidthOrNone, true, false, false, &Synthetic::nvlink},
-    Key{"pci", Value::kBandwidth, true, false, false, &Synthetic::pci},
-    Key{"system", Value::kBandwidth, true, false, false, &Synthetic::system},
-    Key{"memory", Value::kBandwidth, false, true, false, &Synthetic::memory},
-    Key{"link", Value::kBandwidth, false, false, true, &Synthetic::link},
-    Key{"latency", Value::kLatency, true, true, true, &Synthetic::latency},
+    Key{"net", "GB/s of a NIC: 50, of cpu 12.5", Value::kBandwidth, true, true, false,
+        &Synthetic::network},
+    Key{"nics", "of a host: one for each GPU, of cpu 1", Value::kCount, true, true, false, nullptr,
+        &Synthetic::nics, 1, kMostSyntheticNics},
+    Key{"fabric", "rails: NIC i of every host on switch i; switch: all on one", Value::kFabric,
+        true, true, false},
+    Key{"spines", "switches that join the rails, together as wide as all NICs: 1", Value::kCount,
+        true, true, false, nullptr, &Synthetic::spines, 0, kMostSyntheticSpines},
+    Key{"nvlink", "GB/s of a GPU to the NVSwitch, 0 for none: 450", Value::kBandwidthOrNone, true,
+        false, false, &Synthetic::nvlink},
+    Key{"pci", "GB/s of a PCI link: 48", Value::kBandwidth, true, false, false, &Synthetic::pci},
+    Key{"system", "GB/s between the two CPUs: 22", Value::kBandwidth, true, false, false,
+        &Synthetic::system},
+    Key{"memory", "GB/s of a rank to the memory of its host: 10", Value::kBandwidth, false, true,
+        false, &Synthetic::memory},
+    Key{"link", "GB/s between neighbours: 50", Value::kBandwidth, false, false, true,
+        &Synthetic::link},
+    Key{"latency", "us of a link between NIC and switch: 0.6; between neighbours: 1",
+        Value::kLatency, true, true, true, &Synthetic::latency},
 };
 
 bool has(Shape shape, const Key& key) {
@@ -246,6 +259,22 @@ class Parser {
 };
 
 }  // namespace
+
+std::vector<SyntheticForm> synthetic_forms() {
+  std::vector<SyntheticForm> forms;
+  for (const ShapeName& shape : kShapes) {
+    SyntheticForm& form = forms.emplace_back(SyntheticForm{shape.text, shape.title, {}});
+    for (const Key& key : kKeys)
+      if (has(shape.shape, key)) form.parameters.push_back(key.name);
+  }
+  return forms;
+}
+
+std::vector<SyntheticParameter> synthetic_parameters() {
+  std::vector<SyntheticParameter> parameters;
+  for (const Key& key : kKeys) parameters.push_back({key.name, key.meaning});
+  return parameters;
+}
 
 Result<Synthetic> parse_synthetic(std::string_view text) { return Parser(text).run(); }
 
