@@ -1,7 +1,7 @@
 // tutti sim: predicts what collectives take on a machine that nobody has to own.
 #include <chrono>
 #include <cstdlib>
-#include <span>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -18,6 +18,8 @@ namespace {
 
 using namespace tutti::tools;  // NOLINT(google-build-using-namespace): the programs' own vocabulary
 using namespace tutti::simtool;  // NOLINT(google-build-using-namespace)
+using tutti::Code;
+using tutti::make_error;
 using tutti::Result;
 using tutti::Status;
 
@@ -27,11 +29,13 @@ constexpr std::string_view kProgram = "tutti sim";
 class ProgressBar {
  public:
   ProgressBar() : shows_(::isatty(STDERR_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr) {}
-  ~ProgressBar() {
-    if (drawn_) note("\r\x1b[K");
-  }
+  ~ProgressBar() { erase(); }
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
+
+  void erase() {
+    if (std::exchange(drawn_, false)) note("\r\x1b[K");
+  }
 
   void show(double share, const std::string& what) {
     const auto now = tutti::Clock::now();
@@ -50,10 +54,25 @@ class ProgressBar {
   tutti::Clock::time_point next_ = tutti::Clock::now() + std::chrono::seconds(1);
 };
 
-Status check_outputs(const Options& options) {
-  for (const std::string& path : {options.csv_path, options.json_path, options.svg_path,
-                                  options.timeline_path, options.heat_path})
-    if (!path.empty()) TUTTI_TRY(check_writable(path));
+std::vector<Output> outputs_of(const Options& options) {
+  return {{"--csv", options.csv_path},
+          {"--json", options.json_path},
+          {"--svg", options.svg_path},
+          {"--timeline", options.timeline_path},
+          {"--heat", options.heat_path}};
+}
+
+/// Whether the table is printed: standard output may be taken by a file.
+bool prints_table(const Options& options) {
+  return option_on_standard_output(outputs_of(options)).empty();
+}
+
+Status check_all(const Options& options) {
+  TUTTI_TRY(check_outputs(outputs_of(options)));
+  if (options.links && !prints_table(options))
+    return make_error(Code::kInvalidArgument,
+                      "{} - leaves no room for --links on standard output: give it a file",
+                      option_on_standard_output(outputs_of(options)));
   return tutti::ok_status();
 }
 
@@ -73,10 +92,9 @@ Status draw_one(const Options& options, const Plan& plan, Machine& machine) {
 
 Status report(const Options& options, const Plan& plan, Machine& machine,
               const std::vector<Point>& points) {
-  std::string text = table_text(points, machine);
-  if (options.links) text += "\n" + links_text(points, machine);
-  TUTTI_TRY(
-      write_results(options.json_path, text, [&] { return json_text(points, plan, machine); }));
+  if (options.links) TUTTI_TRY(print("\n" + links_text(points, machine)));
+  if (!options.json_path.empty())
+    TUTTI_TRY(write_output(options.json_path, json_text(points, plan, machine)));
   if (!options.csv_path.empty())
     TUTTI_TRY(write_output(options.csv_path, csv_text(points, machine)));
   if (!options.svg_path.empty()) {
@@ -86,19 +104,27 @@ Status report(const Options& options, const Plan& plan, Machine& machine,
   return draw_one(options, plan, machine);
 }
 
+/// Prints each row of the table as it comes.
+Result<std::vector<Point>> run_all(const Options& options, const Plan& plan, Machine& machine) {
+  const bool prints = prints_table(options);
+  const LiveTable table(plan, machine);
+  std::string before = table.header();  // with the first row: what fails before it prints none
+  ProgressBar bar;
+  return run(
+      plan, machine, [&](double share, const std::string& what) { bar.show(share, what); },
+      [&](const Point& point) {
+        bar.erase();
+        return prints ? print(std::exchange(before, "") + table.row(point)) : tutti::ok_status();
+      });
+}
+
 Status simulate(const Options& options) {
-  TUTTI_TRY(check_outputs(options));
+  TUTTI_TRY(check_all(options));
   TUTTI_ASSIGN(Machine machine, make_machine(options.machine));
   for (const std::string& assumption : machine.assumptions)
     note(fmt::format("{}: {}\n", kProgram, assumption));
   TUTTI_ASSIGN(const Plan plan, make_plan(options, machine));
-  std::vector<Point> points;
-  {
-    ProgressBar bar;
-    TUTTI_ASSIGN(points, run(plan, machine, [&](double share, const std::string& what) {
-                   bar.show(share, what);
-                 }));
-  }
+  TUTTI_ASSIGN(const std::vector<Point> points, run_all(options, plan, machine));
   return report(options, plan, machine, points);
 }
 
@@ -111,6 +137,8 @@ int main(int argc, char** argv) {
   Options options;
   add_options(app, options);
   if (const auto code = parse(app, argc, argv)) return *code;
-  const Status done = simulate(options);
-  return done ? kExitFine : fail(kProgram, done.error());
+  return within_memory(kProgram, [&] {
+    const Status done = simulate(options);
+    return done ? static_cast<int>(kExitFine) : fail(kProgram, done.error());
+  });
 }

@@ -1,7 +1,6 @@
 // How busy the links are: on the left who sends how much to whom, on the right the busiest links.
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "src/base/result.hpp"
 #include "src/sim/volumes.hpp"
@@ -74,26 +73,23 @@ void draw_matrix(Svg& svg, const Traced& traced) {
   }
 }
 
-/// The used links, the busiest first; equal neighbours keep their order.
-std::vector<sim::LinkId> by_load(const sim::Outcome& outcome) {
-  std::vector<sim::LinkId> order(outcome.links.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::erase_if(order, [&](sim::LinkId id) { return outcome.links[id].bytes == 0; });
-  std::ranges::stable_sort(order, std::greater<>(),
-                           [&](sim::LinkId id) { return outcome.links[id].utilisation; });
-  return order;
-}
-
 void draw_links(Svg& svg, const Traced& traced, const Machine& machine, double left) {
-  const std::vector<sim::LinkId> order = by_load(traced.point.outcome);
-  const std::size_t shown = std::min(order.size(), kMostLinks);
+  const std::vector<LinkGroup> groups = link_groups(traced.point, machine);
+  const std::size_t shown = std::min(groups.size(), kMostLinks);
+  std::size_t used = 0, told = 0;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    used += groups[i].links;
+    told += i < shown ? groups[i].links : 0;
+  }
   svg.words(left, kTop - 26, "start", kInk,
-            fmt::format("the busiest {} of {} links in use, % of what they could carry", shown,
-                        order.size()));
+            told == used ? fmt::format("the {} links in use, % of what they could carry", used)
+                         : fmt::format("the busiest {} of {} links in use, % of what they could "
+                                       "carry",
+                                       told, used));
   for (std::size_t i = 0; i < shown; ++i) {
-    const double share = traced.point.outcome.links[order[i]].utilisation;
+    const double share = traced.point.outcome.links[groups[i].first].utilisation;
     const double y = kTop + kRow * static_cast<double>(i);
-    svg.words(left + kNames - 8, y + 10, "end", kSoft, machine.fabric->links()[order[i]].name, 11);
+    svg.words(left + kNames - 8, y + 10, "end", kSoft, groups[i].name, 11);
     svg.rect(left + kNames, y, kBar, kRow - 3, kBand);
     svg.rect(left + kNames, y, std::max(kBar * share, 1.0), kRow - 3, heat(share));
     svg.words(left + kNames + kBar + 6, y + 10, "start", kInk, fmt::format("{:.1f}", 100 * share),

@@ -7,9 +7,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "algorithms/algorithms.hpp"
 #include "src/base/nearest.hpp"
 #include "src/base/result.hpp"
 #include "tools/bench_sizes.hpp"
+#include "tools/sim_limit.hpp"
+#include "tools/sim_report.hpp"
 
 namespace tutti::simtool {
 namespace {
@@ -44,6 +47,13 @@ Result<std::vector<std::size_t>> sizes_of(const Options& options) {
   }
   std::ranges::sort(sizes);
   return sizes;
+}
+
+Status check_sizes(const std::vector<std::size_t>& sizes) {
+  if (sizes.front() >= kElementBytes) return ok_status();
+  return make_error(Code::kInvalidArgument,
+                    "a size of {} bytes holds no element: the least is {}, one float",
+                    sizes.front(), kElementBytes);
 }
 
 /// "NAME=FACTOR"; names may contain '='.
@@ -106,17 +116,17 @@ Status read_costs(const std::string& path, sim::Costs& costs) {
   TUTTI_ASSIGN(const std::string text, read_file(path, kLargestCostsFile));
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object())
-    return make_error(Code::kInvalidArgument, "--costs '{}' is no JSON object", path);
+    return make_error(Code::kWrongData, "--costs {} is no JSON object", tools::shown_path(path));
   const std::vector<std::string> keys = {"message_us", "step_us", "copy_gbs", "reduce_gbs",
                                          "ports"};
   for (const auto& [key, value] : json.items()) {
     if (std::ranges::find(keys, key) == keys.end())
-      return make_error(Code::kInvalidArgument, "--costs '{}' has a '{}'; there are {}", path, key,
-                        fmt::join(keys, ", "));
+      return make_error(Code::kWrongData, "--costs {} has a '{}'; there are {}",
+                        tools::shown_path(path), key, fmt::join(keys, ", "));
     const double amount = value.is_number() ? value.get<double>() : -1;
     if (!(amount >= 0 && amount <= kMost))
-      return make_error(Code::kInvalidArgument, "--costs '{}': {} is no number from 0 to {:g}",
-                        path, key, kMost);
+      return make_error(Code::kWrongData, "--costs {}: {} is no number from 0 to {:g}",
+                        tools::shown_path(path), key, kMost);
     if (key == "message_us") costs.message_us = amount;
     if (key == "step_us") costs.step_us = amount;
     if (key == "copy_gbs") costs.copy_ps_per_byte = ps_per_byte(amount);
@@ -149,33 +159,81 @@ Result<sim::Costs> costs_of(const Options& options, const Machine& machine) {
     TUTTI_ASSIGN(const sim::SlowRank rank, slow_rank(text, machine));
     costs.slow_ranks.push_back(rank);
   }
+  const bool is_free = costs.message_us == 0 && costs.step_us == 0 && costs.copy_ps_per_byte == 0 &&
+                       costs.reduce_ps_per_byte == 0;
+  if (!costs.slow_ranks.empty() && is_free)
+    return make_error(Code::kInvalidArgument,
+                      "--slow-rank changes nothing where the work of ranks is free: give it a cost "
+                      "(--message-us, --step-us, --reduce-gbs, --copy-gbs)");
   for (const std::string& text : options.slow_links)
     TUTTI_TRY(slow_links(text, machine, costs.slow_links));
   return costs;
 }
 
+/// All that can do it, but for those whose schedules are too large for this machine.
+std::vector<std::string> algorithms_that_fit(const Machine& machine, const ir::Request& request) {
+  std::vector<std::string> names = algorithms_for(machine, request);
+  for (const ir::Algorithm& algorithm : algorithms::all()) {
+    const auto named = std::ranges::find(names, algorithm.name);
+    if (named == names.end()) continue;
+    if (const Status fits = check_memory_to_generate(algorithm, request); !fits) {
+      tools::note(fmt::format("tutti sim: left out: {}\n", fits.error().what));
+      names.erase(named);
+    }
+  }
+  return names;
+}
+
+/// Pictures are of one size and one algorithm, or of many sizes.
+Status check_pictures(const Options& options, const Plan& plan) {
+  const bool is_one = plan.sizes.size() == 1 && plan.algorithms.size() == 1;
+  if (!is_one && !(options.timeline_path.empty() && options.heat_path.empty()))
+    return make_error(Code::kInvalidArgument,
+                      "--timeline and --heat draw one size and one algorithm: give --sizes SIZE "
+                      "--algo NAME");
+  if (!options.timeline_path.empty() && plan.request.ranks > kMostTimelineRanks)
+    return make_error(Code::kInvalidArgument,
+                      "--timeline: {} ranks are more than the {} that can be read",
+                      plan.request.ranks, kMostTimelineRanks);
+  if (!options.svg_path.empty() && plan.sizes.size() < 2)
+    return make_error(Code::kInvalidArgument,
+                      "--svg draws bandwidth over size, which takes two sizes");
+  return ok_status();
+}
+
 void add_machine_options(CLI::App& app, MachineOptions& machine) {
   const auto positive = tools::in_range(1e-6, kMost);
   const auto not_negative = tools::in_range(0, kMost);
-  app.add_option("--topology", machine.topology,
-                 "FILE (Tutti's JSON or NCCL's XML), or a text such as gpu:2x8 or torus:4x4");
-  app.add_option("--uniform", machine.uniform, "N ranks on one switch that never blocks")
-      ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--two-level", machine.two_level,
-                 "NODESxRANKS: such a switch in each node, and one between the nodes");
+  auto* topology = app.add_option("--topology", machine.topology,
+                                  "FILE (as `tutti topo --from` reads it), or a text: gpu:2x8, "
+                                  "torus:4x4, 4x dgx-h100 over ...");
+  auto* uniform =
+      app.add_option("--uniform", machine.uniform, "N ranks on one switch that never blocks")
+          ->check(CLI::Range(1, 1 << 20));
+  auto* two_level =
+      app.add_option("--two-level", machine.two_level,
+                     "NODESxRANKS: such a switch in each node, and one between the nodes");
   app.add_option("--hosts", machine.hosts,
                  "HOSTSxRANKS: plain hosts with a network interface each, whose ranks and "
                  "interfaces are as the calibration says");
   app.add_option("--calibration", machine.calibration,
                  "FILE by `tutti calibrate`: what ranks cost; the built-in one for --hosts");
   app.add_option("--alpha", machine.alpha_us, "of switches: us from rank to rank (5)")
-      ->check(not_negative);
+      ->check(not_negative)
+      ->excludes(topology);
   app.add_option("--beta-gbs", machine.beta_gbs, "of switches: GB/s of a rank or its NIC (25)")
-      ->check(positive);
+      ->check(positive)
+      ->excludes(topology);
   app.add_option("--inner-alpha", machine.inner_alpha_us, "--two-level: us inside a node (1)")
-      ->check(not_negative);
+      ->check(not_negative)
+      ->excludes(topology)
+      ->excludes(uniform)
+      ->needs(two_level);
   app.add_option("--inner-gbs", machine.inner_gbs, "--two-level: GB/s inside a node (450)")
-      ->check(positive);
+      ->check(positive)
+      ->excludes(topology)
+      ->excludes(uniform)
+      ->needs(two_level);
 }
 
 void add_cost_options(CLI::App& app, Options& options) {
@@ -217,12 +275,19 @@ void add_options(CLI::App& app, Options& options) {
   add_machine_options(app, options.machine);
   app.add_option("--algo", options.algorithms, "names, separated by commas; default: all that can")
       ->delimiter(',');
-  app.add_option("-b,--minbytes", options.min_bytes, "smallest size (1K)");
-  app.add_option("-e,--maxbytes", options.max_bytes, "largest size (1G)");
-  app.add_option("-f,--stepfactor", options.step_factor, "from size to size (4)")
-      ->check(CLI::Range(2, 1 << 20));
-  app.add_option("-i,--stepbytes", options.step_bytes, "instead: bytes from size to size");
-  app.add_option("--sizes", options.sizes, "instead of a range: 1K,64M,1G")->delimiter(',');
+  auto* min = app.add_option("-b,--minbytes", options.min_bytes, "smallest size (1K)");
+  auto* max = app.add_option("-e,--maxbytes", options.max_bytes, "largest size (1G)");
+  auto* factor = app.add_option("-f,--stepfactor", options.step_factor, "from size to size (4)");
+  factor->check(CLI::Range(2, 1 << 20));
+  auto* step =
+      app.add_option("-i,--stepbytes", options.step_bytes, "instead: bytes from size to size");
+  step->excludes(factor);
+  app.add_option("--sizes", options.sizes, "instead of a range: 1K,64M,1G")
+      ->delimiter(',')
+      ->excludes(min)
+      ->excludes(max)
+      ->excludes(factor)
+      ->excludes(step);
   app.add_option("-r,--root", options.root, "root rank")->check(CLI::NonNegativeNumber);
   app.add_option("--slice", options.slice,
                  "cut chunks in slices of so many bytes, which follow each other (whole chunks; "
@@ -241,6 +306,7 @@ Result<Plan> make_plan(const Options& options, const Machine& machine) {
     return make_error(Code::kInvalidArgument, "-r {}: {} of {} ranks has no such root",
                       options.root, options.collective, machine.ranks());
   TUTTI_ASSIGN(plan.sizes, sizes_of(options));
+  TUTTI_TRY(check_sizes(plan.sizes));
   TUTTI_ASSIGN(plan.costs, costs_of(options, machine));
   if (!options.slice.empty()) {
     TUTTI_ASSIGN(plan.slice_bytes, bench::parse_size(options.slice));
@@ -248,15 +314,11 @@ Result<Plan> make_plan(const Options& options, const Machine& machine) {
   plan.is_stale = options.stale_plan;
   plan.algorithms = options.algorithms;
   if (plan.algorithms.empty() || plan.algorithms == std::vector<std::string>{"all"})
-    plan.algorithms = algorithms_for(machine, plan.request);
+    plan.algorithms = algorithms_that_fit(machine, plan.request);
   if (plan.algorithms.empty())
     return make_error(Code::kUnsupported, "no algorithm does {} of {} ranks", options.collective,
                       machine.ranks());
-  const bool is_one = plan.sizes.size() == 1 && plan.algorithms.size() == 1;
-  if (!is_one && !(options.timeline_path.empty() && options.heat_path.empty()))
-    return make_error(Code::kInvalidArgument,
-                      "--timeline and --heat draw one size and one algorithm: give --sizes SIZE "
-                      "--algo NAME");
+  TUTTI_TRY(check_pictures(options, plan));
   return plan;
 }
 

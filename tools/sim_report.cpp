@@ -1,7 +1,10 @@
 #include "tools/sim_report.hpp"
 
 #include <algorithm>
+#include <array>
+#include <map>
 #include <numeric>
+#include <tuple>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -34,6 +37,27 @@ std::vector<sim::LinkId> busiest(const Point& point, std::size_t most) {
   return order;
 }
 
+/// Of the end of a link: "nic" of "h0/nic3", "place" of "0.1", which has no letters.
+std::string kind_of_end(std::string_view name) {
+  name.remove_prefix(name.rfind('/') + 1);  // nothing where there is none
+  std::string kind;
+  for (const char c : name) {
+    const bool is_number = (c >= '0' && c <= '9') || c == '.';
+    const bool doubles = c == ' ' && (kind.empty() || kind.back() == ' ');
+    if (!is_number && !doubles) kind += c;
+  }
+  return kind.empty() ? "place" : kind;
+}
+
+/// "gpu -> nic" of "h0/gpu1 -> h0/nic1", "rank up" of "rank 3 up".
+std::string kind_of(std::string_view link) {
+  constexpr std::string_view kArrow = " -> ";
+  const std::size_t arrow = link.find(kArrow);
+  if (arrow == link.npos) return kind_of_end(link);
+  return kind_of_end(link.substr(0, arrow)) + std::string(kArrow) +
+         kind_of_end(link.substr(arrow + kArrow.size()));
+}
+
 std::string quoted(std::string text) {
   for (std::size_t at = 0; (at = text.find('"', at)) != std::string::npos; at += 2)
     text.insert(at, 1, '"');
@@ -56,30 +80,79 @@ std::string number(double value) {
   return fmt::format("{:.{}f}", value, digits);
 }
 
-std::string table_text(std::span<const Point> points, const Machine& machine) {
-  tools::Table table({"SIZE", "ALGORITHM", "TIME us", "ALGBW GB/s", "BUSBW GB/s", "BOUND us",
-                      "EFF %", "BOUND IS SET BY", "USED %", "BUSIEST LINK"});
-  for (const Point& point : points)
-    table.add({bench::size_text(point.bytes), point.algorithm, number(point.outcome.time_us),
+LiveTable::LiveTable(const Plan& plan, const Machine& machine)
+    : machine_(&machine), widths_{4, 9, 9, 10, 10, 9, 5, 15, 6, 0} {
+  for (const std::size_t size : plan.sizes) {
+    const auto bytes = sim::size_of_call(plan.request, amount_for(plan.request, size));
+    const std::string text = bench::size_text(static_cast<std::size_t>(bytes));
+    widths_[0] = std::max(widths_[0], text.size());
+  }
+  for (const std::string& name : plan.algorithms) widths_[1] = std::max(widths_[1], name.size());
+  if (machine.topology == nullptr) return;
+  widths_[7] = std::string_view("worst of all cuts (forest)").size();
+  constexpr std::string_view kOut = "links out of ";
+  const auto make_room = [&](std::string_view name) {
+    widths_[7] = std::max(widths_[7], kOut.size() + name.size());
+  };
+  for (const topo::Host& host : machine.topology->hosts()) make_room(host.name);
+  for (const topo::NodeId rank : machine.placement.ranks)
+    make_room(topo::full_name(*machine.topology, rank));
+}
+
+std::string LiveTable::line(const std::vector<std::string>& cells) const {
+  constexpr std::array kIsNumber = {true, false, true, true, true, true, true, false, true, false};
+  std::string text;
+  for (std::size_t i = 0; i < cells.size(); ++i)
+    text += kIsNumber[i] ? fmt::format("{:>{}}  ", cells[i], widths_[i])
+                         : fmt::format("{:<{}}  ", cells[i], widths_[i]);
+  text.erase(text.find_last_not_of(' ') + 1);
+  return text + "\n";
+}
+
+std::string LiveTable::header() const {
+  return line({"SIZE", "ALGORITHM", "TIME us", "ALGBW GB/s", "BUSBW GB/s", "BOUND us", "EFF %",
+               "BOUND IS SET BY", "USED %", "BUSIEST LINK"});
+}
+
+std::string LiveTable::row(const Point& point) const {
+  return line({bench::size_text(point.bytes), point.algorithm, number(point.outcome.time_us),
                number(point.outcome.algorithm_bandwidth), number(point.outcome.bus_bandwidth),
                point.bound ? number(point.bound->us) : "-",
                point.bound ? fmt::format("{:.1f}", 100 * point.efficiency()) : "-",
                point.bound ? point.bound->reason : "-",
                fmt::format("{:.1f}", 100 * utilisation(point)),
-               link_name(machine, point.outcome.bottleneck)});
-  return table.text({0, 2, 3, 4, 5, 6, 8});
+               link_name(*machine_, point.outcome.bottleneck)});
+}
+
+std::vector<LinkGroup> link_groups(const Point& point, const Machine& machine) {
+  const auto links = machine.fabric->links();
+  const auto& uses = point.outcome.links;
+  std::vector<LinkGroup> groups;
+  std::map<std::tuple<std::string, std::uint64_t, std::string>, std::size_t> known;
+  for (const sim::LinkId id : busiest(point, uses.size())) {
+    const std::string kind = kind_of(links[id].name);
+    const auto [at, is_new] = known.try_emplace(
+        {kind, uses[id].bytes, fmt::format("{:.1f}", 100 * uses[id].utilisation)}, groups.size());
+    if (is_new) groups.push_back({id, 0, links[id].name});
+    LinkGroup& group = groups[at->second];
+    if (++group.links > 1) group.name = fmt::format("{} alike: {}", group.links, kind);
+  }
+  return groups;
 }
 
 std::string links_text(std::span<const Point> points, const Machine& machine) {
   constexpr std::size_t kShown = 10;
   tools::Table table({"SIZE", "ALGORITHM", "BYTES", "BUSY us", "USED %", "LINK"});
-  for (const Point& point : points)
-    for (const sim::LinkId id : busiest(point, kShown)) {
-      const sim::LinkUse& use = point.outcome.links[id];
+  for (const Point& point : points) {
+    const std::vector<LinkGroup> groups = link_groups(point, machine);
+    for (const LinkGroup& group : std::span(groups).first(std::min(groups.size(), kShown))) {
+      const sim::LinkUse& use = point.outcome.links[group.first];
+      const std::string& name = machine.fabric->links()[group.first].name;
       table.add({bench::size_text(point.bytes), point.algorithm, std::to_string(use.bytes),
                  number(use.busy_us), fmt::format("{:.1f}", 100 * use.utilisation),
-                 machine.fabric->links()[id].name});
+                 group.links > 1 ? fmt::format("{}, as {}", group.name, name) : name});
     }
+  }
   return table.text({0, 2, 3, 4});
 }
 

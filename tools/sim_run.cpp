@@ -1,6 +1,7 @@
 #include "tools/sim_run.hpp"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "algorithms/algorithms.hpp"
@@ -10,6 +11,7 @@
 #include "src/cost/predict.hpp"
 #include "src/topo/forest/cables.hpp"
 #include "src/topo/forest/from_topology.hpp"
+#include "tools/sim_limit.hpp"
 
 namespace tutti::simtool {
 namespace {
@@ -108,6 +110,7 @@ Result<Point> simulate_at(const Job& job, const Routed& routed,
                           sim::SimulateOptions options) {
   const sim::Amount amount = amount_for(job.plan.request, size);
   options.slice_bytes = job.plan.slice_bytes.value_or(slice_for(routed.schedule, amount));
+  TUTTI_TRY(check_memory_to_simulate(routed.schedule, amount, options.slice_bytes));
   sim::RoutedFabric fabric(*job.machine.fabric, routed.paths);
   Point point;
   point.algorithm = algorithm;
@@ -124,6 +127,33 @@ Result<Point> simulate_at(const Job& job, const Routed& routed,
                       point.bound->us, point.bound->reason);
   return point;
 }
+
+/// The schedules of a plan by algorithm. They serve all sizes, so they are kept as long as they are
+/// small, and otherwise made again for each.
+class Schedules {
+ public:
+  Schedules(const Plan& plan, const Machine& machine) : plan_(plan), machine_(machine) {}
+
+  /// Valid until the next call.
+  Result<const Routed*> of(const std::string& algorithm) {
+    constexpr std::size_t kMostSteps = 8'000'000;  // a gigabyte
+    if (const auto known = kept_.find(algorithm); known != kept_.end()) return &known->second;
+    last_ = {};  // before the next takes its memory
+    TUTTI_ASSIGN(last_, schedule_for(algorithm, machine_, plan_.request));
+    std::size_t steps = 0;
+    for (const ir::Program& program : last_.schedule.programs) steps += program.steps.size();
+    if (kept_steps_ + steps > kMostSteps) return &last_;
+    kept_steps_ += steps;
+    return &kept_.emplace(algorithm, std::move(last_)).first->second;
+  }
+
+ private:
+  const Plan& plan_;
+  const Machine& machine_;
+  std::map<std::string, Routed> kept_;
+  std::size_t kept_steps_ = 0;
+  Routed last_;
+};
 
 Bounds bounds_for(const Plan& plan, const Machine& machine) {
   return {machine,
@@ -158,6 +188,7 @@ Result<Routed> schedule_for(const std::string& name, const Machine& machine,
     names.emplace_back(algorithm.name);
     if (algorithm.name != name) continue;
     if (algorithm.supports(request)) {
+      TUTTI_TRY(check_memory_to_generate(algorithm, request));
       TUTTI_ASSIGN(ir::Schedule schedule, algorithm.generate(request));
       return Routed{std::move(schedule), {}};
     }
@@ -189,17 +220,17 @@ std::size_t slice_for(const ir::Schedule& schedule, const sim::Amount& amount) {
   return std::max(kLeast, chunk / slices);
 }
 
-Result<std::vector<Point>> run(const Plan& plan, Machine& machine, const Progress& progress) {
+Result<std::vector<Point>> run(const Plan& plan, Machine& machine, const Progress& progress,
+                               const OnPoint& on_point) {
   TUTTI_ASSIGN(const Machine present, slowed(machine, plan.costs.slow_links));
   const Bounds bounds = bounds_for(plan, present);
   const Job job = {plan, machine, bounds};
+  Schedules schedules(plan, plan.is_stale ? machine : present);
   std::vector<Point> points;
   double done = 0;
   const auto all = static_cast<double>(plan.algorithms.size() * plan.sizes.size());
-  for (const std::string& algorithm : plan.algorithms) {
-    TUTTI_ASSIGN(const Routed routed,
-                 schedule_for(algorithm, plan.is_stale ? machine : present, plan.request));
-    for (const std::size_t size : plan.sizes) {
+  for (const std::size_t size : plan.sizes) {
+    for (const std::string& algorithm : plan.algorithms) {
       sim::SimulateOptions options;
       if (progress)
         options.on_progress = [&](std::uint64_t tasks, std::uint64_t all_tasks) {
@@ -207,12 +238,13 @@ Result<std::vector<Point>> run(const Plan& plan, Machine& machine, const Progres
           progress((done + share) / all, described(plan.request, algorithm, size));
           return true;
         };
-      TUTTI_ASSIGN(Point point, simulate_at(job, routed, algorithm, size, options));
+      TUTTI_ASSIGN(const Routed* routed, schedules.of(algorithm));
+      TUTTI_ASSIGN(Point point, simulate_at(job, *routed, algorithm, size, options));
+      if (on_point) TUTTI_TRY(on_point(point));
       points.push_back(std::move(point));
       ++done;
     }
   }
-  std::ranges::stable_sort(points, {}, &Point::bytes);
   return points;
 }
 

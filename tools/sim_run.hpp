@@ -70,8 +70,12 @@ std::size_t slice_for(const ir::Schedule& schedule, const sim::Amount& amount);
 /// Told now and then how much is done, 0 to 1, and of what.
 using Progress = std::function<void(double share, const std::string& what)>;
 
+/// Told of each point as soon as it is known; an error ends the run.
+using OnPoint = std::function<Status(const Point&)>;
+
 /// In the order of sizes, then algorithms. kInternal where a simulated time beats the bound.
-Result<std::vector<Point>> run(const Plan& plan, Machine& machine, const Progress& progress = {});
+Result<std::vector<Point>> run(const Plan& plan, Machine& machine, const Progress& progress = {},
+                               const OnPoint& on_point = {});
 
 /// One simulation with all its steps.
 struct Traced {

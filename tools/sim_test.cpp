@@ -7,14 +7,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "algorithms/algorithms.hpp"
 #include "tools/program_test.hpp"
+#include "tools/sim_limit.hpp"
 #include "tools/sim_report.hpp"
 #include "tools/sim_run.hpp"
 
 namespace tutti::simtool {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using topo::LinkKind;
 using topo::NodeId;
 using topo::NodeKind;
@@ -241,6 +245,50 @@ TEST(Timeline, RefusesMoreRanksThanCanBeRead) {
   EXPECT_THAT(svg.error().what, HasSubstr("33 ranks"));
 }
 
+double steps_of(const ir::Algorithm& algorithm, const ir::Request& request) {
+  const auto schedule = algorithm.generate(request);
+  EXPECT_TRUE(schedule) << schedule.error().what;
+  double steps = 0;
+  for (const ir::Program& program : schedule->programs)
+    steps += static_cast<double>(program.steps.size());
+  return steps;
+}
+
+TEST(EstimatedSteps, AreCountedOfFewRanksAndCarriedOnToMany) {
+  const auto& known = algorithms::all();
+  for (const std::string name :
+       {"ring", "pairwise", "binomial", "double_binary_tree", "circulant"}) {
+    const auto& algorithm = *std::ranges::find(known, name, &ir::Algorithm::name);
+    ir::Request request = {.collective = Collective::kAllReduce, .ranks = 600};
+    if (!algorithm.supports(request)) request.collective = Collective::kAllToAll;
+    if (!algorithm.supports(request)) request.collective = Collective::kBroadcast;
+    const double steps = steps_of(algorithm, request);
+    EXPECT_NEAR(estimated_steps(algorithm, request), steps, steps / 2) << name;
+  }
+}
+
+TEST(EstimatedSteps, FollowTheNumberOfNodes) {
+  const auto& known = algorithms::all();
+  const auto& algorithm = *std::ranges::find(known, "hierarchical_ring", &ir::Algorithm::name);
+  const ir::Request request = {
+      .collective = Collective::kAllReduce, .ranks = 1024, .layout = ir::Layout::grid({8, 128})};
+  const double steps = steps_of(algorithm, request);
+  EXPECT_NEAR(estimated_steps(algorithm, request), steps, steps / 2);
+}
+
+TEST(Timeline, ColoursSlicesAndHasALegendOfThem) {
+  Machine machine = boxes(1, 4, 300, 0);
+  Plan plan = plan_of(machine, Collective::kAllGather, {"ring"}, 1 << 20U);
+  plan.slice_bytes = 1 << 14U;
+  const auto traced = trace(plan, machine);
+  ASSERT_TRUE(traced) << traced.error().what;
+  const auto svg = timeline_svg(*traced, machine);
+  ASSERT_TRUE(svg) << svg.error().what;
+  EXPECT_THAT(*svg,
+              AllOf(HasSubstr(">slice</text>"), HasSubstr(">1</text>"), HasSubstr(">16</text>"),
+                    HasSubstr("fill=\"#481e6e\""), Not(HasSubstr(">receives</text>"))));
+}
+
 TEST(Timeline, HasARowOfBarsForSendsAndReceives) {
   Machine machine = boxes(1, 2, 300, 0);
   const auto traced = trace(plan_of(machine, Collective::kAllGather, {"ring"}, 4096), machine);
@@ -258,8 +306,8 @@ tools::Outcome sim(const std::string& arguments) {
 TEST(Program, PrintsTheWorkedNumbersOfTheAlphaBetaModel) {
   const auto outcome = sim("all_reduce --uniform 12 --ports 1 --sizes 1000 --algo ring,circulant");
   EXPECT_EQ(outcome.code, 0) << outcome.output;
-  EXPECT_THAT(outcome.output, HasSubstr("1000  ring         110.1"));
-  EXPECT_THAT(outcome.output, HasSubstr("1000  circulant    40.10"));
+  EXPECT_THAT(outcome.output, HasSubstr("1000  ring           110.1"));
+  EXPECT_THAT(outcome.output, HasSubstr("1000  circulant      40.10"));
 }
 
 TEST(Program, PredictsPlainHostsFromACalibration) {
@@ -294,6 +342,62 @@ TEST(Program, SaysWhatIsWrongWithItsArguments) {
   expect("all_reduce --uniform 4 -r 1", "no such root");
   expect("all_reduce --uniform 4 --timeline /dev/null", "one size and one algorithm");
   expect("all_reduce --uniform 4 --sizes 1K --svg /dev/null", "two sizes");
+  expect("all_reduce --uniform 40 --sizes 1K --algo ring --timeline /dev/null", "40 ranks");
+  expect("all_reduce --uniform 4 --sizes 0", "0 bytes holds no element");
+  expect("all_reduce --uniform 4 -b 1 -e 64", "1 bytes holds no element");
+  expect("all_reduce --uniform 4 --sizes 1K -b 1K", "excludes");
+  expect("all_reduce --uniform 4 -i 1K -f 2", "excludes");
+  expect("all_reduce --uniform 4 --inner-gbs 9", "excludes --inner-gbs");
+  expect("all_reduce --topology gpu:1x2 --alpha 9", "excludes");
+  expect("all_reduce --inner-gbs 9", "--inner-gbs requires --two-level");
+  expect("all_reduce --uniform 4 --slow-rank 1=2", "changes nothing");
+  expect("all_reduce --uniform 4 --algo ''", "the value of --algo is empty");
+  expect("all_reduce --uniform 4 --csv - --json -", "cannot both go to standard output");
+  expect("all_reduce --uniform 4 --csv - --links", "no room for --links");
+}
+
+TEST(Program, EndsBeforeTheRunWhereNothingCouldComeOfIt) {
+  const auto unwritable = sim("all_reduce --uniform 4 --sizes 1K --csv /nowhere/x.csv");
+  EXPECT_EQ(unwritable.code, 5);
+  EXPECT_THAT(unwritable.output, Not(HasSubstr("ALGORITHM")));
+  const auto large = sim("all_reduce --uniform 1000000 --sizes 1M --algo ring");
+  EXPECT_EQ(large.code, 5) << large.output;
+  EXPECT_THAT(large.output, AllOf(HasSubstr("ring of 1000000 ranks has about 5.2e+12 steps"),
+                                  HasSubstr("take fewer ranks"), Not(HasSubstr("ALGORITHM"))));
+  const auto slices = sim("all_reduce --uniform 64 --sizes 1G --algo ring --slice 4");
+  EXPECT_EQ(slices.code, 5) << slices.output;
+  EXPECT_THAT(slices.output, HasSubstr("take larger slices"));
+}
+
+TEST(Program, TakesAFileOfCostsThatIsWrongForWrongData) {
+  const auto outcome = sim("all_reduce --uniform 4 --sizes 1K --costs /dev/null");
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(outcome.output, HasSubstr("is no JSON object"));
+}
+
+TEST(Program, PrintsEachRowAsItComes) {
+  tools::Started started({TUTTI_SIM_PROGRAM, "all_gather", "--topology", "torus:2x2", "--sizes",
+                          "1K,256M", "--algo", "ring,forest"});
+  const std::string header = started.read_line();
+  for (int i = 0; i < 4; ++i) {
+    const std::string row = started.read_line();
+    // Every column begins where the header says, whatever comes later.
+    EXPECT_EQ(row.find(i % 2 == 0 ? "ring" : "forest"), header.find("ALGORITHM")) << row;
+    EXPECT_EQ(row[header.find("BOUND IS SET BY") - 1], ' ') << row;
+    EXPECT_NE(row[header.find("BOUND IS SET BY")], ' ') << row;
+    EXPECT_NE(row[header.find("BUSIEST LINK")], ' ') << row;
+  }
+  EXPECT_EQ(started.read_line(), "");
+  EXPECT_EQ(started.wait(), 0);
+}
+
+TEST(Program, PutsLinksTogetherThatAreAlike) {
+  const auto outcome =
+      sim("all_reduce --topology gpu:2x4 --sizes 16M --algo hierarchical_ring --links");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.output, HasSubstr("58.6  8 alike: pci -> gpu, as h0/pci0 -> h0/gpu0\n"));
+  const auto torus = sim("all_gather --topology torus:4x4 --sizes 16M --algo ring --links");
+  EXPECT_THAT(torus.output, HasSubstr("49.8  18 alike: place -> place, as 0.0 -> 1.0\n"));
 }
 
 TEST(Program, WritesTheTableAsCsvAndJson) {

@@ -1,5 +1,6 @@
 // What each rank does when: a lane for each rank, in it a row for what it sends, one for what it
-// receives and one for its own work.
+// receives and one for its own work. Colours tell what is done or, where messages are cut, which
+// slice it is done with.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -12,7 +13,6 @@
 namespace tutti::simtool {
 namespace {
 
-constexpr Rank kMostRanks = 32;
 constexpr std::size_t kMostBars = 20000;
 constexpr double kWidth = 1000, kLeft = 84, kRight = 24, kTop = 84, kFoot = 74;
 
@@ -45,10 +45,35 @@ Kind kind_of(ir::Verb verb) {
   return {kWorks, kCodecColour};
 }
 
+struct Rgb {
+  double red, green, blue;
+  [[nodiscard]] double luminance() const { return 0.3 * red + 0.59 * green + 0.11 * blue; }
+};
+
+/// Of one of several slices: from violet for the first, over green, to yellow for the last.
+Rgb colour_of_slice(std::uint32_t slice, std::uint32_t slices) {
+  constexpr Rgb kStops[] = {
+      {72, 30, 110}, {59, 82, 139}, {33, 145, 140}, {94, 201, 98}, {240, 220, 60}};
+  constexpr std::size_t kParts = std::size(kStops) - 1;
+  const double at = slices < 2 ? 0 : static_cast<double>(slice) / (slices - 1) * kParts;
+  const std::size_t part = std::min(static_cast<std::size_t>(at), kParts - 1);
+  const double share = at - static_cast<double>(part);
+  const auto mix = [&](double Rgb::* channel) {
+    return kStops[part].*channel * (1 - share) + kStops[part + 1].*channel * share;
+  };
+  return {mix(&Rgb::red), mix(&Rgb::green), mix(&Rgb::blue)};
+}
+
+std::string text_of(const Rgb& colour) {
+  return fmt::format("#{:02x}{:02x}{:02x}", static_cast<int>(colour.red),
+                     static_cast<int>(colour.green), static_cast<int>(colour.blue));
+}
+
 /// Of one step, or of several short ones that follow each other closely.
 struct Bar {
   double begin = 0, end = 0;  // pixels
-  std::string_view colour;
+  std::string_view colour;    // of what is done
+  std::uint32_t slice = 0;
   Rank peer = kNoRank;  // of a single message
   int messages = 1;
 };
@@ -103,7 +128,8 @@ class Timeline {
       const ir::Step& what = traced_.schedule.programs[rank].steps[step.task.step];
       const Kind kind = kind_of(what.verb);
       lanes_[rank].at(kind.row).push_back(
-          {x_of(step.start_us), x_of(step.end_us), kind.colour, what.peer});
+          {x_of(step.start_us), x_of(step.end_us), kind.colour, step.task.slice, what.peer});
+      slices_ = std::max(slices_, step.task.slice + 1);
     }
     for (auto& lane : lanes_)
       for (auto& row : lane) join_short(row);
@@ -146,22 +172,49 @@ class Timeline {
   }
 
   void draw_row(Rank rank, std::size_t row) {
-    constexpr double kRoomForPeer = 18, kRoomForCount = 50;
-    for (const Bar& bar : lanes_[static_cast<std::size_t>(rank)].at(row)) {
+    const std::vector<Bar>& bars = lanes_[static_cast<std::size_t>(rank)].at(row);
+    for (std::size_t i = 0; i < bars.size(); ++i) {
+      const Bar& bar = bars[i];
+      const Rgb slice = colour_of_slice(bar.slice, slices_);
       const double width = std::max(bar.end - bar.begin, 0.4);
       const double gap = width > 3 ? 0.6 : 0;
       svg_.add(
           R"(<rect x="{:.2f}" y="{:.1f}" width="{:.2f}" height="{:.1f}" fill="{}" fill-opacity="0.85"/>)",
-          bar.begin, y_of(rank, row), width - gap, row_ - 1, bar.colour);
-      if (bar.peer != kNoRank && row_ >= 9 &&
-          width >= (bar.messages > 1 ? kRoomForCount : kRoomForPeer))
-        svg_.words((bar.begin + bar.end) / 2, y_of(rank, row) + row_ / 2 + 2.6, "middle",
-                   row == kSends ? "white" : kInk,
-                   bar.messages > 1
-                       ? fmt::format("{} {} ranks", row == kSends ? "→" : "←", bar.messages)
-                       : fmt::format("{}{}", row == kSends ? "→" : "←", bar.peer),
-                   9);
+          bar.begin, y_of(rank, row), width - gap, row_ - 1,
+          slices_ > 1 ? text_of(slice) : std::string(bar.colour));
+      const bool is_dark = slices_ > 1 ? slice.luminance() < 140 : row == kSends;
+      const double seen = i + 1 < bars.size() ? std::min(bar.end, bars[i + 1].begin) : bar.end;
+      draw_peer(bar, {bar.begin, seen}, {rank, row}, is_dark ? "white" : kInk);
     }
+  }
+
+  struct Span {
+    double begin, end;
+  };
+  struct At {
+    Rank rank;
+    std::size_t row;
+  };
+
+  /// Whom a message goes to or comes from, where the part of its bar that is seen has room for it.
+  void draw_peer(const Bar& bar, Span seen, At at, std::string_view colour) {
+    constexpr double kDigit = 5.3, kArrow = 10, kAround = 3, kRanks = 32;
+    if (bar.peer == kNoRank || row_ < 9) return;
+    const std::string number = std::to_string(bar.messages > 1 ? bar.messages : bar.peer);
+    const double width = kArrow + kDigit * static_cast<double>(number.size()) + kAround +
+                         (bar.messages > 1 ? kRanks : 0);
+    if (seen.end - seen.begin < width) return;
+    svg_.words((seen.begin + seen.end) / 2, y_of(at.rank, at.row) + row_ / 2 + 2.6, "middle",
+               colour,
+               fmt::format("{}{}", at.row == kSends ? "→" : "←",
+                           bar.messages > 1 ? fmt::format(" {} ranks", number) : number),
+               9);
+  }
+
+  double draw_sample(double x, std::string_view text, std::string_view colour, double room) {
+    svg_.rect(x, bottom() + 42, 12, 12, colour);
+    svg_.words(x + 18, bottom() + 52, "start", kSoft, text);
+    return x + room;
   }
 
   void draw_legend() {
@@ -174,18 +227,34 @@ class Timeline {
                                                 {"copies", kCopyColour},
                                                 {"encodes, decodes", kCodecColour}}};
     double x = kLeft;
-    for (const auto& [text, colour] : kEntries) {
-      svg_.rect(x, bottom() + 42, 12, 12, colour);
-      svg_.words(x + 18, bottom() + 52, "start", kSoft, text);
-      x += 90;
-    }
+    if (slices_ > 1)
+      draw_slices();
+    else
+      for (const auto& [text, colour] : kEntries) x = draw_sample(x, text, colour, 90);
     svg_.words(kWidth - kRight, bottom() + 52, "end", kSoft,
-               "work that takes no time is not shown");
+               slices_ > 1 ? "rows of a rank: sends, receives, own work that takes time"
+                           : "work that takes no time is not shown");
+  }
+
+  /// A few of them, evenly spread, with the first and the last.
+  void draw_slices() {
+    constexpr std::uint32_t kMostSamples = 8;
+    const std::uint32_t samples = std::min(slices_, kMostSamples);
+    double x = kLeft;
+    svg_.words(x, bottom() + 52, "start", kSoft, "slice");
+    x += 38;
+    for (std::uint32_t i = 0; i < samples; ++i) {
+      const auto slice =
+          static_cast<std::uint32_t>(std::uint64_t{i} * (slices_ - 1) / (samples - 1));
+      x = draw_sample(x, std::to_string(slice + 1), text_of(colour_of_slice(slice, slices_)),
+                      slices_ > 99 ? 56 : 46);
+    }
   }
 
   const Traced& traced_;
   Rank ranks_;
   double row_;  // height
+  std::uint32_t slices_ = 1;
   std::vector<std::array<std::vector<Bar>, kRows>> lanes_;
   Svg svg_;
 };
@@ -194,10 +263,10 @@ class Timeline {
 
 Result<std::string> timeline_svg(const Traced& traced, const Machine& machine) {
   const Rank ranks = traced.schedule.request.ranks;
-  if (ranks > kMostRanks)
+  if (ranks > kMostTimelineRanks)
     return make_error(Code::kInvalidArgument,
                       "a timeline of {} ranks is more than the {} that can be read", ranks,
-                      kMostRanks);
+                      kMostTimelineRanks);
   return Timeline(traced, machine).text();
 }
 
