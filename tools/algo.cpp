@@ -156,8 +156,9 @@ Result<Schedule> schedule_of(const ShowOptions& options) {
 }
 
 Status show(const ShowOptions& options) {
-  TUTTI_ASSIGN(const Schedule schedule, schedule_of(options));
   const std::string output = options.output.empty() ? "-" : options.output;
+  TUTTI_TRY(check_writable(output));
+  TUTTI_ASSIGN(const Schedule schedule, schedule_of(options));
   TUTTI_ASSIGN(const std::string text,
                render(schedule, std::filesystem::path(options.output).extension(), options.rounds));
   return write_output(output, text);
@@ -318,6 +319,10 @@ void erase_progress() {
   if (::isatty(STDERR_FILENO) != 0) note("\r\x1b[K");
 }
 
+Status check_json(const std::string& path) {
+  return path.empty() ? tutti::ok_status() : check_writable(path);
+}
+
 Result<std::vector<Proved>> prove(const Selection& selection, const std::string& what) {
   if (selection.file_text) return prove_text(what, *selection.file_text);
   const unsigned threads = std::max(std::thread::hardware_concurrency(), 1U);
@@ -329,8 +334,11 @@ Result<std::vector<Proved>> prove(const Selection& selection, const std::string&
 int verify(const VerifyOptions& options) {
   const Result<Selection> selection = select(options);
   if (!selection) return fail(kProgram, selection.error());
+  if (const Status writable = check_json(options.json_path); !writable)
+    return fail(kProgram, writable.error());
   const auto started = tutti::Clock::now();
   const Result<std::vector<Proved>> rows = prove(*selection, options.what);
+  if (!rows && rows.error().code == Code::kUnavailable) return fail(kProgram, rows.error());
   if (!rows) return fail(kProgram, kExitWrongData, rows.error().what);
   const std::chrono::duration<double> seconds = tutti::Clock::now() - started;
   const Status printed = print_rows(*rows, options.json_path, seconds.count());
@@ -365,8 +373,8 @@ int main(int argc, char** argv) {
   show_command.add_flag("--rounds", show_options.rounds,
                         "text of the messages of each round, instead of the steps of each rank");
   show_command.add_option("-o,--output", show_options.output,
-                          "FILE.txt, FILE.svg, FILE.xml (MSCCL's) or FILE.json (default: text on "
-                          "standard output)");
+                          "FILE.txt, FILE.svg, FILE.xml (MSCCL's) or FILE.json (for other "
+                          "programs, not read again); default: text on standard output");
 
   VerifyOptions verify_options;
   CLI::App& verify_command =
@@ -386,8 +394,10 @@ int main(int argc, char** argv) {
                             "write the table as JSON; '-': standard output");
 
   if (const auto code = parse(app, argc, argv)) return *code;
-  if (list_command.parsed()) return list(json_path);
-  if (verify_command.parsed()) return verify(verify_options);
-  const Status shown = show(show_options);
-  return shown ? kExitFine : fail(kProgram, shown.error());
+  return within_memory(kProgram, [&]() -> int {
+    if (list_command.parsed()) return list(json_path);
+    if (verify_command.parsed()) return verify(verify_options);
+    const Status shown = show(show_options);
+    return shown ? kExitFine : fail(kProgram, shown.error());
+  });
 }

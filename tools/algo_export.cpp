@@ -26,7 +26,11 @@ Json json_of(const ir::Step& step) {
   return json;
 }
 
+constexpr std::string_view kBegin = "{\n \"algorithm\": ";
+
 }  // namespace
+
+bool is_written_json(std::string_view text) { return text.starts_with(kBegin); }
 
 std::string to_json(const ir::Schedule& schedule) {
   const ir::Request& request = schedule.request;

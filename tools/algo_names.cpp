@@ -6,6 +6,7 @@
 #include "algorithms/algorithms.hpp"
 #include "src/base/nearest.hpp"
 #include "src/base/result.hpp"
+#include "tools/algo_export.hpp"
 
 namespace tutti::tools {
 namespace {
@@ -99,14 +100,21 @@ Result<ir::Layout> layout_named(const std::string& text) {
 
 bool is_file(const std::string& what) {
   const auto known = algorithms::all();
-  return std::ranges::find(known, what, &ir::Algorithm::name) == known.end() &&
-         std::filesystem::exists(what);
+  if (std::ranges::find(known, what, &ir::Algorithm::name) != known.end()) return false;
+  return what.find_first_of("./") != std::string::npos || std::filesystem::exists(what);
 }
 
 Result<exchange::Schedules> schedules_of(const std::string& path, const std::string& text) {
   auto schedules = exchange::read(text);
-  if (!schedules) return exchange::at_place(path, schedules.error());
-  return schedules;
+  if (schedules) return schedules;
+  if (is_written_json(text))
+    return make_error(Code::kWrongData,
+                      "{} is the JSON of `tutti algo show`, which is for other programs: write "
+                      "FILE.txt to read the schedule again",
+                      shown_path(path));
+  const Error& error = schedules.error();
+  const Code code = error.code == Code::kInvalidArgument ? Code::kWrongData : error.code;
+  return exchange::at_place(path, make_error(code, "{}", error.what));
 }
 
 }  // namespace tutti::tools

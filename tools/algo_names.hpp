@@ -37,11 +37,12 @@ std::string_view name_of(Needs needs);
 /// than kMostAlgoRanks ranks.
 Result<ir::Layout> layout_named(const std::string& text);
 
-/// Whether the word names a file rather than an algorithm.
+/// Whether the word names a file rather than an algorithm: one that exists, or a word with a dot or
+/// a slash, which no algorithm has.
 bool is_file(const std::string& what);
 /// Of an accepted file, in bytes.
 inline constexpr std::size_t kLargestAlgoFile = 256U << 20U;
-/// The schedules of a file's text; errors name the file.
+/// The schedules of a file's text; errors name the file, and are kWrongData where it is malformed.
 Result<exchange::Schedules> schedules_of(const std::string& path, const std::string& text);
 
 }  // namespace tutti::tools

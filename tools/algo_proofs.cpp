@@ -105,6 +105,19 @@ Shown prove_one(const Algorithm& algorithm, const Request& request) {
   return shown;
 }
 
+/// An exception would end the program where a thread meets it.
+Shown prove_within_memory(const Algorithm& algorithm, const Request& request) {
+  try {
+    return prove_one(algorithm, request);
+  } catch (const std::bad_alloc&) {
+    Shown shown;
+    shown.error = at_request(
+        algorithm, request,
+        make_error(Code::kUnavailable, "there is not enough memory to prove it: take fewer ranks"));
+    return shown;
+  }
+}
+
 /// Hands the requests of all claims to threads, in order.
 class Crew {
  public:
@@ -140,7 +153,7 @@ class Crew {
 
   void work() {
     for (std::size_t i = next_++; i < first_wrong_; i = next_++) {
-      shown_[i] = prove_one(*tasks_[i].algorithm, *tasks_[i].request);
+      shown_[i] = prove_within_memory(*tasks_[i].algorithm, *tasks_[i].request);
       ++done_;
       if (shown_[i].error) stop_after(i);
     }

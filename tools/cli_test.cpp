@@ -49,7 +49,7 @@ TEST(Tutti, UnknownNamesAreUsageErrorsWithASuggestion) {
       {"algo show ring -n 99999999999", "99999999999"},
       {"algo show ring -n 4 --root -1", "-1"},
       {"algo show broadcast -n 4", "there is no algorithm 'broadcast'"},
-      {"algo verify none.txt", "nor is there a file of that name"},
+      {"algo verify none", "nor is there a file of that name"},
       {"algo show ring -n 4 --root 4", "root 4 is not one of 4 ranks"},
       {"algo verify ring -n 5..2", "no range of ranks"},
       {"algo verify ring", "either -n N, -n N..M or --layout is required"},
@@ -65,6 +65,8 @@ TEST(Tutti, UnknownNamesAreUsageErrorsWithASuggestion) {
       {"algo show ring", "-n N or --layout is required"},
       {"algo show torus --layout 2,1", "torus has no all_reduce for 3 ranks as 2,1"},
       {"algo verify", "give one algorithm, one file or --all"},
+      {"algo show ring -n 4 -o ''", "the value of --output is empty"},
+      {"algo show '' -n 4", "the value of algorithm is empty"},
       {"env --jsn x", "did you mean '--json'?"}};
   for (const auto& [arguments, hint] : kCases) {
     const Outcome outcome = tutti(arguments);
@@ -139,19 +141,41 @@ TEST(Algo, AWrongScheduleInAFileIsWrongDataAndNamed) {
   std::remove(file.c_str());
 }
 
+TEST(Algo, AFileThatIsNotThereIsSaidToBeMissing) {
+  for (const char* command : {"verify", "show"}) {
+    const Outcome outcome = tutti(std::string("algo ") + command + " nope.xml");
+    EXPECT_EQ(outcome.code, kExitEnvironment) << command;
+    EXPECT_THAT(outcome.output, HasSubstr("cannot open 'nope.xml': No such file")) << command;
+  }
+  EXPECT_EQ(tutti("algo show ring -n 4 -o /nowhere/a.txt").code, kExitEnvironment);
+  EXPECT_EQ(tutti("algo verify ring -n 4 --json /nowhere/a.json").code, kExitEnvironment);
+}
+
+TEST(Algo, ItsJsonIsForOtherProgramsAndSaysSo) {
+  const std::string file = scratch_file("a.json");
+  ASSERT_EQ(tutti("algo show ring -n 4 -o " + file).code, 0);
+  for (const char* command : {"algo verify ", "algo show "}) {
+    const Outcome outcome = tutti(command + file);
+    EXPECT_EQ(outcome.code, kExitWrongData) << command;
+    EXPECT_THAT(outcome.output, HasSubstr("which is for other programs: write FILE.txt"));
+  }
+  std::remove(file.c_str());
+}
+
 TEST(Algo, AFileThatIsNoScheduleIsRefusedWithItsLine) {
   const std::string file = scratch_file("noise.txt");
   std::ofstream(file) << "tutti-schedule 1\nwhatever\n";
   const Outcome outcome = tutti("algo verify " + file);
   EXPECT_EQ(outcome.code, kExitWrongData);
   EXPECT_THAT(outcome.output, HasSubstr("line 2"));
+  EXPECT_EQ(tutti("algo show " + file).code, kExitWrongData);
   std::remove(file.c_str());
 }
 
 TEST(Tutti, FilesThatCannotBeReadOrWrittenAreErrorsOfTheEnvironment) {
   const std::pair<std::string, const char*> kCases[] = {
       {"algo verify /", "cannot read '/': Is a directory"},
-      {"algo show ring -n 4 -o /nowhere/x.svg", "cannot open '/nowhere/x.svg'"},
+      {"algo show ring -n 4 -o /nowhere/x.svg", "cannot write '/nowhere/x.svg'"},
       {"algo show ring -n 4 -o /dev/full", "cannot write '/dev/full': No space left"},
       {"algo show ring -n 4 > /dev/full", "cannot write standard output: No space left"},
       {"algo list > /dev/full", "cannot write standard output: No space left"},
