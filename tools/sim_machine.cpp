@@ -75,11 +75,11 @@ Machine switch_machine(std::string name, const sim::TwoLevelSwitch::Shape& shape
 }
 
 Machine uniform_machine(const MachineOptions& options) {
-  return switch_machine(fmt::format("{} ranks on a switch, {:g} µs, {:g} GB/s", options.uniform,
-                                    options.alpha_us, options.beta_gbs),
-                        sim::UniformSwitch::Shape{.ranks = options.uniform,
-                                                  .bandwidth = options.beta_gbs,
-                                                  .latency = options.alpha_us});
+  return switch_machine(
+      fmt::format("{} ranks on a switch, {:g} µs, {:g} GB/s", options.uniform, options.alpha_us,
+                  options.beta_gbs),
+      sim::UniformSwitch::Shape{
+          .ranks = options.uniform, .bandwidth = options.beta_gbs, .latency = options.alpha_us});
 }
 
 Result<Machine> two_level_machine(const MachineOptions& options) {

@@ -170,8 +170,9 @@ Result<sim::Costs> costs_of(const Options& options, const Machine& machine) {
   return costs;
 }
 
-/// All that can do it, but for those whose schedules are too large for this machine.
-std::vector<std::string> algorithms_that_fit(const Machine& machine, const ir::Request& request) {
+/// All that can do it, but for those whose schedules are too large for this machine, and a forest
+/// that would take minutes.
+std::vector<std::string> default_algorithms(const Machine& machine, const ir::Request& request) {
   std::vector<std::string> names = algorithms_for(machine, request);
   for (const ir::Algorithm& algorithm : algorithms::all()) {
     const auto named = std::ranges::find(names, algorithm.name);
@@ -180,6 +181,14 @@ std::vector<std::string> algorithms_that_fit(const Machine& machine, const ir::R
       tools::note(fmt::format("tutti sim: left out: {}\n", fits.error().what));
       names.erase(named);
     }
+  }
+  const bool has_forest = !names.empty() && names.back() == kForest;
+  if (has_forest && names.size() > 1 && machine.ranks() > kMostForestRanks) {
+    names.pop_back();
+    tools::note(
+        fmt::format("tutti sim: forest is left out, as it takes minutes with more than {} "
+                    "ranks; ask for it with --algo forest\n",
+                    kMostForestRanks));
   }
   return names;
 }
@@ -314,7 +323,7 @@ Result<Plan> make_plan(const Options& options, const Machine& machine) {
   plan.is_stale = options.stale_plan;
   plan.algorithms = options.algorithms;
   if (plan.algorithms.empty() || plan.algorithms == std::vector<std::string>{"all"})
-    plan.algorithms = algorithms_that_fit(machine, plan.request);
+    plan.algorithms = default_algorithms(machine, plan.request);
   if (plan.algorithms.empty())
     return make_error(Code::kUnsupported, "no algorithm does {} of {} ranks", options.collective,
                       machine.ranks());

@@ -46,7 +46,7 @@ Result<forest::Forest> forest_for(forest::Network network, const ir::Request& re
   if (rooted(request.collective)) options.root = request.root;
   // A schedule has chunks for all trees of all roots; so many cost next to no time on machines
   // whose optimum takes more.
-  constexpr std::int64_t kManyTrees = 64;
+  constexpr std::int64_t kManyTrees = 32;
   TUTTI_ASSIGN(forest::Forest grown, forest::grow(network, options));
   if (grown.trees_per_root > kManyTrees) {
     options.most_trees_per_root = kManyTrees;
@@ -105,11 +105,11 @@ Result<sim::Outcome> outcome_of(const Job& job, const ir::Schedule& schedule,
   return predict(schedule, amount, machine.on_host, *machine.calibration, how);
 }
 
-Result<Point> simulate_at(const Job& job, const Routed& routed,
-                          const std::string& algorithm, std::size_t size,
-                          sim::SimulateOptions options) {
+Result<Point> simulate_at(const Job& job, const Routed& routed, const std::string& algorithm,
+                          std::size_t size, sim::SimulateOptions options) {
   const sim::Amount amount = amount_for(job.plan.request, size);
-  options.slice_bytes = job.plan.slice_bytes.value_or(slice_for(routed.schedule, amount));
+  options.slice_bytes =
+      job.plan.slice_bytes.value_or(slice_for(routed.schedule, amount, job.plan.costs));
   TUTTI_TRY(check_memory_to_simulate(routed.schedule, amount, options.slice_bytes));
   sim::RoutedFabric fabric(*job.machine.fabric, routed.paths);
   Point point;
@@ -176,7 +176,7 @@ std::vector<std::string> algorithms_for(const Machine& machine, const ir::Reques
 }
 
 Result<Routed> schedule_for(const std::string& name, const Machine& machine,
-                                  const ir::Request& request) {
+                            const ir::Request& request) {
   if (name == kForest) {
     if (has_forest(machine, request)) return plan_forest(machine, request);
     return make_error(Code::kInvalidArgument,
@@ -208,16 +208,18 @@ sim::Amount amount_for(const ir::Request& request, std::size_t bytes) {
   return {std::max<std::size_t>(1, bytes / each), kElementBytes};
 }
 
-std::size_t slice_for(const ir::Schedule& schedule, const sim::Amount& amount) {
+std::size_t slice_for(const ir::Schedule& schedule, const sim::Amount& amount,
+                      const sim::Costs& costs) {
   if (schedule.algorithm != kForest) return 0;
-  constexpr std::size_t kMostTasks = 8'000'000;  // a second or two
+  constexpr std::size_t kMostTasks = 8'000'000;
   constexpr std::size_t kFewest = 16;
-  constexpr std::size_t kLeast = 4096;
+  constexpr std::size_t kEnough = 512;  // a tree that is ten high is then late by 2 %
+  const std::size_t least = costs.message_us > 0 ? 4096 : 64;
   std::size_t steps = 1;
   for (const ir::Program& program : schedule.programs) steps += program.steps.size();
-  const std::size_t slices = std::max(kFewest, kMostTasks / steps);
+  const std::size_t slices = std::clamp(kMostTasks / steps, kFewest, kEnough);
   const std::size_t chunk = amount.count * amount.element_bytes / schedule.chunks_per_block;
-  return std::max(kLeast, chunk / slices);
+  return std::max(least, chunk / slices);
 }
 
 Result<std::vector<Point>> run(const Plan& plan, Machine& machine, const Progress& progress,

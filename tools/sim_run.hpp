@@ -51,21 +51,26 @@ struct Point {
   [[nodiscard]] double efficiency() const;
 };
 
+/// With more ranks, the forest takes minutes, and runs only when it is named.
+inline constexpr std::int32_t kMostForestRanks = 64;
+
 /// The names that `--algo` takes for this request: every algorithm without loss that supports it,
 /// and the forest on a topology.
 std::vector<std::string> algorithms_for(const Machine& machine, const ir::Request& request);
 
 /// kInvalidArgument suggests the nearest name, or says that the algorithm cannot do what is asked.
 Result<Routed> schedule_for(const std::string& algorithm, const Machine& machine,
-                                  const ir::Request& request);
+                            const ir::Request& request);
 
 /// Elements of a block for a call of about `bytes`: rounded down, but at least one.
 sim::Amount amount_for(const ir::Request& request, std::size_t bytes);
 
-/// Bytes of a slice where none are asked for. Trees of the forest stream, so they are cut in as
-/// many slices of at least 4 KiB as can be simulated in a second or two; other algorithms move
-/// whole chunks, as in their papers.
-std::size_t slice_for(const ir::Schedule& schedule, const sim::Amount& amount);
+/// Bytes of a slice where none are asked for. Trees of the forest stream, so they are cut in up to
+/// 512 slices, fewer where that would be more than about 8 million tasks; none is shorter than 4
+/// KiB, or 64 bytes where a message has no cost of its own. Other algorithms move whole chunks, as
+/// in their papers.
+std::size_t slice_for(const ir::Schedule& schedule, const sim::Amount& amount,
+                      const sim::Costs& costs);
 
 /// Told now and then how much is done, 0 to 1, and of what.
 using Progress = std::function<void(double share, const std::string& what)>;

@@ -47,8 +47,8 @@ Network joined(const Network& network) {
   return result;
 }
 
-/// The fewest trees that attain the optimum: the time for k trees of one unit each, k * time, must
-/// let a whole number of them through each link.
+/// As many trees as use all capacity: the time for k trees of one unit each, k * time, must let a
+/// whole number of them through each link.
 Plan exact_plan(const Network& network, Ratio time) {
   std::int64_t common = time.denominator;
   for (const Network::Link& link : network.links) common = std::gcd(common, link.capacity);
@@ -64,8 +64,27 @@ bool meets(const Network& network, const Demand& demand) {
   return !find_shortage(std::move(graph), source, network.compute_nodes(), demand.total());
 }
 
-/// The shortest time for `trees` trees from each root, but for one part in kSteps of the optimum.
+/// The network in which capacities count trees of which `trees` from each root take `time`.
 /// Rounding may put switches out of balance, where links have two directions of different capacity.
+Network rounded(const Network& network, const Demand& demand, Ratio time) {
+  return balanced(
+      scaled(network, {time.numerator * demand.trees, time.denominator}, demand.total()));
+}
+
+/// The fewest trees that attain the optimum, if a few do: links that are no part of a worst cut may
+/// lose a fraction of a tree. Fewer trees make fewer and longer messages.
+Plan fewest_plan(const Network& network, const std::vector<Vertex>& roots, Ratio optimum) {
+  constexpr std::int64_t kTried = 16;
+  Plan exact = exact_plan(network, optimum);
+  for (std::int64_t trees = 1; trees < std::min(exact.trees_per_root, kTried + 1); ++trees) {
+    const Demand demand{roots, trees};
+    Network few = rounded(network, demand, optimum);
+    if (meets(few, demand)) return {std::move(few), trees, optimum};
+  }
+  return exact;
+}
+
+/// The shortest time for `trees` trees from each root, but for one part in kSteps of the optimum.
 std::optional<Plan> rounded_plan(const Network& network, const Demand& demand, Ratio optimum) {
   constexpr std::int64_t kSteps = 1024;
   constexpr std::int64_t kMostSteps = std::int64_t{1} << 31U;  // no ratio comes near 2^63
@@ -73,9 +92,7 @@ std::optional<Plan> rounded_plan(const Network& network, const Demand& demand, R
     return Ratio{optimum.numerator * (kSteps + steps), optimum.denominator * kSteps};
   };
   const auto network_at = [&](std::int64_t steps) {
-    const Ratio time = prolonged(steps);
-    return balanced(
-        scaled(network, {time.numerator * demand.trees, time.denominator}, demand.total()));
+    return rounded(network, demand, prolonged(steps));
   };
   std::int64_t enough = 1;
   while (!meets(network_at(enough), demand)) {
@@ -200,7 +217,7 @@ Result<Forest> grow(const Network& network, const GrowOptions& options) {
     return forest;
   }
   const Network joint = joined(network);
-  Plan plan = exact_plan(joint, optimum.time);
+  Plan plan = fewest_plan(joint, roots, optimum.time);
   if (options.most_trees_per_root > 0 && plan.trees_per_root > options.most_trees_per_root) {
     TUTTI_ASSIGN(plan, limited_plan(joint, roots, optimum.time, options.most_trees_per_root));
   }

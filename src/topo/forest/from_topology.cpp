@@ -54,8 +54,7 @@ class Conversion {
   void add_ranks() {
     for (std::size_t rank = 0; rank < placement_.ranks.size(); ++rank) {
       const NodeId node = placement_.ranks[rank];
-      const Vertex vertex =
-          add(node, fmt::format("rank {} ({})", rank, name_of_node(node)), true);
+      const Vertex vertex = add(node, fmt::format("rank {} ({})", rank, name_of_node(node)), true);
       if (ranks_at_[node] == 1) vertex_of_[node] = vertex;
     }
   }
