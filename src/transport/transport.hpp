@@ -78,8 +78,8 @@ struct MessageTag {
 struct Transfer {
   enum class State : std::uint8_t { kIdle, kPending, kDone, kFailed };
   std::atomic<State> state{State::kIdle};
-  Error error;                       ///< valid once kFailed was observed
-  Transfer* next = nullptr;          ///< the connection's while pending
+  Error error;                        ///< valid once kFailed was observed
+  Transfer* next = nullptr;           ///< the connection's while pending
   std::uint64_t connection_data[10];  ///< the connection's while pending
 };
 
