@@ -136,7 +136,7 @@ std::string position(std::string_view text, std::size_t byte) {
   const std::string_view before = text.substr(0, byte == 0 ? 0 : byte - 1);
   const std::size_t last_end = before.rfind('\n');
   return fmt::format("line {} column {}", std::ranges::count(before, '\n') + 1,
-                     before.size() - (last_end == before.npos ? 0 : last_end + 1) + 1);
+                     before.size() - (last_end == std::string_view::npos ? 0 : last_end + 1) + 1);
 }
 
 }  // namespace

@@ -22,8 +22,8 @@ std::size_t slice_elements(const Lowered& lowered, std::size_t longest_chunk,
   if (lowered.protocol != Protocol::kStaged) return whole_chunk;
   // Bytes of a slice. Each costs a wait for the other side, unless one side runs ahead.
   const bool ahead = runs_ahead(lowered);
-  const std::size_t worth_splitting = (ahead ? 16 : 64) * 1024;
-  constexpr std::size_t kWireSlice = 256 * 1024;
+  const std::size_t worth_splitting = std::size_t{ahead ? 16U : 64U} * 1024;
+  constexpr std::size_t kWireSlice = std::size_t{256} * 1024;
   constexpr std::size_t kSlices = kSlicesAhead;
   const std::size_t pieces =
       std::max<std::size_t>(1, lowered.max_slot_pieces * std::size_t{lowered.slot_depth});
