@@ -76,6 +76,26 @@ TEST(Simulation, OverlapsTheLatencyOfMessagesThatFollowEachOther) {
   EXPECT_DOUBLE_EQ(time_of(stream(4), 4096), 10 + 4.096);
 }
 
+TEST(Simulation, LetsRanksThatShareACpuTakeTurns) {
+  ir::Builder build({Collective::kAllToAll, 3, 0, false}, "copies", 1);
+  for (Rank rank = 0; rank < 3; ++rank) build.rank(rank).copy(in(0), out(0));
+  const ir::Schedule copies = std::move(build).finish();
+  EXPECT_DOUBLE_EQ(time_of(copies, 0, {.step_us = 20}), 20);
+  EXPECT_DOUBLE_EQ(time_of(copies, 0, {.step_us = 20, .cpu_groups = {0, 0, 0}, .cpus = 2}), 40);
+  EXPECT_DOUBLE_EQ(time_of(copies, 0, {.step_us = 20, .cpu_groups = {0, 0, 0}}), 60);
+  EXPECT_DOUBLE_EQ(time_of(copies, 0, {.step_us = 20, .cpu_groups = {0, 0, 1}}), 40);
+}
+
+TEST(Simulation, RefusesGroupsOfCpusThatAreNotOfAllRanks) {
+  UniformSwitch fabric({.ranks = 3, .bandwidth = 1, .latency = 10});
+  for (const Costs& costs : {Costs{.cpu_groups = {0, 0}}, Costs{.cpu_groups = {0, 0, 3}},
+                             Costs{.cpu_groups = {0, 0, 0}, .cpus = 0}}) {
+    const auto outcome = simulate(reduce(), {1, 1}, fabric, costs);
+    ASSERT_FALSE(outcome);
+    EXPECT_THAT(outcome.error().what, HasSubstr("groups of"));
+  }
+}
+
 TEST(Simulation, WithOnePortLetsMessagesWaitForEachOther) {
   EXPECT_DOUBLE_EQ(time_of(scatter(), 1000, {.ports = 1}), 22);
   EXPECT_DOUBLE_EQ(time_of(scatter(), 1000, {.ports = 2}), 12);
