@@ -1,9 +1,11 @@
 // Forest: each rank's data travels along the rank's own spanning trees.
 //
-// Words: a root's block is cut into k chunks, one for each of its k trees; a tree of weight w
-// stands for w equal trees. A strand is as much of a tree as takes the same way at every hop: it
-// carries its chunks in one message a hop. Depth counts hops from the root. Between two ranks each
-// way has a lane of its own.
+// Words: a root's block is cut into k chunks, one for each of its k trees. A tree of weight w
+// stands for w equal trees; one of them is a strand. Depth counts hops from the root.
+//
+// Between two ranks each strand has a lane of its own, so none waits for another. As many strands
+// pass a link as fit through it, so where flows share links fairly each gets the rate that it was
+// planned for, however the others do.
 //
 // All-gather and broadcast send chunks down their trees, from the root to the leaves.
 // Reduce-scatter and reduce send them up, each rank adding its own contribution on the way;
@@ -26,7 +28,6 @@
 #include "algorithms/forest.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <numeric>
 #include <ranges>
@@ -243,11 +244,15 @@ Status check_size(const Forest& forest, std::int64_t shares) {
   constexpr std::int64_t kMostChunks = std::int64_t{1} << 23U;
   const auto blocks =
       static_cast<std::int64_t>(forest.ranks) * static_cast<std::int64_t>(forest.roots.size());
-  if (shares <= kMostChunks / blocks) return ok_status();
+  // Each may need a lane between the same two ranks, in an all-reduce one up and one down.
+  constexpr std::int64_t kMostStrands = std::int64_t{1} << 15U;
+  const auto roots = static_cast<std::int64_t>(forest.roots.size());
+  const std::int64_t most = std::min(kMostChunks / blocks, kMostStrands / roots);
+  if (shares <= most) return ok_status();
   return make_error(Code::kInvalidArgument,
                     "{} trees from each of {} roots are too many chunks for {} ranks: grow the "
                     "forest with GrowOptions::most_trees_per_root of {} or less",
-                    forest.trees_per_root, forest.roots.size(), forest.ranks, kMostChunks / blocks);
+                    forest.trees_per_root, forest.roots.size(), forest.ranks, most);
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ TEST(ForestSchedule, RefusesMoreTreesThanTheVerifierCouldHold) {
   forest.trees_per_root = std::int64_t{1} << 40U;
   const auto schedule = forest_schedule({Collective::kAllGather, 4, 0, false}, forest);
   ASSERT_FALSE(schedule);
-  EXPECT_NE(schedule.error().what.find("most_trees_per_root of 524288 or less"), std::string::npos)
+  EXPECT_NE(schedule.error().what.find("most_trees_per_root of 8192 or less"), std::string::npos)
       << schedule.error().what;
 }
 
