@@ -25,10 +25,6 @@ simtool::Plan plan_of(const Machine& machine, Collective collective, std::size_t
   return plan;
 }
 
-std::ostream& operator<<(std::ostream& out, const Published& machine) {
-  return out << machine.name;
-}
-
 class PublishedOptimum : public testing::TestWithParam<Published> {
  protected:
   [[nodiscard]] static double optimum(Collective collective) {
