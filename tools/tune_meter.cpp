@@ -89,9 +89,13 @@ Status Meter::estimate(const bench::Shape& shape, Contender& contender) {
   }
 }
 
-Status Meter::round(const bench::Shape& shape, std::vector<Contender>& contenders) {
+/// Another contender begins each round: what comes before the first batch is not what comes before
+/// the others.
+Status Meter::round(const bench::Shape& shape, std::vector<Contender>& contenders,
+                    std::size_t number) {
   std::vector<double> us(contenders.size());
-  for (std::size_t i = 0; i < contenders.size(); ++i) {
+  for (std::size_t turn = 0; turn < contenders.size(); ++turn) {
+    const std::size_t i = (number + turn) % contenders.size();
     const Contender& contender = contenders[i];
     if (!contender.measured) continue;
     TUTTI_TRY(take_over(shape, contender));
@@ -109,7 +113,7 @@ Status Meter::rounds(const bench::Shape& shape, std::vector<Contender>& contende
                      double seconds) {
   const TimePoint start = Clock::now();
   for (std::size_t done = 1; done <= kMostRounds; ++done) {
-    TUTTI_TRY(round(shape, contenders));
+    TUTTI_TRY(round(shape, contenders, done));
     double spent[1] = {microseconds(Clock::now() - start) / 1e6};
     TUTTI_TRY(crew_.largest(spent));
     if (done >= kFewestRounds && spent[0] >= seconds) break;

@@ -54,7 +54,7 @@ class Meter {
   Status run(const bench::Shape& shape, std::uint64_t calls);
   Result<double> batch_us(const bench::Shape& shape, std::uint64_t calls);
   Status estimate(const bench::Shape& shape, Contender& contender);
-  Status round(const bench::Shape& shape, std::vector<Contender>& contenders);
+  Status round(const bench::Shape& shape, std::vector<Contender>& contenders, std::size_t number);
   Status rounds(const bench::Shape& shape, std::vector<Contender>& contenders, double seconds);
   static Cell cell_of(const bench::Shape& shape, const std::vector<Contender>& contenders);
   void note_hopeless(const bench::Shape& shape, const std::vector<Contender>& contenders);
