@@ -1,6 +1,8 @@
 // tutti explain: says which algorithm would run for a call, what it and all others would take, and
 // why they do not run.
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,7 +11,11 @@
 
 #include "src/base/result.hpp"
 #include "src/base/settings.hpp"
+#include "src/comm/this_host.hpp"
+#include "src/cost/tuning_file.hpp"
 #include "src/sim/simulate.hpp"
+#include "src/topo/fuse.hpp"
+#include "src/topo/probe.hpp"
 #include "tools/algo_names.hpp"
 #include "tools/bench_sizes.hpp"
 #include "tools/cli.hpp"
@@ -30,7 +36,7 @@ struct Options {
   std::string layout, topology;
   std::string type = "float", op = "sum";
   Rank root = 0;
-  std::string calibration_path, json_path;
+  std::string calibration_path, table_path, json_path;
 };
 
 template <class Enum>
@@ -68,6 +74,8 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("-r,--root", options.root, "root rank")->check(in_range(0, kMostAlgoRanks));
   app.add_option("--calibration", options.calibration_path,
                  "constants of the model, as tutti calibrate writes them");
+  app.add_option("--table", options.table_path,
+                 "a table by tutti tune, in place of the one that the library uses here");
   app.add_option("--json", options.json_path, "write the results there; - for standard output");
 }
 
@@ -122,13 +130,46 @@ Calibration links_alone(int ranks) {
 }
 
 Result<Calibration> calibration_of(const Options& options, const Ranks& ranks) {
-  if (options.calibration_path.empty())
-    return ranks.machine.fabric ? links_alone(ranks.machine.ranks()) : Calibration{};
-  TUTTI_ASSIGN(const std::string text, read_file(options.calibration_path, kMostCalibrationBytes));
-  auto parsed = parse_calibration(text);
-  if (!parsed)
-    return make_error(parsed.error().code, "{}: {}", options.calibration_path, parsed.error().what);
-  return parsed;
+  if (options.calibration_path.empty() && ranks.machine.fabric)
+    return links_alone(ranks.machine.ranks());
+  return simtool::load_calibration(options.calibration_path);
+}
+
+/// How machines are wired whose hosts are all like this one, as communicators see it.
+Result<std::uint64_t> wiring_of(const lower::Placement& placement, const Settings& settings) {
+  ThisHost here(std::make_unique<topo::FilesProbe>(), settings);
+  TUTTI_ASSIGN(const topo::Noted host, here.describe());
+  const auto hosts = static_cast<std::size_t>(1 + *std::ranges::max_element(placement.host));
+  std::vector<topo::JobRank> ranks;
+  for (const std::int32_t each : placement.host)
+    ranks.push_back({static_cast<topo::HostId>(each), {}});
+  TUTTI_ASSIGN(const topo::JobTopology job,
+               topo::fuse(std::vector<topo::Noted>(hosts, host), ranks));
+  return job.wiring;
+}
+
+/// What was measured, where the ranks are on hosts like this one.
+Status add_table(const Options& options, const Settings& settings, Question& question) {
+  const std::vector<std::int32_t>& host = question.placement.host;
+  std::map<std::int32_t, std::int32_t> ranks_on;
+  std::int32_t most = 0;
+  for (const std::int32_t each : host) most = std::max(most, ++ranks_on[each]);
+  question.policy.arrangement = {question.request.ranks, static_cast<std::int32_t>(ranks_on.size()),
+                                 most, 0};
+  TUTTI_ASSIGN(question.policy.arrangement.topology, wiring_of(question.placement, settings));
+  if (options.table_path.empty()) {
+    TableStore known(
+        table_file(settings.text("TUNING_TABLE"), process_environment(), machine_signature()));
+    question.policy.table = known.table();
+    return ok_status();
+  }
+  TUTTI_ASSIGN(const std::string text, read_file(options.table_path, kMostTableBytes));
+  auto table = MeasuredTable::parse(text);
+  if (!table)
+    return make_error(Code::kWrongData, "{}: {}", shown_path(options.table_path),
+                      table.error().what);
+  question.policy.table = *std::move(table);
+  return ok_status();
 }
 
 Result<Question> question_of(const Options& options, const Ranks& ranks) {
@@ -153,6 +194,7 @@ Result<Question> question_of(const Options& options, const Ranks& ranks) {
   TUTTI_ASSIGN(const Settings settings, Settings::load(process_environment()));
   question.policy = {.forced = settings.text("ALGO"),
                      .deterministic = settings.flag("DETERMINISTIC")};
+  if (options.topology.empty()) TUTTI_TRY(add_table(options, settings, question));
   TUTTI_ASSIGN(question.calibration, calibration_of(options, ranks));
   question.fabric = ranks.machine.fabric.get();
   return question;

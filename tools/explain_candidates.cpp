@@ -77,7 +77,7 @@ class Explainer {
                         choice_.algorithm->name, chosen_.problem);
     Explanation explanation{.algorithm = std::string(choice_.algorithm->name),
                             .reason = choice_.reason,
-                            .forced = choice_.forced,
+                            .forced = choice_.by == Choice::By::kSetting,
                             .candidates = {}};
     explanation.candidates.push_back(
         {std::string(choice_.algorithm->name), true, chosen_.us, "runs"});
@@ -111,7 +111,7 @@ class Explainer {
 
   [[nodiscard]] std::string why_not(const ir::Algorithm& algorithm, const Estimate& its) const {
     if (algorithm.lossy) return "loses precision: runs only where TUTTI_ALGO asks for it";
-    if (choice_.forced) return "another was asked for";
+    if (choice_.by == Choice::By::kSetting) return "another was asked for";
     if (std::ranges::find(choice_.others, &algorithm) != choice_.others.end())
       return "gives the same bits: the first calls try it, too";
     if (*its.us < (1 - kAlike) * *chosen_.us)
@@ -154,7 +154,7 @@ const Candidate& Explanation::chosen() const {
 Result<Explanation> explain(const Question& question) {
   const std::vector<ir::Algorithm> known(algorithms::all().begin(), algorithms::all().end());
   TUTTI_ASSIGN(const Tuner tuner, Tuner::create(known, question.policy));
-  const auto largest = exec::largest_buffers(question.request, question.count, question.type);
+  const auto largest = exec::largest_buffers(question.request, {question.count, question.type});
   const Situation situation{.request = question.request,
                             .block_bytes = question.count * size_of(question.type),
                             .largest_input = largest.input,

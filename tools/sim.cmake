@@ -11,7 +11,7 @@ tutti_program(tutti-sim SOURCES sim.cpp LINKS tutti_sim_parts)
 add_library(tutti_explain_parts STATIC explain_candidates.cpp algo_names.cpp)
 target_link_libraries(tutti_explain_parts PUBLIC tutti_sim_parts tutti_src_cost tutti_src_exec
   tutti_src_exchange)
-tutti_program(tutti-explain SOURCES explain.cpp LINKS tutti_explain_parts)
+tutti_program(tutti-explain SOURCES explain.cpp LINKS tutti_explain_parts tutti_src_comm)
 
 if(TUTTI_TESTS)
   tutti_test(sim_tool_test SECONDS 300 SOURCES sim_test.cpp LINKS tutti_sim_parts)

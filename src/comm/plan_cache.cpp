@@ -166,9 +166,11 @@ Result<const ir::Algorithm*> PlanCache::algorithm_for(const Call& call) const {
 Result<double> PlanCache::predict(const Call& call, const Calibration& calibration) const {
   TUTTI_ASSIGN(const ir::Algorithm* const algorithm, algorithm_for(call));
   TUTTI_ASSIGN(const ir::Schedule schedule, algorithm->generate(shape_of(call).request));
+  const std::size_t element = size_of(call.type);
   TUTTI_ASSIGN(const auto outcome,
-               tutti::predict(schedule, {call.count, size_of(call.type)}, team_.placement(),
-                              calibration, {.staging_bytes = team_.options().staging_bytes}));
+               tutti::predict(schedule, {situation_of(call).block_bytes / element, element},
+                              team_.placement(), calibration,
+                              {.staging_bytes = team_.options().staging_bytes}));
   return outcome.time_us;
 }
 
