@@ -82,7 +82,8 @@ TEST(ForestSchedule, YieldsTheRightNumbersInAnyOrderOfExecution) {
     ASSERT_TRUE(schedule) << schedule.error().what;
     for (int ordering = 0; ordering < ir::kOrderings; ++ordering) {
       const auto done = ir::interpret(
-          schedule->schedule, {.ordering = static_cast<ir::Ordering>(ordering), .seed = 7, .fifo_depth = 1});
+          schedule->schedule,
+          {.ordering = static_cast<ir::Ordering>(ordering), .seed = 7, .fifo_depth = 1});
       EXPECT_TRUE(done) << name_of(collective) << ": " << done.error().what;
     }
   }

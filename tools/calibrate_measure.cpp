@@ -53,7 +53,7 @@ Card own_card() {
   for (const char* name : {"TUTTI_HOSTID", "NCCL_HOSTID"})
     if (const char* value = std::getenv(name); value != nullptr && id.empty()) id = value;
   if (id.empty())
-    if (const auto boot = tools::read_file("/proc/sys/kernel/random/boot_id", 64)) id = *boot;
+    if (const auto boot = read_file("/proc/sys/kernel/random/boot_id", 64)) id = *boot;
   std::array<char, 48> net{};
   if (::readlink("/proc/self/ns/net", net.data(), net.size() - 1) > 0) id += net.data();
   id.copy(card.id, sizeof card.id - 1);

@@ -8,7 +8,7 @@ target_link_libraries(tutti_sim_parts PUBLIC tutti_tools tutti_topo_parts tutti_
 tutti_program(tutti-sim SOURCES sim.cpp LINKS tutti_sim_parts)
 
 # tutti-explain and its tests.
-add_library(tutti_explain_parts STATIC explain_candidates.cpp algo_names.cpp)
+add_library(tutti_explain_parts STATIC explain_candidates.cpp algo_names.cpp algo_export.cpp)
 target_link_libraries(tutti_explain_parts PUBLIC tutti_sim_parts tutti_src_cost tutti_src_exec
   tutti_src_exchange)
 tutti_program(tutti-explain SOURCES explain.cpp LINKS tutti_explain_parts tutti_src_comm)

@@ -24,7 +24,7 @@ double memory_of_machine() {
   const double machine =
       static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
   constexpr std::size_t kLongest = 64;
-  const auto limit = tools::read_file("/sys/fs/cgroup/memory.max", kLongest);
+  const auto limit = read_file("/sys/fs/cgroup/memory.max", kLongest);
   const double container = limit ? std::strtod(limit->c_str(), nullptr) : 0;  // 0 of "max"
   return container > 0 ? std::min(machine, container) : machine;
 }

@@ -146,10 +146,10 @@ lower::Placement placement_of(const Machine& machine) {
 
 Result<Calibration> load_calibration(const std::string& path) {
   if (path.empty()) return Calibration{};
-  TUTTI_ASSIGN(const std::string text, tools::read_file(path, kMostCalibrationBytes));
+  TUTTI_ASSIGN(const std::string text, read_file(path, kMostCalibrationBytes));
   Result<Calibration> calibration = parse_calibration(text);
   if (calibration) return calibration;
-  return make_error(Code::kInvalidArgument, "--calibration '{}': {}", path,
+  return make_error(Code::kWrongData, "--calibration '{}': {}", path,
                     calibration.error().what);
 }
 

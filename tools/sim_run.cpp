@@ -94,8 +94,7 @@ Result<sim::Outcome> outcome_of(const Job& job, const ir::Schedule& schedule,
                                 const sim::Amount& amount, sim::Fabric& fabric,
                                 const sim::SimulateOptions& options) {
   const Machine& machine = job.machine;
-  if (!machine.calibration)
-    return sim::simulate(schedule, amount, fabric, job.plan.costs, options);
+  if (!machine.calibration) return sim::simulate(schedule, amount, fabric, job.plan.costs, options);
   PredictOptions how = {.slice_bytes = options.slice_bytes,
                         .on_step = options.on_step,
                         .on_progress = options.on_progress};

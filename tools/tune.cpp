@@ -27,7 +27,7 @@ int ranks_that_fit(const Options& options) {
 Status merge(const Options& options) {
   tutti::MeasuredTable all;
   for (const std::string& path : options.merge) {
-    TUTTI_ASSIGN(const std::string text, tutti::tools::read_file(path, tutti::kMostTableBytes));
+    TUTTI_ASSIGN(const std::string text, tutti::read_file(path, tutti::kMostTableBytes));
     const auto table = tutti::MeasuredTable::parse(text);
     if (!table) return make_error(table.error().code, "{}: {}", path, table.error().what);
     all.merge(*table);

@@ -177,7 +177,7 @@ Result<std::string> output_path(const Options& options) {
 Result<MeasuredTable> table_in(const std::string& path) {
   std::error_code ignored;
   if (path == "-" || !std::filesystem::exists(path, ignored)) return MeasuredTable();
-  TUTTI_ASSIGN(const std::string text, tools::read_file(path, kMostTableBytes));
+  TUTTI_ASSIGN(const std::string text, read_file(path, kMostTableBytes));
   auto known = MeasuredTable::parse(text);
   if (known) return known;
   return make_error(Code::kInvalidArgument,

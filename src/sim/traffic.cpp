@@ -39,8 +39,8 @@ Status Traffic::join(const ir::Matching& matching, Fabric& fabric) {
                               static_cast<std::uint32_t>(channel.destination);
     const auto [at, is_new] = known.try_emplace(key, static_cast<PairId>(pairs_.size()));
     if (is_new)
-      pairs_.push_back({channel.source, channel.destination,
-                        fabric.costs(channel.source, channel.destination)});
+      pairs_.push_back(
+          {channel.source, channel.destination, fabric.costs(channel.source, channel.destination)});
     TUTTI_ASSIGN(std::vector<LinkId> path,
                  fabric.path(channel.source, channel.destination, channel.lane));
     double latency = pairs_[at->second].costs.latency_us;

@@ -40,7 +40,8 @@ TEST(Traffic, PairsTheSendsOfALaneWithItsReceivesInOrder) {
   EXPECT_EQ(traffic->send_of(second), send);
   EXPECT_EQ(traffic->receive_of(second), receive);
   EXPECT_EQ(traffic->channel_of(second).latency, from_microseconds(3));
-  EXPECT_THAT(traffic->channel_of(second).path, ElementsAre(0, 3)) << "up of rank 0, down of rank 1";
+  EXPECT_THAT(traffic->channel_of(second).path, ElementsAre(0, 3))
+      << "up of rank 0, down of rank 1";
 }
 
 TEST(Traffic, GivesAMessageTheTurnOfItsRound) {

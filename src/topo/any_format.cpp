@@ -46,12 +46,12 @@ const Format* format_of(std::string_view text) {
 Result<Noted> read_any_format(std::string_view text, std::string_view name) {
   const Format* const format = format_of(text);
   if (format == nullptr)
-    return make_error(Code::kWrongData,
-                      "'{}' {}; NCCL's XML has <system>, hwloc's has <topology>, Tutti's JSON "
-                      "begins with {{, a recorded machine with `tutti machine`",
-                      name,
-                      text.empty() ? "is empty"
-                                   : "is no topology: it begins with " + shown(text.substr(0, 40)));
+    return make_error(
+        Code::kWrongData,
+        "'{}' {}; NCCL's XML has <system>, hwloc's has <topology>, Tutti's JSON "
+        "begins with {{, a recorded machine with `tutti machine`",
+        name,
+        text.empty() ? "is empty" : "is no topology: it begins with " + shown(text.substr(0, 40)));
   Result<Noted> noted = format->read(text);
   if (noted) return noted;
   return make_error(Code::kWrongData, "'{}' looks like {}: {}", name, format->name,

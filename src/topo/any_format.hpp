@@ -9,8 +9,8 @@
 namespace tutti::topo {
 
 /// Reads NCCL's XML (nccl_xml.hpp), hwloc's (hwloc_xml.hpp), Tutti's JSON (json.hpp) and recorded
-/// machines (recorded.hpp), and tells them apart by how they begin. kWrongData names `name`, what it
-/// looks like, and what is wrong there, with line and column.
+/// machines (recorded.hpp), and tells them apart by how they begin. kWrongData names `name`, what
+/// it looks like, and what is wrong there, with line and column.
 Result<Noted> read_any_format(std::string_view text, std::string_view name);
 
 /// The same of the file at `path`. kUnavailable where it cannot be read.
