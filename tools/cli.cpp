@@ -14,6 +14,7 @@
 
 #include "src/base/fd.hpp"
 #include "src/base/nearest.hpp"
+#include "src/base/printable.hpp"
 #include "src/base/result.hpp"
 #include "src/base/whole_file.hpp"
 
@@ -44,17 +45,6 @@ std::string describe_unknown(const CLI::App& app, std::string word) {
   word = word.substr(0, word.find('='));
   const std::string_view kind = word.starts_with('-') ? "option" : "argument";
   return fmt::format("unknown {} '{}'{}", kind, word, suggestion(word, names_in(app)));
-}
-
-/// `text` with control bytes as \xNN, but for those in `kept`.
-std::string without_controls(std::string_view text, std::string_view kept) {
-  std::string shown;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool controls = (byte < 0x20 || byte == 0x7F) && kept.find(c) == kept.npos;
-    shown += controls ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
-  }
-  return shown;
 }
 
 /// The first option of the command, or of one below it, that was given an empty value; "" for none.
@@ -186,7 +176,7 @@ int fail(std::string_view program, const Error& error) {
 }
 
 std::string shown_path(std::string_view path) {
-  return path == "-" ? "standard output" : fmt::format("'{}'", without_controls(path, ""));
+  return path == "-" ? "standard output" : fmt::format("'{}'", without_controls(path));
 }
 
 Error wrong_file(const std::string& path, const Error& error) {

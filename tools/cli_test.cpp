@@ -43,7 +43,7 @@ TEST(Tutti, UnknownNamesAreUsageErrorsWithASuggestion) {
       {"algo show ring -n 4 --coll all_reduc", "did you mean 'all_reduce'?"},
       {"--vresion", "did you mean '--version'?"},
       {"help rnu", "did you mean 'run'?"},
-      {"tune", "'tune' is planned; this build has no tutti-tune"},
+      {"train", "'train' is planned; this build has no tutti-train"},
       {"algo show ring -n 4 -o x.pdf", "use .txt, .svg, .xml or .json"},
       {"algo show ring -n 0", "0 not in range 1 to 1024"},
       {"algo show ring -n 99999999999", "99999999999"},

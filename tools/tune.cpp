@@ -29,7 +29,7 @@ Status merge(const Options& options) {
   for (const std::string& path : options.merge) {
     TUTTI_ASSIGN(const std::string text, tutti::read_file(path, tutti::kMostTableBytes));
     const auto table = tutti::MeasuredTable::parse(text);
-    if (!table) return make_error(table.error().code, "{}: {}", path, table.error().what);
+    if (!table) return tutti::tools::wrong_file(path, table.error());
     all.merge(*table);
   }
   return tutti::tools::write_output(options.output, all.text());

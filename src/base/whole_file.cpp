@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/base/printable.hpp"
 #include "src/base/result.hpp"
 
 namespace tutti {
@@ -19,7 +20,7 @@ Error cannot_write(std::string_view name) {
   return system_error(Code::kUnavailable, errno, fmt::format("cannot write {}", name));
 }
 
-std::string in_quotes(const std::string& path) { return fmt::format("'{}'", path); }
+std::string in_quotes(std::string_view path) { return fmt::format("'{}'", without_controls(path)); }
 
 /// A new file of this process alone beside `target`, and its name.
 std::pair<Fd, std::string> open_beside(const std::string& target) {
@@ -82,19 +83,18 @@ class Aside {
 
 Result<std::string> read_file(const std::string& path, std::size_t limit) {
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return system_error(Code::kUnavailable, errno, fmt::format("cannot open '{}'", path));
+  if (!file) return system_error(Code::kUnavailable, errno, "cannot open " + in_quotes(path));
   std::string text;
   char buffer[1 << 16];
   for (;;) {
     const ssize_t bytes = ::read(file.get(), buffer, sizeof buffer);
     if (bytes < 0 && errno == EINTR) continue;
-    if (bytes < 0)
-      return system_error(Code::kUnavailable, errno, fmt::format("cannot read '{}'", path));
+    if (bytes < 0) return system_error(Code::kUnavailable, errno, "cannot read " + in_quotes(path));
     if (bytes == 0) return text;
     text.append(buffer, static_cast<std::size_t>(bytes));
     if (text.size() > limit)
-      return make_error(Code::kInvalidArgument,
-                        "'{}' is larger than the {} bytes that are accepted", path, limit);
+      return make_error(Code::kInvalidArgument, "{} is larger than the {} bytes that are accepted",
+                        in_quotes(path), limit);
   }
 }
 
@@ -104,7 +104,7 @@ Status write_file(const std::string& path, std::string_view text) {
     return aside->take_place();
   }
   const Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!file) return system_error(Code::kUnavailable, errno, fmt::format("cannot open '{}'", path));
+  if (!file) return system_error(Code::kUnavailable, errno, "cannot open " + in_quotes(path));
   return write_all(file, in_quotes(path), text);
 }
 

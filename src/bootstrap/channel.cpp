@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cerrno>
+#include <new>
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -66,8 +67,13 @@ TimePoint Channel::last_heard() {
 
 void Channel::on_events(std::uint32_t events) {
   const auto keep = shared_from_this();  // an event may drop the last owner
-  if ((events & EPOLLOUT) != 0) write_some();
-  if (fd_ && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read_some();
+  try {
+    if ((events & EPOLLOUT) != 0) write_some();
+    if (fd_ && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read_some();
+  } catch (const std::bad_alloc&) {  // nobody above this thread would catch it
+    service_.release_reserve();
+    end(make_error(Code::kUnavailable, "no memory is left for what the connection carried"));
+  }
 }
 
 void Channel::read_some() {

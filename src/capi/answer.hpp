@@ -2,6 +2,7 @@
 #pragma once
 
 #include <exception>
+#include <new>
 
 #include "nccl.h"
 #include "src/base/result.hpp"
@@ -27,6 +28,8 @@ ncclResult_t answer(const char* function, Comm* comm, Body&& body) noexcept {
       return *outcome;
     }
     return refuse(function, comm, outcome.error());
+  } catch (const std::bad_alloc&) {
+    return refuse(function, comm, make_error(Code::kUnavailable, "no memory is left"));
   } catch (const std::exception& thrown) {
     return refuse(function, comm, make_error(Code::kUnavailable, "{}", thrown.what()));
   }

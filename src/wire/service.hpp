@@ -15,6 +15,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -59,8 +60,8 @@ class Service {
 
   /// Runs `task` on the service thread, tasks in the order posted.
   void post(Task task);
-  /// Runs `function` on the service thread and returns what it returned; directly when called
-  /// there.
+  /// Runs `function` on the service thread and returns what it returned, or throws what it threw;
+  /// directly when called there.
   template <class Function>
   auto call(Function function) -> std::invoke_result_t<Function>;
   [[nodiscard]] bool on_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
@@ -78,6 +79,9 @@ class Service {
   TimerId at(TimePoint when, Task task);
   /// Harmless when it has run.
   void cancel(TimerId id);
+
+  /// Gives back memory that was set aside, for whoever has run out of it and has to say so. Once.
+  void release_reserve() { reserve_ = {}; }
 
   /// A place for an object that lives on this thread, one a name; empty at first, destroyed on the
   /// thread with it.
@@ -107,6 +111,7 @@ class Service {
   bool stopping_ = false;
 
   // Of the thread alone.
+  std::vector<std::byte> reserve_ = std::vector<std::byte>(std::size_t{64} << 10U);
   std::uint64_t next_id_ = 1;
   std::unordered_map<WatchId, std::shared_ptr<Watch>> watches_;
   std::map<std::pair<TimePoint, TimerId>, Task> timers_;
@@ -123,6 +128,7 @@ auto Service::call(Function function) -> std::invoke_result_t<Function> {
   std::mutex mutex;
   std::condition_variable done;
   bool ready = false;
+  std::exception_ptr thrown;
   const auto finish = [&] {
     std::scoped_lock lock(mutex);
     ready = true;
@@ -131,19 +137,22 @@ auto Service::call(Function function) -> std::invoke_result_t<Function> {
   const auto wait = [&] {
     std::unique_lock lock(mutex);
     done.wait(lock, [&] { return ready; });
+    if (thrown) std::rethrow_exception(thrown);
+  };
+  const auto run = [&](auto&& body) {
+    try {
+      body();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    finish();
   };
   if constexpr (std::is_void_v<Value>) {
-    post([&] {
-      function();
-      finish();
-    });
+    post([&] { run(function); });
     wait();
   } else {
     std::optional<Value> value;
-    post([&] {
-      value.emplace(function());
-      finish();
-    });
+    post([&] { run([&] { value.emplace(function()); }); });
     wait();
     return *std::move(value);
   }

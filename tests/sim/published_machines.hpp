@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <ostream>
 #include <span>
 #include <string>
 #include <string_view>
@@ -170,6 +171,9 @@ struct Published {
   std::string_view name;
   simtool::Machine (*machine)();
   double all_gather;  ///< GB/s of algorithm bandwidth; an all-reduce has half of it
+  friend std::ostream& operator<<(std::ostream& out, const Published& published) {
+    return out << published.name;
+  }
 };
 
 /// Zhao et al., ForestColl (arXiv 2402.06787), its models of A100, H100 and MI250; Liu et al.,
