@@ -4,6 +4,7 @@
 #include <fstream>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include <unistd.h>
 
@@ -36,7 +37,9 @@ std::string label_of(const Card& card, Rank rank) {
 std::vector<MeasuredRange> newest_of(const MeasuredTable& table) {
   std::vector<MeasuredRange> ranges = table.ranges();
   if (ranges.size() <= kMostCardRanges) return ranges;
-  std::ranges::stable_sort(ranges, std::ranges::greater(), &MeasuredRange::measured_s);
+  std::ranges::sort(ranges, std::ranges::greater(), [](const MeasuredRange& range) {
+    return std::tuple(range.measured_s, range.collective, range.arrangement, range.from_bytes);
+  });
   ranges.resize(kMostCardRanges);
   return ranges;
 }
