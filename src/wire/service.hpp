@@ -15,8 +15,8 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <exception>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
