@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "algorithms/algorithms.hpp"
+#include "tests/sim/published_machines.hpp"
 #include "tools/program_test.hpp"
 #include "tools/sim_limit.hpp"
 #include "tools/sim_report.hpp"
@@ -16,40 +17,15 @@
 namespace tutti::simtool {
 namespace {
 
+using sim::dgx1;
+using sim::Draft;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-using topo::LinkKind;
 using topo::NodeId;
 using topo::NodeKind;
 
 constexpr std::size_t kGigabyte = 1'000'000'000;
-
-/// A topology of links without latency.
-class Draft {
- public:
-  topo::HostId host() {
-    parts_.hosts.push_back({fmt::format("b{}", parts_.hosts.size()), {}});
-    return static_cast<topo::HostId>(parts_.hosts.size() - 1);
-  }
-  NodeId node(NodeKind kind, topo::HostId host) {
-    parts_.nodes.push_back({kind, host, fmt::format("n{}", parts_.nodes.size()), {}});
-    return static_cast<NodeId>(parts_.nodes.size() - 1);
-  }
-  void one_way(NodeId from, NodeId to, double bandwidth) {
-    parts_.links.push_back({from, to, LinkKind::kNvlink, bandwidth, 0});
-  }
-  void join(NodeId a, NodeId b, double bandwidth) {
-    one_way(a, b, bandwidth);
-    one_way(b, a, bandwidth);
-  }
-  [[nodiscard]] Machine finish(const std::string& name) const {
-    return *machine_of(name, *topo::Topology::create(parts_));
-  }
-
- private:
-  topo::Parts parts_;
-};
 
 /// Boxes of GPUs on an NVSwitch; with several, each GPU has `nic` GB/s to the switch of its rail.
 Machine boxes(int count, int gpus, double nvlink, double nic) {
@@ -83,21 +59,6 @@ Machine dgx2() {
   }
   for (std::size_t i = 0; i < 16; i += 2) draft.join(gpus[i], gpus[i + 16], 12.5);
   return draft.finish("dgx2");
-}
-
-/// The hybrid cube mesh of 8 GPUs with 6 links of 25 GB/s each.
-Machine dgx1() {
-  constexpr int kLinks[8][8] = {{0, 2, 1, 1, 2, 0, 0, 0}, {2, 0, 1, 2, 0, 1, 0, 0},
-                                {1, 1, 0, 2, 0, 0, 2, 0}, {1, 2, 2, 0, 0, 0, 0, 1},
-                                {2, 0, 0, 0, 0, 2, 1, 1}, {0, 1, 0, 0, 2, 0, 1, 2},
-                                {0, 0, 2, 0, 1, 1, 0, 2}, {0, 0, 0, 1, 1, 2, 2, 0}};
-  Draft draft;
-  const topo::HostId host = draft.host();
-  for (int i = 0; i < 8; ++i) draft.node(NodeKind::kGpu, host);
-  for (NodeId a = 0; a < 8; ++a)
-    for (NodeId b = 0; b < 8; ++b)
-      if (kLinks[a][b] > 0) draft.one_way(a, b, 25.0 * kLinks[a][b]);
-  return draft.finish("dgx1");
 }
 
 /// Links of 1 GB/s between neighbours; a ring where x is 1.

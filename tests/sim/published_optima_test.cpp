@@ -53,11 +53,15 @@ class PublishedOptimum : public testing::TestWithParam<Published> {
   }
   /// Trees over two boxes of MI250 are many and high: with the few slices that a test has time for,
   /// they come as near as this.
-  static double share() { return GetParam().name.starts_with("mi250_2") ? 0.9 : 0.99; }
+  static double share(Collective collective) {
+    if (!GetParam().name.starts_with("mi250_2")) return 0.99;
+    return collective == Collective::kAllReduce ? 0.9 : 0.96;
+  }
   static void expect_reached(Collective collective) {
-    const std::size_t enough = GetParam().name.starts_with("mi250_2") ? 64 : slices();
+    const std::size_t few = collective == Collective::kAllReduce ? 64 : 256;
+    const std::size_t enough = GetParam().name.starts_with("mi250_2") ? few : slices();
     const double bandwidth = simulated(collective, enough);
-    EXPECT_GE(bandwidth, share() * optimum(collective));
+    EXPECT_GE(bandwidth, share(collective) * optimum(collective));
     EXPECT_LE(bandwidth, 1.0002 * optimum(collective)) << "the published one has five digits";
   }
 };
