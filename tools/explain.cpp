@@ -73,7 +73,8 @@ void add_options(CLI::App& app, Options& options) {
       ->capture_default_str();
   app.add_option("-r,--root", options.root, "root rank")->check(in_range(0, kMostAlgoRanks));
   app.add_option("--calibration", options.calibration_path,
-                 "constants of the model, as tutti calibrate writes them");
+                 "constants of the model by tutti calibrate, in place of those that the library "
+                 "uses here");
   app.add_option("--table", options.table_path,
                  "a table by tutti tune, in place of the one that the library uses here");
   app.add_option("--json", options.json_path, "write the results there; - for standard output");
@@ -129,10 +130,18 @@ Calibration links_alone(int ranks) {
   return free;
 }
 
-Result<Calibration> calibration_of(const Options& options, const Ranks& ranks) {
-  if (options.calibration_path.empty() && ranks.machine.fabric)
-    return links_alone(ranks.machine.ranks());
-  return simtool::load_calibration(options.calibration_path);
+/// What times are predicted with; where the library has one, it proposes with it, too.
+Status add_calibration(const Options& options, const Ranks& ranks, const Settings& settings,
+                       Question& question) {
+  if (ranks.machine.fabric) {
+    question.calibration = links_alone(ranks.machine.ranks());
+    if (options.calibration_path.empty()) return ok_status();
+  }
+  std::string path = options.calibration_path;
+  if (path.empty()) path = settings.text("CALIBRATION");
+  TUTTI_ASSIGN(question.calibration, simtool::load_calibration(path));
+  if (!path.empty() && !ranks.machine.fabric) question.policy.calibration = question.calibration;
+  return ok_status();
 }
 
 /// How machines are wired whose hosts are all like this one, as communicators see it.
@@ -195,7 +204,7 @@ Result<Question> question_of(const Options& options, const Ranks& ranks) {
   question.policy = {.forced = settings.text("ALGO"),
                      .deterministic = settings.flag("DETERMINISTIC")};
   if (options.topology.empty()) TUTTI_TRY(add_table(options, settings, question));
-  TUTTI_ASSIGN(question.calibration, calibration_of(options, ranks));
+  TUTTI_TRY(add_calibration(options, ranks, settings, question));
   question.fabric = ranks.machine.fabric.get();
   return question;
 }

@@ -114,12 +114,18 @@ class Explainer {
     if (choice_.by == Choice::By::kSetting) return "another was asked for";
     if (std::ranges::find(choice_.others, &algorithm) != choice_.others.end())
       return "gives the same bits: the first calls try it, too";
-    if (*its.us < (1 - kAlike) * *chosen_.us)
-      return reduces(question_.request.collective)
-                 ? "faster by the model; results keep the rules' order until 'tutti tune' measures"
-                 : "faster by the model, not by the rules; 'tutti tune' measures";
+    if (*its.us < (1 - kAlike) * *chosen_.us) return why_not_though_faster();
     if (*its.us <= (1 + kAlike) * *chosen_.us) return "as fast";
     return "slower" + more_work(algorithm, its);
+  }
+
+  [[nodiscard]] std::string why_not_though_faster() const {
+    if (choice_.by == Choice::By::kTable) return "faster by the model, not when measured";
+    if (question_.policy.calibration)
+      return "faster by the model, by too little to leave the rules";
+    return reduces(question_.request.collective)
+               ? "faster by the model; results keep the rules' order until 'tutti tune' measures"
+               : "faster by the model, not by the rules; TUTTI_CALIBRATION or 'tutti tune' decides";
   }
 
   /// What it does more than the one that runs: ": a rank sends 2 times the bytes, 11 rounds for 3".

@@ -65,6 +65,18 @@ TEST(Explain, KeepsToWhatIsAskedFor) {
   EXPECT_EQ(candidate(*found, "hierarchical_ring").why, "another was asked for");
 }
 
+TEST(Explain, ChoosesByTheModelWhereTheLibraryHasACalibration) {
+  Question question = two_by_two(Collective::kAllReduce);
+  question.calibration.between.latency_us = 50'000;  // so that what counts is how many rounds
+  const auto ruled = explain(question);
+  question.policy.calibration = question.calibration;
+  const auto found = explain(question);
+  ASSERT_TRUE(ruled && found);
+  EXPECT_NE(found->algorithm, ruled->algorithm);
+  EXPECT_THAT(found->reason, HasSubstr("predicted: "));
+  EXPECT_EQ(found->candidates.front().name, found->algorithm) << "the fastest by the model";
+}
+
 Outcome run(const std::string& options) {
   return run_shell(fmt::format("{} {}", TUTTI_EXPLAIN_PROGRAM, options));
 }

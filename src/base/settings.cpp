@@ -92,6 +92,9 @@ constexpr SettingInfo kSettings[] = {
     {"TUNING_TABLE", Kind::kString, "auto", "", "", "",
      "File with what `tutti tune` measured, which then chooses the algorithms, those of float sums "
      "too; auto: beside the one of TUTTI_TUNING_FILE; none: there is no table. Rank 0's counts."},
+    {"CALIBRATION", Kind::kString, "", "", "", "",
+     "File by `tutti calibrate`: what the machines and links cost. Between hosts the model then "
+     "proposes algorithms where rules would choose, those of float sums too. Rank 0's counts."},
 
     // Diagnosis
     {"CHECK", Kind::kBool, "0", "", "0|1", "NCCL_CHECK_POINTERS",

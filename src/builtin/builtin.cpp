@@ -59,6 +59,7 @@ Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
       tuning_file(settings.text("TUNING_FILE"), process_environment(), machine), machine);
   runtime->table = std::make_unique<TableStore>(
       table_file(settings.text("TUNING_TABLE"), process_environment(), machine));
+  runtime->calibration = std::make_unique<CalibrationStore>(settings.text("CALIBRATION"));
 
   for (const ir::Algorithm& algorithm : algorithms::all()) runtime->algorithms.push_back(algorithm);
   return runtime;

@@ -64,6 +64,7 @@ class Assembler {
     assembly.files = std::move(files_);
     assembly.verdicts = std::move(verdicts_);
     assembly.table = std::move(table_);
+    assembly.calibration = std::move(calibration_);
     assembly.transports.assign(used_.begin(), used_.end());
     assembly.calls = class_of_calls(cards_, assembly.team->placement());
     assembly.job = std::move(job_);
@@ -133,12 +134,16 @@ class Assembler {
       card.verdicts = runtime_.tuning->verdicts(size_);
       card.verdicts.resize(std::min<std::size_t>(card.verdicts.size(), kMostCardVerdicts));
     }
-    if (rank_ == 0 && size_ > 1) card.measured = newest_of(runtime_.table->table().of_ranks(size_));
+    if (rank_ == 0 && size_ > 1) {
+      card.measured = newest_of(runtime_.table->table().of_ranks(size_));
+      card.calibration = runtime_.calibration->calibration();
+    }
     TUTTI_ASSIGN(const Blob first, broadcast(bootstrap_, encode(card), 0, deadline_));
     TUTTI_ASSIGN(Card decided, decode_card(first, 0));
     agreement_ = decided.agreement;
     verdicts_ = std::move(decided.verdicts);
     for (const MeasuredRange& range : decided.measured) table_.add(range);
+    calibration_ = std::move(decided.calibration);
     if (!(agreement_ == mine))
       log_warn(
           fmt::format("[rank {}/{}]", rank_, size_),
@@ -377,6 +382,7 @@ class Assembler {
   std::map<std::string, const ImportedFile*> files_;
   std::vector<Verdict> verdicts_;
   MeasuredTable table_;
+  std::optional<Calibration> calibration_;
   std::vector<Card> cards_;
   std::unique_ptr<exec::Team> team_;
   std::shared_ptr<const topo::JobTopology> job_;

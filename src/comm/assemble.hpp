@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,10 +20,11 @@ struct Assembly {
   Agreement agreement;
   /// What TUTTI_ALGO names, by path: the same files on all ranks. They are the Runtime's.
   std::map<std::string, const ImportedFile*> files;
-  std::vector<Verdict> verdicts;        ///< that rank 0 knows
-  MeasuredTable table;                  ///< of rank 0, for so many ranks
-  std::vector<std::string> transports;  ///< in use here: "threads", "shm", "tcp"
-  CallClass calls;                      ///< of all here, but for their collective and size
+  std::vector<Verdict> verdicts;           ///< that rank 0 knows
+  MeasuredTable table;                     ///< of rank 0, for so many ranks
+  std::optional<Calibration> calibration;  ///< that rank 0 has
+  std::vector<std::string> transports;     ///< in use here: "threads", "shm", "tcp"
+  CallClass calls;                         ///< of all here, but for their collective and size
   /// The same on all ranks; its `wiring` tells jobs on machines that are built alike.
   std::shared_ptr<const topo::JobTopology> job;
 };

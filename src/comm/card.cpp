@@ -122,6 +122,7 @@ Blob encode(const Card& card) {
   for (const Verdict& verdict : card.verdicts) put(writer, verdict);
   writer.put(static_cast<std::uint32_t>(card.measured.size()));
   for (const MeasuredRange& range : card.measured) put(writer, range);
+  writer.sized(as_bytes(card.calibration ? calibration_json(*card.calibration) : ""));
   return blob;
 }
 
@@ -176,6 +177,14 @@ Result<Card> decode_card(std::span<const std::byte> bytes, Rank rank) {
   for (std::uint32_t i = 0; i < ranges && reader.ok(); ++i) {
     TUTTI_ASSIGN(MeasuredRange range, get_range(reader, rank));
     card.measured.push_back(std::move(range));
+  }
+  const std::string calibration = reader.text(kMostCalibrationBytes);
+  if (!calibration.empty()) {
+    auto parsed = parse_calibration(calibration);
+    if (!parsed)
+      return peer_error(Code::kPeerFailed, rank, "rank {} announces a calibration: {}", rank,
+                        parsed.error().what);
+    card.calibration = *std::move(parsed);
   }
   const std::uint64_t staging = card.agreement.staging_bytes;
   if (reader.ok() && (staging < kLeastStaging || staging > kMostStaging))

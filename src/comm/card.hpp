@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "src/base/blob.hpp"
 #include "src/base/cpus.hpp"
+#include "src/cost/calibration.hpp"
 #include "src/cost/measured_table.hpp"
 #include "src/cost/tuner.hpp"
 #include "src/cost/tuning.hpp"
@@ -48,8 +50,9 @@ struct Card {
   std::vector<Address> addresses;
   std::vector<Verdict> verdicts;        ///< rank 0's, for communicators of this size; newest first
   std::vector<MeasuredRange> measured;  ///< of rank 0's table, for communicators of this size
+  std::optional<Calibration> calibration;  ///< that rank 0 has: TUTTI_CALIBRATION
 };
-inline constexpr std::uint32_t kCardVersion = 10;
+inline constexpr std::uint32_t kCardVersion = 11;
 /// The newest that rank 0 knows: five placements of its ranks have fewer classes that are tried.
 inline constexpr std::uint32_t kMostCardVerdicts = 1024;
 /// The newest of its table: eight collectives of 24 sizes each in five arrangements have fewer.

@@ -32,6 +32,7 @@ Card sample() {
                     77,
                     88,
                     1'800'000'001}};
+  card.calibration = Calibration{.between_gbs = 12.25};
   return card;
 }
 
@@ -55,6 +56,7 @@ TEST(Card, ComesBackAsItWasSent) {
   EXPECT_EQ(card->agreement, sample().agreement);
   EXPECT_EQ(card->file_hashes, sample().file_hashes);
   EXPECT_EQ(card->file_problem, "none");
+  EXPECT_EQ(card->calibration, sample().calibration);
   ASSERT_EQ(card->addresses.size(), 2u);
   EXPECT_EQ(card->addresses[0].transport, "shm");
   EXPECT_EQ(card->addresses[0].address, Blob(3, std::byte{1}));

@@ -686,6 +686,8 @@ Result<Tuner> tuner_for(const Runtime& runtime, const Assembly& assembly, bool p
   TunerPolicy policy{assembly.agreement.algorithm, assembly.agreement.deterministic};
   for (const auto& [path, file] : assembly.files) policy.files[path] = &file->algorithm;
   policy.table = assembly.table;
+  policy.calibration = assembly.calibration;
+  policy.staging_bytes = assembly.agreement.staging_bytes;
   policy.arrangement = {calls.ranks, calls.hosts, calls.most_on_a_host, assembly.job->wiring};
   TUTTI_ASSIGN(Tuner tuner, Tuner::create(runtime.algorithms, std::move(policy)));
   TUTTI_TRY(check_choices(tuner, *assembly.team, part));

@@ -11,6 +11,7 @@
 #include "src/comm/imported.hpp"
 #include "src/comm/program_library.hpp"
 #include "src/comm/this_host.hpp"
+#include "src/cost/calibration_store.hpp"
 #include "src/cost/tuning_file.hpp"
 #include "src/exec/local_board.hpp"
 #include "src/exec/staging_pool.hpp"
@@ -35,6 +36,7 @@ struct Runtime {
   ProgramLibrary programs;
   std::unique_ptr<TuningStore> tuning;
   std::unique_ptr<TableStore> table;
+  std::unique_ptr<CalibrationStore> calibration;
   Graveyard graveyard;
 };
 

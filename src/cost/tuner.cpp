@@ -16,6 +16,8 @@ Result<Tuner> Tuner::create(const std::vector<ir::Algorithm>& algorithms, TunerP
   tuner.deterministic_ = policy.deterministic;
   tuner.table_ = std::move(policy.table);
   tuner.arrangement_ = policy.arrangement;
+  if (policy.calibration && !policy.deterministic)
+    tuner.proposals_.emplace(*std::move(policy.calibration), policy.staging_bytes);
   TUTTI_ASSIGN(const std::vector<AskedGroup> groups, groups_of(policy.forced));
   for (const AskedGroup& group : groups) {
     if (group.path.empty()) {
@@ -101,15 +103,18 @@ bool can_run(const ir::Algorithm& algorithm, const Situation& situation) {
          !(algorithm.lossy && situation.type != DataType::kFloat32);
 }
 
-/// The longer of a rank's two buffers, of any rank.
-std::size_t bytes_of(const Situation& situation) {
-  const ir::Request& request = situation.request;
+/// Blocks of the longer of a rank's two buffers, of any rank.
+std::size_t blocks_of(const ir::Request& request) {
   std::size_t blocks = 1;
   for (Rank rank = 0; rank < request.ranks; ++rank) {
     const ir::BlockCounts counts = ir::block_counts(request, rank);
     blocks = std::max<std::size_t>(blocks, std::max(counts.input, counts.output));
   }
-  return situation.block_bytes * blocks;
+  return blocks;
+}
+
+std::size_t bytes_of(const Situation& situation) {
+  return situation.block_bytes * blocks_of(situation.request);
 }
 
 }  // namespace
@@ -229,7 +234,32 @@ bool Tuner::Asked::applies_to(Collective wanted) const {
 Result<Choice> Tuner::choose(const Situation& situation, const lower::Placement& placement) const {
   if (auto asked = asked_choice(situation)) return *std::move(asked);
   if (auto measured = measured_choice(situation, placement)) return *std::move(measured);
-  return by_rules(situation, placement);
+  TUTTI_ASSIGN(Choice ruled, by_rules(situation, placement));
+  if (auto proposed = proposed_choice(situation, placement, *ruled.algorithm))
+    return *std::move(proposed);
+  return ruled;
+}
+
+std::optional<Choice> Tuner::proposed_choice(const Situation& situation,
+                                             const lower::Placement& placement,
+                                             const ir::Algorithm& ruled) const {
+  if (!proposals_ || placement.all_mapped()) return std::nullopt;
+  const ir::Request& request = situation.request;
+  std::vector<const ir::Algorithm*> candidates;
+  for (const ir::Algorithm& algorithm : *algorithms_)
+    if (!algorithm.lossy && algorithm.supports(request) &&
+        !is_excluded(&algorithm, request.collective))
+      candidates.push_back(&algorithm);
+  const ProposedCall call{request, bytes_of(situation), blocks_of(request)};
+  const auto proposal = proposals_->faster_than(ruled, call, candidates, placement);
+  if (!proposal) return std::nullopt;
+  Choice choice;
+  choice.by = Choice::By::kModel;
+  choice.algorithm = choice.mapped = proposal->algorithm;
+  choice.reason =
+      fmt::format("predicted: {:.1f} us for calls like this, {:.1f} us by {}, the rules' choice",
+                  proposal->us, proposal->ruled_us, ruled.name);
+  return choice;
 }
 
 Result<Choice> Tuner::by_rules(const Situation& situation,

@@ -12,7 +12,9 @@
 #include <string_view>
 #include <vector>
 
+#include "src/cost/calibration.hpp"
 #include "src/cost/measured_table.hpp"
+#include "src/cost/proposals.hpp"
 #include "src/cost/rules.hpp"
 #include "src/ir/algorithm.hpp"
 #include "src/lower/program.hpp"
@@ -24,6 +26,7 @@ struct Choice {
   /// Who chose, the strongest last.
   enum class By : std::uint8_t {
     kRules,    ///< of thumb: src/cost/rules.hpp
+    kModel,    ///< src/cost/proposals.hpp, with a calibration
     kTable,    ///< what `tutti tune` measured
     kSetting,  ///< TUTTI_ALGO
     kCaller,   ///< Tuner::ask_for
@@ -53,6 +56,9 @@ struct TunerPolicy {
   std::map<std::string, const ir::Algorithm*, std::less<>> files = {};
   MeasuredTable table = {};      ///< of other arrangements too
   Arrangement arrangement = {};  ///< of the ranks of this communicator
+  /// What proposals between hosts are predicted with; none: the rules alone.
+  std::optional<Calibration> calibration = {};
+  std::size_t staging_bytes = std::size_t{1} << 20U;  ///< TUTTI_STAGING_BYTES, for predictions
 };
 
 class Tuner {
@@ -61,8 +67,9 @@ class Tuner {
   /// among them nor in policy.files.
   static Result<Tuner> create(const std::vector<ir::Algorithm>& algorithms, TunerPolicy policy);
 
-  /// What the caller asked for, else what TUTTI_ALGO says, else what the table says unless results
-  /// are to be deterministic, else by_rules().
+  /// What the caller asked for, else what TUTTI_ALGO says; else, unless results are to be
+  /// deterministic, what the table says, or between hosts the model where it is clearly faster;
+  /// else by_rules(). One thread at a time: the model's answers are remembered.
   [[nodiscard]] Result<Choice> choose(const Situation& situation,
                                       const lower::Placement& placement) const;
   /// As where nothing was asked for or measured; TUTTI_ALGO may exclude what is not to be used.
@@ -105,6 +112,9 @@ class Tuner {
   [[nodiscard]] std::optional<Choice> asked_choice(const Situation& situation) const;
   [[nodiscard]] std::optional<Choice> measured_choice(const Situation& situation,
                                                       const lower::Placement& placement) const;
+  [[nodiscard]] std::optional<Choice> proposed_choice(const Situation& situation,
+                                                      const lower::Placement& placement,
+                                                      const ir::Algorithm& ruled) const;
   [[nodiscard]] const ir::Algorithm* usable_by_table(std::string_view name,
                                                      const ir::Request& request) const;
   [[nodiscard]] std::vector<const ir::Algorithm*> usable(const std::vector<std::string_view>& names,
@@ -120,6 +130,7 @@ class Tuner {
   std::map<Collective, Wish> wishes_;
   MeasuredTable table_;
   Arrangement arrangement_;
+  mutable std::optional<Proposals> proposals_;
 };
 
 }  // namespace tutti

@@ -1,4 +1,4 @@
-// Communicators that run what a measured table says, or what their caller asks for.
+// Communicators that run what a measured table or the model says, or what their caller asks for.
 #include <filesystem>
 #include <fstream>
 
@@ -148,6 +148,52 @@ TEST(Table, ThatIsNoneIsAsIfThereWereNone) {
   runtimes[0]->table = std::make_unique<TableStore>(file.path());
   EXPECT_EQ(chosen_by_ranks(runtimes, 10),
             chosen_by_ranks(make_test_runtimes(Placement::kProcesses, 2), 10));
+}
+
+/// Where rank 0 alone has a calibration, of hosts a second apart.
+Runtimes far_apart(const testing::SettingValues& values = {}) {
+  Runtimes runtimes = make_test_runtimes(Placement::kMixed, 4, values);
+  Calibration calibration;
+  calibration.between.latency_us = 1'000'000;
+  const File file(calibration_json(calibration));
+  runtimes[0]->calibration = std::make_unique<CalibrationStore>(file.path());
+  EXPECT_EQ(runtimes[0]->calibration->calibration(), calibration);
+  return runtimes;
+}
+
+TEST(Model, ProposesTheSameOnAllRanksAndResultsAreRight) {
+  // In two rounds between two hosts, where the rules would take more for so much.
+  const auto ruled = chosen_by_ranks(make_test_runtimes(Placement::kMixed, 4), 100'000);
+  const auto proposed = chosen_by_ranks(far_apart(), 100'000);
+  EXPECT_NE(proposed, ruled);
+  EXPECT_EQ(proposed, std::vector<std::string>(4, proposed.front()));
+  run_ranks(far_apart(), [&](Communicator& communicator) {
+    run_cases(communicator, cases_of(4, {1, 300, 40'001}, {DataType::kFloat32}));
+  });
+}
+
+TEST(Model, IsIgnoredWhereResultsAreToBeDeterministic) {
+  const testing::SettingValues deterministic = {{"DETERMINISTIC", "1"}};
+  EXPECT_EQ(chosen_by_ranks(far_apart(deterministic), 100'000),
+            chosen_by_ranks(make_test_runtimes(Placement::kMixed, 4, deterministic), 100'000));
+}
+
+TEST(Model, GivesWayToTheTable) {
+  Runtimes runtimes = far_apart();
+  MeasuredTable table;
+  table.add(range(Collective::kAllReduce, {4, 2, 2}, 1 << 20, "double_binary_tree"));
+  const File file(table.text());
+  runtimes[0]->table = std::make_unique<TableStore>(file.path());
+  EXPECT_EQ(chosen_by_ranks(runtimes, 1000), std::vector<std::string>(4, "double_binary_tree"));
+}
+
+TEST(Model, WithoutACalibrationThatCanBeReadIsNone) {
+  const Runtimes runtimes = make_test_runtimes(Placement::kMixed, 4);
+  const File file("nonsense");
+  runtimes[0]->calibration = std::make_unique<CalibrationStore>(file.path());
+  EXPECT_FALSE(runtimes[0]->calibration->calibration());
+  EXPECT_EQ(chosen_by_ranks(runtimes, 100'000),
+            chosen_by_ranks(make_test_runtimes(Placement::kMixed, 4), 100'000));
 }
 
 TEST(Setting, ThatNamesWhatTheseRanksCannotRunIsAnErrorThatSaysWhy) {
