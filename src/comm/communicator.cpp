@@ -41,6 +41,7 @@ class RankCommunicator final : public Communicator {
         transports_(std::move(assembly.transports)),
         hosts_(assembly.calls.hosts),
         job_(std::move(assembly.job)),
+        calibration_(std::move(assembly.calibration).value_or(Calibration{})),
         name_(options.name),
         trials_(*team_, assembly.agreement.measures, assembly.verdicts, *runtime_->tuning),
         plans_(*team_, trials_, std::move(tuner), runtime_->programs, assembly.calls),
@@ -171,7 +172,6 @@ class RankCommunicator final : public Communicator {
   }
 
   Result<double> predict(std::span<const Call> calls) override {
-    const Calibration calibration;
     double us = 0;
     std::vector<MessageOfRank> messages;
     for (const Call& call : calls) {
@@ -180,11 +180,11 @@ class RankCommunicator final : public Communicator {
                             .same_host = team_->placement().mapped(rank(), call.root),
                             .bytes = call.count * size_of(call.type)});
       } else {
-        TUTTI_ASSIGN(const double collective_us, plans_.predict(call, calibration));
+        TUTTI_ASSIGN(const double collective_us, plans_.predict(call, calibration_));
         us += collective_us;
       }
     }
-    return us + tutti::predict(messages, calibration);
+    return us + tutti::predict(messages, calibration_);
   }
 
   // --- groups of ranks ---
@@ -582,6 +582,7 @@ class RankCommunicator final : public Communicator {
   std::vector<std::string> transports_;
   std::int32_t hosts_ = 1;
   std::shared_ptr<const topo::JobTopology> job_;
+  const Calibration calibration_;  ///< of predictions
   std::string name_, who_;
   Trials trials_;
   PlanCache plans_;

@@ -95,8 +95,8 @@ class Communicator {
   /// Algorithm that would run `call`, for logs and `tutti bench`: "one_shot", "two_shot" ...
   virtual Result<std::string> algorithm_for(const Call& call) = 0;
   /// Microseconds that the calls of one group would take, by the cost model
-  /// (src/cost/predict.hpp). Nothing is started; the calls must be valid. kUnsupported where the
-  /// model cannot tell.
+  /// (src/cost/predict.hpp) and the calibration of rank 0, or the default one. Nothing is started;
+  /// the calls must be valid. kUnsupported where the model cannot tell.
   virtual Result<double> predict(std::span<const Call> calls) = 0;
   /// Transports in use between the ranks: {"shm"}, {"shm","tcp"} ...
   [[nodiscard]] virtual std::vector<std::string> transports() const = 0;

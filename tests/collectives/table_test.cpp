@@ -1,4 +1,5 @@
 // Communicators that run what a measured table or the model says, or what their caller asks for.
+#include <array>
 #include <filesystem>
 #include <fstream>
 
@@ -170,6 +171,22 @@ TEST(Model, ProposesTheSameOnAllRanksAndResultsAreRight) {
   run_ranks(far_apart(), [&](Communicator& communicator) {
     run_cases(communicator, cases_of(4, {1, 300, 40'001}, {DataType::kFloat32}));
   });
+}
+
+TEST(Model, TellsWhatCallsTakeByTheCalibration) {
+  const auto predicted_us = [](const Runtimes& runtimes) {
+    double longest = 0;
+    run_ranks(runtimes, [&](Communicator& communicator) {
+      std::vector<float> data(10);
+      const std::array calls = {call_of(Collective::kAllReduce, data)};
+      const auto us = communicator.predict(calls);
+      ASSERT_TRUE(us) << us.error().what;
+      if (communicator.rank() == 0) longest = *us;
+    });
+    return longest;
+  };
+  EXPECT_GT(predicted_us(far_apart()), 1'000'000);
+  EXPECT_LT(predicted_us(make_test_runtimes(Placement::kMixed, 4)), 10'000);
 }
 
 TEST(Model, IsIgnoredWhereResultsAreToBeDeterministic) {
