@@ -149,7 +149,7 @@ Result<Calibration> load_calibration(const std::string& path) {
   TUTTI_ASSIGN(const std::string text, read_file(path, kMostCalibrationBytes));
   Result<Calibration> calibration = parse_calibration(text);
   if (calibration) return calibration;
-  return make_error(Code::kWrongData, "--calibration '{}': {}", path, calibration.error().what);
+  return make_error(Code::kWrongData, "the calibration '{}': {}", path, calibration.error().what);
 }
 
 Result<topo::Noted> load_topology(const std::string& text) {
