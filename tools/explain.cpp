@@ -12,6 +12,7 @@
 #include "src/base/result.hpp"
 #include "src/base/settings.hpp"
 #include "src/comm/this_host.hpp"
+#include "src/cost/calibration_store.hpp"
 #include "src/cost/tuning_file.hpp"
 #include "src/sim/simulate.hpp"
 #include "src/topo/fuse.hpp"
@@ -73,8 +74,8 @@ void add_options(CLI::App& app, Options& options) {
       ->capture_default_str();
   app.add_option("-r,--root", options.root, "root rank")->check(in_range(0, kMostAlgoRanks));
   app.add_option("--calibration", options.calibration_path,
-                 "constants of the model by tutti calibrate, in place of those that the library "
-                 "uses here");
+                 "constants of the model by tutti calibrate, for times and, but with --topology, "
+                 "the choice (default: TUTTI_CALIBRATION's)");
   app.add_option("--table", options.table_path,
                  "a table by tutti tune, in place of the one that the library uses here");
   app.add_option("--json", options.json_path, "write the results there; - for standard output");
@@ -137,10 +138,14 @@ Status add_calibration(const Options& options, const Ranks& ranks, const Setting
     question.calibration = links_alone(ranks.machine.ranks());
     if (options.calibration_path.empty()) return ok_status();
   }
-  std::string path = options.calibration_path;
-  if (path.empty()) path = settings.text("CALIBRATION");
-  TUTTI_ASSIGN(question.calibration, simtool::load_calibration(path));
-  if (!path.empty() && !ranks.machine.fabric) question.policy.calibration = question.calibration;
+  std::optional<Calibration> given;
+  if (options.calibration_path.empty()) {
+    given = CalibrationStore(settings.text("CALIBRATION")).calibration();
+  } else {
+    TUTTI_ASSIGN(given, simtool::load_calibration(options.calibration_path));
+  }
+  question.calibration = given.value_or(Calibration{});
+  if (!ranks.machine.fabric) question.policy.calibration = std::move(given);
   return ok_status();
 }
 
@@ -202,7 +207,8 @@ Result<Question> question_of(const Options& options, const Ranks& ranks) {
   question.placement = ranks.placement;
   TUTTI_ASSIGN(const Settings settings, Settings::load(process_environment()));
   question.policy = {.forced = settings.text("ALGO"),
-                     .deterministic = settings.flag("DETERMINISTIC")};
+                     .deterministic = settings.flag("DETERMINISTIC"),
+                     .staging_bytes = static_cast<std::size_t>(settings.integer("STAGING_BYTES"))};
   if (options.topology.empty()) TUTTI_TRY(add_table(options, settings, question));
   TUTTI_TRY(add_calibration(options, ranks, settings, question));
   question.fabric = ranks.machine.fabric.get();

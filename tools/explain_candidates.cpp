@@ -27,10 +27,12 @@ Estimate estimate(const ir::Algorithm& algorithm, const Question& question) {
   const auto schedule = algorithm.generate(question.request);
   if (!schedule) return {.us = {}, .problem = schedule.error().what, .busiest = {}};
   const sim::Amount amount{question.count, size_of(question.type)};
+  const PredictOptions options{.staging_bytes = question.policy.staging_bytes};
   const auto outcome =
       question.fabric == nullptr
-          ? predict(*schedule, amount, question.placement, question.calibration)
-          : predict(*schedule, amount, question.placement, *question.fabric, question.calibration);
+          ? predict(*schedule, amount, question.placement, question.calibration, options)
+          : predict(*schedule, amount, question.placement, *question.fabric, question.calibration,
+                    options);
   if (!outcome) return {.us = {}, .problem = outcome.error().what, .busiest = {}};
   Estimate estimate{.us = outcome->time_us, .problem = {}, .busiest = {}};
   if (outcome->bottleneck) {
@@ -114,18 +116,18 @@ class Explainer {
     if (choice_.by == Choice::By::kSetting) return "another was asked for";
     if (std::ranges::find(choice_.others, &algorithm) != choice_.others.end())
       return "gives the same bits: the first calls try it, too";
-    if (*its.us < (1 - kAlike) * *chosen_.us) return why_not_though_faster();
+    if (*its.us < (1 - kAlike) * *chosen_.us) return why_not_though_faster(*its.us / *chosen_.us);
     if (*its.us <= (1 + kAlike) * *chosen_.us) return "as fast";
     return "slower" + more_work(algorithm, its);
   }
 
-  [[nodiscard]] std::string why_not_though_faster() const {
+  [[nodiscard]] std::string why_not_though_faster(double ratio) const {
     if (choice_.by == Choice::By::kTable) return "faster by the model, not when measured";
-    if (question_.policy.calibration)
+    if (question_.policy.calibration && ratio >= Proposals::kClearly)
       return "faster by the model, by too little to leave the rules";
     return reduces(question_.request.collective)
                ? "faster by the model; results keep the rules' order until 'tutti tune' measures"
-               : "faster by the model, not by the rules; TUTTI_CALIBRATION or 'tutti tune' decides";
+               : "faster by the model, not by the rules; 'tutti tune' measures";
   }
 
   /// What it does more than the one that runs: ": a rank sends 2 times the bytes, 11 rounds for 3".

@@ -95,6 +95,14 @@ TEST(Card, WithARangeThatCannotBeIsRefused) {
   EXPECT_NE(error_of(encode(card)).find("1025 measured ranges"), std::string::npos);
 }
 
+TEST(Card, WithACalibrationThatCannotBeIsRefused) {
+  Card card = sample();
+  card.calibration->between_gbs = -1;
+  EXPECT_NE(error_of(encode(card)).find("between.bandwidth_gbs"), std::string::npos);
+  card.calibration.reset();
+  EXPECT_EQ(decode_card(encode(card), 5)->calibration, std::nullopt);
+}
+
 TEST(Card, WithMoreAddressesThanThereAreTransportsIsRefused) {
   Card card = sample();
   card.addresses.resize(1000);

@@ -136,8 +136,16 @@ Result<Choice> PlanCache::choose_what_fits(Choice choice, const Situation& situa
   if (choice.by == Choice::By::kSetting) return choice;
   const ir::Algorithm& first = *choice.algorithm;
   if (choice.by != Choice::By::kRules) {
-    TUTTI_ASSIGN(const bool fits, can_run({&first, choice.kernel_reads.value_or(false)}, shape));
+    TUTTI_ASSIGN(bool fits, can_run({&first, choice.kernel_reads.value_or(false)}, shape));
     if (fits) return choice;
+    for (const ir::Algorithm* const next : choice.instead) {
+      TUTTI_ASSIGN(fits, can_run({next, false}, shape));
+      if (!fits) continue;
+      choice.reason += fmt::format("; {}, as {} has no room for its slots", next->name, first.name);
+      choice.algorithm = choice.mapped = next;
+      choice.others.clear();
+      return choice;
+    }
     const std::scoped_lock lock(mutex_);
     TUTTI_ASSIGN(choice, tuner_.by_rules(situation, team_.placement()));
     choice.reason += fmt::format(", {} having no room for its slots", first.name);
@@ -193,9 +201,10 @@ CallClass PlanCache::class_of(const Shape& shape) const {
   return of;
 }
 
-/// What is asked for is not to be tried.
+/// What is asked for, or known by a table, is not to be tried.
 bool PlanCache::may_try(const Choice& choice) const {
-  return trials_.measures() && team_.size() > 1 && choice.by == Choice::By::kRules;
+  const bool asked_or_known = choice.by >= Choice::By::kTable;
+  return trials_.measures() && team_.size() > 1 && !asked_or_known;
 }
 
 /// The guess first, then the others that give the same result: other algorithms, and for large

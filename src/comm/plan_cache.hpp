@@ -138,7 +138,8 @@ class PlanCache {
   exec::Team& team_;
   const ir::Layout layout_;
   Trials& trials_;
-  mutable std::mutex mutex_;  ///< of tuner_ and lowered_, which any thread's algorithm_for() uses
+  /// Of tuner_, what that remembers, and lowered_, which any thread's algorithm_for() uses.
+  mutable std::mutex mutex_;
   Tuner tuner_;
   ProgramLibrary& library_;
   const CallClass calls_;

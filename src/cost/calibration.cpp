@@ -117,7 +117,7 @@ Result<Calibration> calibration_of(const Json& text) {
     const double least = entry.key == "bandwidth_gbs" ? kLeastBandwidth : 0;
     if (!value.is_number() || !(value.get<double>() >= least && value.get<double>() <= kMostCost))
       return refused("{}: must be a number from {:g} to {:g}", name_of(entry), least, kMostCost);
-    *entry.value = value.get<double>();
+    *entry.value = value.get<double>() + 0.0;  // no -0, which would be read back as another number
   }
   const Json& cpus = text["cpus_per_host"];
   if (!cpus.is_number_unsigned() || cpus.get<std::uint64_t>() < 1 ||

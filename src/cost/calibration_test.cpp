@@ -1,5 +1,7 @@
 #include "src/cost/calibration.hpp"
 
+#include <cmath>
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,6 +38,14 @@ TEST(CalibrationFile, IsReadAsItWasWritten) {
   const auto again = parse_calibration(calibration_json(calibration));
   ASSERT_TRUE(again) << again.error().what;
   EXPECT_EQ(*again, calibration);
+}
+
+TEST(CalibrationFile, HasNoMinusBeforeAZero) {
+  Calibration calibration;
+  calibration.step_us = -0.0;
+  const auto read = parse_calibration(calibration_json(calibration));
+  ASSERT_TRUE(read) << read.error().what;
+  EXPECT_FALSE(std::signbit(read->step_us)) << "the next text would be another one";
 }
 
 TEST(CalibrationFile, NamesLineAndColumnOfWhatIsNoJson) {

@@ -107,6 +107,19 @@ Result<std::size_t> slice_bytes_of(const ir::Schedule& schedule, const sim::Amou
                                                       amount.element_bytes, options.staging_bytes);
 }
 
+Status check_tasks(const ir::Schedule& schedule, const sim::Amount& amount, std::size_t slice_bytes,
+                   std::uint64_t most) {
+  std::uint64_t steps = 0;
+  for (const ir::Program& program : schedule.programs) steps += program.steps.size();
+  const ir::Chunking chunking(amount.count, amount.element_bytes, schedule.chunks_per_block);
+  const std::uint64_t chunk = chunking.max_size() * amount.element_bytes;
+  const std::uint64_t slices = slice_bytes == 0 ? 1 : chunk / slice_bytes + 1;
+  if (steps <= most / slices) return ok_status();
+  return make_error(Code::kUnavailable,
+                    "{}: {} steps in {} slices are more than the {} that are to be simulated",
+                    schedule.algorithm, steps, slices, most);
+}
+
 Result<sim::Outcome> run(const ir::Schedule& schedule, const sim::Amount& amount,
                          const lower::Placement& placement, sim::Fabric& fabric,
                          const Calibration& calibration, const PredictOptions& options) {
@@ -121,6 +134,8 @@ Result<sim::Outcome> run(const ir::Schedule& schedule, const sim::Amount& amount
   } else {
     TUTTI_ASSIGN(how.slice_bytes, slice_bytes_of(schedule, amount, placement, options));
   }
+  if (options.most_tasks)
+    TUTTI_TRY(check_tasks(schedule, amount, how.slice_bytes, *options.most_tasks));
   TUTTI_ASSIGN(sim::Outcome outcome, sim::simulate(schedule, amount, fabric, costs, how));
   outcome.time_us += calibration.call_us;
   if (outcome.time_us > 0) {

@@ -29,6 +29,8 @@ struct PredictOptions {
   /// As sim::SimulateOptions has it; unset: the executor's, to find which the schedule is lowered.
   std::optional<std::size_t> slice_bytes = {};
   std::size_t staging_bytes = std::size_t{1} << 20U;  ///< TUTTI_STAGING_BYTES
+  /// Steps times slices; kUnavailable where there are more. None: as many as sim::simulate() takes.
+  std::optional<std::uint64_t> most_tasks = {};
   /// As sim::SimulateOptions has them; steps begin when the call has begun.
   std::function<void(const sim::StepTime&)> on_step = {};
   std::function<bool(std::uint64_t done, std::uint64_t all)> on_progress = {};

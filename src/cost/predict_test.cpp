@@ -57,6 +57,18 @@ TEST(Prediction, AddsUpWhatALoneMessageBetweenHostsCosts) {
   EXPECT_DOUBLE_EQ(time_of(send_on(), 4000, {0, 1}, calibration), 100 + 1 + 4 + 10 + 2);
 }
 
+TEST(Prediction, IsRefusedWhereItWouldTakeMoreTasksThanAreAllowed) {
+  PredictOptions options{.slice_bytes = 1000, .most_tasks = 15};
+  const auto of = [&](std::size_t bytes) {
+    return predict(send_on(), {bytes, 1}, {{0, 1}}, free_of_costs(), options);
+  };
+  EXPECT_TRUE(of(4000)) << "3 steps in 4 slices, or 5";
+  const auto refused = of(5000);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kUnavailable);
+  EXPECT_THAT(refused.error().what, HasSubstr("send on: 3 steps in"));
+}
+
 TEST(Prediction, LetsTheSenderStoreAndTheReceiverLoadInsideAHost) {
   Calibration calibration = free_of_costs();
   calibration.inside = {.send_us = 1, .receive_us = 2, .latency_us = 10};

@@ -235,14 +235,13 @@ Result<Choice> Tuner::choose(const Situation& situation, const lower::Placement&
   if (auto asked = asked_choice(situation)) return *std::move(asked);
   if (auto measured = measured_choice(situation, placement)) return *std::move(measured);
   TUTTI_ASSIGN(Choice ruled, by_rules(situation, placement));
-  if (auto proposed = proposed_choice(situation, placement, *ruled.algorithm))
-    return *std::move(proposed);
+  if (auto proposed = proposed_choice(situation, placement, ruled)) return *std::move(proposed);
   return ruled;
 }
 
 std::optional<Choice> Tuner::proposed_choice(const Situation& situation,
                                              const lower::Placement& placement,
-                                             const ir::Algorithm& ruled) const {
+                                             const Choice& ruled) const {
   if (!proposals_ || placement.all_mapped()) return std::nullopt;
   const ir::Request& request = situation.request;
   std::vector<const ir::Algorithm*> candidates;
@@ -250,15 +249,24 @@ std::optional<Choice> Tuner::proposed_choice(const Situation& situation,
     if (!algorithm.lossy && algorithm.supports(request) &&
         !is_excluded(&algorithm, request.collective))
       candidates.push_back(&algorithm);
-  const ProposedCall call{request, bytes_of(situation), blocks_of(request)};
-  const auto proposal = proposals_->faster_than(ruled, call, candidates, placement);
-  if (!proposal) return std::nullopt;
+  const ProposedCall call{request, situation.block_bytes, situation.largest_input,
+                          blocks_of(request)};
+  const auto& faster = proposals_->faster_than(*ruled.algorithm, call, candidates, placement);
+  if (faster.empty()) return std::nullopt;
   Choice choice;
   choice.by = Choice::By::kModel;
-  choice.algorithm = choice.mapped = proposal->algorithm;
+  choice.algorithm = choice.mapped = faster.front().algorithm;
+  for (const Proposal& next : std::span(faster).subspan(1))
+    choice.instead.push_back(next.algorithm);
+  // Where the first calls find out which of several is the fastest, they try this one, too.
+  if (!ruled.others.empty()) {
+    choice.others = ruled.others;
+    std::erase(choice.others, choice.algorithm);
+    choice.others.insert(choice.others.begin(), ruled.algorithm);
+  }
   choice.reason =
       fmt::format("predicted: {:.1f} us for calls like this, {:.1f} us by {}, the rules' choice",
-                  proposal->us, proposal->ruled_us, ruled.name);
+                  faster.front().us, faster.front().ruled_us, ruled.algorithm->name);
   return choice;
 }
 

@@ -37,8 +37,8 @@ struct Choice {
   /// Whether the kernel is to read large inputs where it can; none: nobody said.
   std::optional<bool> kernel_reads;
   std::string reason;  ///< one sentence for logs and `tutti explain`
-  /// Between hosts: the next best ones, for where there is no room for the slots that `algorithm`
-  /// needs.
+  /// Between hosts: the next best ones, for where `algorithm` cannot run: there is no room for the
+  /// slots that it needs.
   std::vector<const ir::Algorithm*> instead;
   /// Others that give the same results bit for bit, and may be faster on these machines.
   std::vector<const ir::Algorithm*> others;
@@ -68,8 +68,8 @@ class Tuner {
   static Result<Tuner> create(const std::vector<ir::Algorithm>& algorithms, TunerPolicy policy);
 
   /// What the caller asked for, else what TUTTI_ALGO says; else, unless results are to be
-  /// deterministic, what the table says, or between hosts the model where it is clearly faster;
-  /// else by_rules(). One thread at a time: the model's answers are remembered.
+  /// deterministic, what the table says, or between hosts what the model finds clearly faster than
+  /// by_rules(); else that. One thread at a time: the model's answers are remembered.
   [[nodiscard]] Result<Choice> choose(const Situation& situation,
                                       const lower::Placement& placement) const;
   /// As where nothing was asked for or measured; TUTTI_ALGO may exclude what is not to be used.
@@ -114,7 +114,7 @@ class Tuner {
                                                       const lower::Placement& placement) const;
   [[nodiscard]] std::optional<Choice> proposed_choice(const Situation& situation,
                                                       const lower::Placement& placement,
-                                                      const ir::Algorithm& ruled) const;
+                                                      const Choice& ruled) const;
   [[nodiscard]] const ir::Algorithm* usable_by_table(std::string_view name,
                                                      const ir::Request& request) const;
   [[nodiscard]] std::vector<const ir::Algorithm*> usable(const std::vector<std::string_view>& names,

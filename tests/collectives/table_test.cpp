@@ -175,15 +175,15 @@ TEST(Model, ProposesTheSameOnAllRanksAndResultsAreRight) {
 
 TEST(Model, TellsWhatCallsTakeByTheCalibration) {
   const auto predicted_us = [](const Runtimes& runtimes) {
-    double longest = 0;
+    double us_of_rank_0 = 0;
     run_ranks(runtimes, [&](Communicator& communicator) {
       std::vector<float> data(10);
       const std::array calls = {call_of(Collective::kAllReduce, data)};
       const auto us = communicator.predict(calls);
       ASSERT_TRUE(us) << us.error().what;
-      if (communicator.rank() == 0) longest = *us;
+      if (communicator.rank() == 0) us_of_rank_0 = *us;
     });
-    return longest;
+    return us_of_rank_0;
   };
   EXPECT_GT(predicted_us(far_apart()), 1'000'000);
   EXPECT_LT(predicted_us(make_test_runtimes(Placement::kMixed, 4)), 10'000);
@@ -204,8 +204,29 @@ TEST(Model, GivesWayToTheTable) {
   EXPECT_EQ(chosen_by_ranks(runtimes, 1000), std::vector<std::string>(4, "double_binary_tree"));
 }
 
+TEST(Model, HasTheCalibrationThatTheSettingNames) {
+  const File file(calibration_json({.between_gbs = 50}));
+  const auto runtimes =
+      make_test_runtimes(Placement::kProcesses, 1, {{"CALIBRATION", file.path()}});
+  EXPECT_EQ(runtimes[0]->calibration->calibration(), Calibration{.between_gbs = 50});
+}
+
+TEST(Model, TriesItsProposalBesideWhatGivesTheSameBits) {
+  const Runtimes runtimes = far_apart();
+  run_ranks(runtimes, [&](Communicator& communicator) {
+    std::vector<std::int32_t> data(8'000, 1);
+    for (int call = 0; call < 60; ++call) {  // a course, and what it found out
+      std::ranges::fill(data, 1);
+      ASSERT_TRUE(communicator.run(call_of(Collective::kAllReduce, data)));
+      EXPECT_EQ(data, std::vector<std::int32_t>(8'000, 4));
+    }
+  });
+  EXPECT_GT(runtimes[0]->tuning->size(), 0u) << "a verdict";
+}
+
 TEST(Model, WithoutACalibrationThatCanBeReadIsNone) {
   const Runtimes runtimes = make_test_runtimes(Placement::kMixed, 4);
+  EXPECT_FALSE(CalibrationStore("/nonexistent/calibration.json").calibration());
   const File file("nonsense");
   runtimes[0]->calibration = std::make_unique<CalibrationStore>(file.path());
   EXPECT_FALSE(runtimes[0]->calibration->calibration());
