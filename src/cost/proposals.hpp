@@ -42,7 +42,7 @@ class Proposals {
   static constexpr double kClearly = 0.9;
   static constexpr std::int32_t kMostRanks = 32;  ///< above, nothing is proposed
   /// Longer buffers are not simulated: what they take is extrapolated from this and half of it.
-  static constexpr std::uint64_t kMostBytes = std::uint64_t{4} << 20U;
+  static constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20U;
   /// Steps times slices of a simulation, which takes some tenths of a second; what has more is no
   /// candidate.
   static constexpr std::uint64_t kMostTasks = std::uint64_t{1} << 18U;

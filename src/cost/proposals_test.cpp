@@ -115,9 +115,9 @@ TEST(Proposals, AreTheSameForAllSizesOfAClass) {
 }
 
 TEST(Proposals, OfCallsThatAreNotSimulatedAreExtrapolated) {
-  // At 4 MiB what counts is the latency still, at 1 GiB the root's interface.
+  // At 64 KiB what counts is the latency, at 1 GiB the root's interface.
   Proposals proposals(far_apart(), 1 << 20);
-  constexpr std::uint64_t kSimulated = Proposals::kMostBytes / 64, kHuge = 1 << 30;
+  constexpr std::uint64_t kSimulated = 1 << 16, kHuge = 1 << 30;
   EXPECT_EQ(names(proposals.faster_than(kChain, broadcast_of(kSimulated), kBoth, kHosts)),
             Names{"star"});
   const auto& huge = proposals.faster_than(kStar, broadcast_of(kHuge), kBoth, kHosts);
