@@ -1,5 +1,6 @@
 #include "src/sim/flow_network.hpp"
 
+#include <algorithm>
 #include <random>
 #include <utility>
 
@@ -113,6 +114,70 @@ TEST_P(RandomTraffic, KeepsEachLinkBusyForAsLongAsItsBytesNeedAtLeast) {
     EXPECT_GE(static_cast<double>(network.loads()[link].busy) * capacities[link],
               static_cast<double>(carried[link]) * (1 - 1e-9));
   }
+}
+
+/// When each flow of some lanes ended, if each lane's flows follow one another at once. A lane's
+/// flows take `copies` of its path in turn.
+std::vector<End> stream(unsigned seed, std::size_t copies) {
+  std::mt19937 random(seed);
+  FlowNetwork network({1, 2, 0.25, 3, 0.5});
+  constexpr std::uint32_t kLanes = 8;
+  constexpr std::uint32_t kFlowsOfALane = 30;
+  std::vector<std::vector<Path>> paths;
+  std::vector<std::uint64_t> bytes;
+  for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+    const auto first = static_cast<LinkId>(random() % 5);
+    paths.emplace_back(copies, Path{first, (first + 1 + static_cast<LinkId>(random() % 4)) % 5});
+    bytes.push_back(1'000'000 + random() % 100 * 10'000);
+  }
+  std::vector<std::uint32_t> started(kLanes, 0);
+  const auto start = [&](std::uint32_t lane, Time now) {
+    if (started[lane] == kFlowsOfALane) return;
+    const std::uint32_t count = started[lane]++;
+    network.start(paths[lane][count % copies], bytes[lane], count * kLanes + lane, now);
+  };
+  for (std::uint32_t lane = 0; lane < kLanes; ++lane) start(lane, 0);
+  network.settle(0);
+  std::vector<End> ends;
+  std::vector<std::uint32_t> names;
+  for (Time now = network.next_end(); now != kNever; now = network.next_end()) {
+    names.clear();
+    network.end_flows(now, names);
+    for (const std::uint32_t name : names) {
+      ends.emplace_back(now, name);
+      start(name % kLanes, now);
+    }
+    network.settle(now);
+  }
+  std::ranges::sort(ends, {}, &End::second);
+  return ends;
+}
+
+TEST_P(RandomTraffic, EndsAtTheSameTimesWhetherFlowsTakePlacesOrNewShares) {
+  SCOPED_TRACE(testing::Message() << "seed " << GetParam());
+  const std::vector<End> with_places = stream(GetParam(), 1);
+  const std::vector<End> with_new_shares = stream(GetParam(), 2);
+  ASSERT_EQ(with_places.size(), with_new_shares.size());
+  for (std::size_t i = 0; i < with_places.size(); ++i) {
+    EXPECT_EQ(with_places[i].second, with_new_shares[i].second);
+    EXPECT_NEAR(static_cast<double>(with_places[i].first),
+                static_cast<double>(with_new_shares[i].first), 100)
+        << "more than rounding, of times of millions";
+  }
+}
+
+TEST(FlowNetwork, KeepsALinkBusyWhereOneFlowFollowsAnother) {
+  FlowNetwork network({1});
+  const Path path = {0};
+  network.start(path, 50, 1, 10);
+  network.settle(10);
+  std::vector<std::uint32_t> names;
+  network.end_flows(60, names);
+  network.start(path, 30, 2, 60);
+  network.settle(60);
+  EXPECT_THAT(run_out(network), ElementsAre(End{90, 2}));
+  EXPECT_EQ(network.loads()[0].bytes, 80U);
+  EXPECT_EQ(network.loads()[0].busy, 80);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomTraffic, testing::Range(0U, 10U));
