@@ -97,10 +97,9 @@ Status check(const ir::Schedule& schedule, const lower::Placement& placement) {
 }
 
 /// Bytes of the slices in which the executor runs it.
-Result<std::size_t> slice_bytes_of(const ir::Schedule& schedule, const sim::Amount& amount,
-                                   const lower::Placement& placement,
+Result<std::size_t> slice_bytes_of(const ir::Schedule& schedule, const ir::Proof& proof,
+                                   const sim::Amount& amount, const lower::Placement& placement,
                                    const PredictOptions& options) {
-  TUTTI_ASSIGN(const ir::Proof proof, ir::verify(schedule));
   TUTTI_ASSIGN(const lower::Lowered lowered, lower::lower(schedule, proof, placement));
   const ir::Chunking chunking(amount.count, amount.element_bytes, schedule.chunks_per_block);
   return amount.element_bytes * lower::slice_elements(lowered, chunking.max_size(),
@@ -132,7 +131,9 @@ Result<sim::Outcome> run(const ir::Schedule& schedule, const sim::Amount& amount
   if (options.slice_bytes) {
     how.slice_bytes = *options.slice_bytes;
   } else {
-    TUTTI_ASSIGN(how.slice_bytes, slice_bytes_of(schedule, amount, placement, options));
+    TUTTI_ASSIGN(ir::Proof proof, ir::verify(schedule));
+    TUTTI_ASSIGN(how.slice_bytes, slice_bytes_of(schedule, proof, amount, placement, options));
+    how.rounds = std::move(proof.round);
   }
   if (options.most_tasks)
     TUTTI_TRY(check_tasks(schedule, amount, how.slice_bytes, *options.most_tasks));

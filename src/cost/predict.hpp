@@ -1,5 +1,5 @@
-// What a call will take: the simulator (src/sim) with the constants of a calibration, and with the
-// slices that the executor will cut.
+// What a call will take: the simulator (src/sim) with the constants of a calibration, with the
+// slices that the executor will cut and in its order of steps.
 //
 // The model, besides the simulator's:
 //   - Ranks of a host exchange messages through its memory: the sender stores a message, the
@@ -26,7 +26,8 @@
 namespace tutti {
 
 struct PredictOptions {
-  /// As sim::SimulateOptions has it; unset: the executor's, to find which the schedule is lowered.
+  /// As sim::SimulateOptions has it, and steps in any order. Unset: the executor's slices, to find
+  /// which the schedule is lowered, and its order of steps.
   std::optional<std::size_t> slice_bytes = {};
   std::size_t staging_bytes = std::size_t{1} << 20U;  ///< TUTTI_STAGING_BYTES
   /// Steps times slices; kUnavailable where there are more. None: as many as sim::simulate() takes.

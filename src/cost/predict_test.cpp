@@ -106,6 +106,27 @@ TEST(Prediction, CutsMessagesAsTheExecutorDoes) {
   EXPECT_NEAR(time_of(send_on(), 4 << 18, {0, 1}, calibration), slice + 4 * 1000, 1e-6);
 }
 
+TEST(Prediction, LetsARankKeepTheExecutorsOrderOfSteps) {
+  // The root copies its own block, that of a rank far away, and that of its neighbour: 5 us each.
+  ir::Builder build({Collective::kGather, 3, 0, false}, "gather in turn", 1);
+  auto root = build.rank(0);
+  root.copy(in(0), out(0));
+  for (const Rank rank : {1, 2}) {
+    build.rank(rank).send(in(0), 0);
+    const ir::ChunkSet landing = root.scratch(out(static_cast<std::uint32_t>(rank)));
+    root.recv(landing, rank).copy(landing, out(static_cast<std::uint32_t>(rank)));
+  }
+  const ir::Schedule schedule = std::move(build).finish();
+  Calibration calibration = free_of_costs();
+  calibration.step_us = 5;
+  calibration.between.latency_us = 10;
+  EXPECT_DOUBLE_EQ(time_of(schedule, 0, {0, 1, 0}, calibration), 10 + 5 + 5);
+  const auto any_order =
+      predict(schedule, {0, 1}, {.host = {0, 1, 0}}, calibration, {.slice_bytes = 0});
+  ASSERT_TRUE(any_order) << any_order.error().what;
+  EXPECT_DOUBLE_EQ(any_order->time_us, 5 + 5 + 5);
+}
+
 TEST(Prediction, LetsASenderWorkOnTheNextMessageWhileOneFlows) {
   Calibration calibration = free_of_costs();
   calibration.between.send_us = 100;

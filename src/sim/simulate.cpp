@@ -1,5 +1,6 @@
 #include "src/sim/simulate.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -85,15 +86,26 @@ Status check(const ir::Schedule& schedule, const Amount& amount, const Fabric& f
   return ok_status();
 }
 
+Status check_rounds(const ir::Schedule& schedule, const SimulateOptions& options) {
+  if (options.rounds.empty()) return ok_status();
+  const auto is_of = [](const ir::Program& program, const std::vector<std::uint32_t>& rounds) {
+    return program.steps.size() == rounds.size();
+  };
+  if (std::ranges::equal(schedule.programs, options.rounds, is_of)) return ok_status();
+  return make_error(Code::kInvalidArgument,
+                    "{}: rounds of all its steps and no others were expected", schedule.algorithm);
+}
+
 }  // namespace
 
 Result<Outcome> simulate(const ir::Schedule& schedule, const Amount& amount, Fabric& fabric,
                          const Costs& costs, const SimulateOptions& options) {
   TUTTI_TRY(check(schedule, amount, fabric));
   TUTTI_TRY(check(costs, fabric));
+  TUTTI_TRY(check_rounds(schedule, options));
   const Volumes volumes(schedule, amount, options.slice_bytes);
   TUTTI_ASSIGN(TaskGraph graph, TaskGraph::create(schedule, volumes.slices()));
-  TUTTI_ASSIGN(const Traffic traffic, Traffic::plan(schedule, fabric, graph));
+  TUTTI_ASSIGN(const Traffic traffic, Traffic::plan(schedule, fabric, graph, options.rounds));
   Simulation simulation({schedule, volumes, fabric, traffic, costs, options}, std::move(graph));
   TUTTI_ASSIGN(Outcome outcome, simulation.run());
   if (outcome.time_us > 0) {

@@ -1,7 +1,8 @@
 // Runs a schedule on a fabric in virtual time: what would it take there?
 //
 // The model:
-//   - A step may run once its `deps` are complete; the steps of a rank need no other order.
+//   - A step may run once its `deps` are complete; the steps of a rank need no other order, unless
+//     SimulateOptions::rounds asks for that of the executor.
 //   - A message starts once its send may run, the message before it on its lane has left, and its
 //     channel has room (Costs::fifo_depth). It then costs its rank `message_us`, flows at the
 //     max-min fair rate of all flows on its links (src/sim/fair_shares.hpp), and arrives the
@@ -76,10 +77,19 @@ struct StepTime {
   double end_us = 0;
 };
 
+/// Slices of a send or receive that are under way at once, where steps have an order.
+inline constexpr std::uint32_t kSlicesInFlight = 4;
+
 struct SimulateOptions {
   /// Chunks are cut in slices of that many bytes, and all steps run on one slice while the next is
   /// on the way; 0: no slices.
   std::size_t slice_bytes = 0;
+  /// ir::Proof::round, for ranks that go through their steps as the executor does: in iteration t,
+  /// in the order of its program, each step of round r on slice t - r. A rank posts sends and
+  /// receives and goes on, but at a step that needs what has not come yet it waits, also where
+  /// later ones could run; and at a send or receive until that of `kSlicesInFlight` slices before
+  /// is complete. A receive is posted a round ahead. Empty: any order.
+  std::vector<std::vector<std::uint32_t>> rounds = {};
   /// Called as each step ends.
   std::function<void(const StepTime&)> on_step = {};
   /// Called now and then with how many of all tasks are done; false ends the simulation (kAborted).
@@ -106,7 +116,8 @@ struct Outcome {
 
 /// The schedule must be well-formed: made by an algorithm, or proved by ir::verify. Its rank r is
 /// rank r of the fabric. kInvalidArgument: costs that are negative or not finite, a fabric with
-/// fewer ranks, two ranks that nothing joins, a send without receive, steps that wait for each
+/// fewer ranks, two ranks that nothing joins, a send without receive,
+/// rounds of other steps, steps that wait for each
 /// other for ever (fifo_depth too small), more than 11 days of virtual time.
 Result<Outcome> simulate(const ir::Schedule& schedule, const Amount& amount, Fabric& fabric,
                          const Costs& costs = {}, const SimulateOptions& options = {});

@@ -166,6 +166,55 @@ TEST(Simulation, PassesSlicesOnWhileTheNextAreOnTheWay) {
   EXPECT_DOUBLE_EQ(time_of(chain, 4000, {}, {.slice_bytes = 1000}), 3 * 10 + 2 + 4);
 }
 
+/// Rank 0 puts what it gets from rank 1, and then what it gets from rank 2, where it belongs.
+ir::Schedule gather_in_turn() {
+  ir::Builder build({Collective::kGather, 3, 0, false}, "gather in turn", 1);
+  auto root = build.rank(0);
+  root.copy(in(0), out(0));
+  for (const Rank rank : {1, 2}) {
+    build.rank(rank).send(in(0), 0);
+    const ir::ChunkSet landing = root.scratch(out(static_cast<std::uint32_t>(rank)));
+    root.recv(landing, rank).copy(landing, out(static_cast<std::uint32_t>(rank)));
+  }
+  return std::move(build).finish();
+}
+
+SimulateOptions in_order_of(const ir::Schedule& schedule) {
+  const auto proof = ir::verify(schedule);
+  EXPECT_TRUE(proof) << proof.error().what;
+  return {.rounds = proof ? proof->round : std::vector<std::vector<std::uint32_t>>()};
+}
+
+TEST(OrderOfSteps, LetsARankWaitWhereALaterStepCouldRun) {
+  // Messages arrive after 10 + 4 us and 10 + 1 us; each is then copied for 5.
+  const ir::Schedule schedule = gather_in_turn();
+  const Costs costs = {.message_us = 1, .step_us = 5, .slow_ranks = {{.rank = 1, .factor = 4}}};
+  EXPECT_DOUBLE_EQ(time_of(schedule, 0, costs), 11 + 5 + 5);
+  EXPECT_DOUBLE_EQ(time_of(schedule, 0, costs, in_order_of(schedule)), 14 + 5 + 5);
+}
+
+TEST(OrderOfSteps, LetsARankPostFourSlicesBeforeTheFirstIsGone) {
+  ir::Builder build({Collective::kBroadcast, 2, 0, false}, "send and copy", 1);
+  build.rank(0).send(in(0), 1).copy(in(0), out(0));
+  build.rank(1).recv(out(0), 0);
+  const ir::Schedule schedule = std::move(build).finish();
+  std::vector<double> copied;
+  SimulateOptions options = in_order_of(schedule);
+  options.slice_bytes = 1000;
+  options.on_step = [&](const StepTime& step) {
+    if (step.task.rank == 0 && step.task.step == 1) copied.push_back(step.end_us);
+  };
+  time_of(schedule, 6000, {}, options);
+  EXPECT_THAT(copied, testing::ElementsAre(0, 0, 0, 0, 1, 2));
+}
+
+TEST(OrderOfSteps, RefusesRoundsOfOtherSteps) {
+  UniformSwitch fabric({.ranks = 3});
+  const auto outcome = simulate(scatter(), {10, 1}, fabric, {}, {.rounds = {{0, 0}, {0}, {0}}});
+  ASSERT_FALSE(outcome);
+  EXPECT_THAT(outcome.error().what, HasSubstr("rounds of all its steps"));
+}
+
 TEST(Outcome, ReportsWhatLinksCarriedAndWhichIsTheNarrowest) {
   UniformSwitch fabric({.ranks = 3, .bandwidth = kOneGigabyte, .latency = 10});
   const auto outcome = simulate(scatter(), {1000, 1}, fabric);
@@ -304,6 +353,24 @@ TEST_P(RandomCosts, GiveTheSameOutcomeTwiceAndNeverLessThanNone) {
   const double time = time_of(schedule, count, costs, options);
   EXPECT_EQ(time_of(schedule, count, costs, options), time);
   EXPECT_GE(time, time_of(schedule, count, {.ports = costs.ports}) * (1 - 1e-9));
+}
+
+TEST_P(RandomCosts, LetRanksThatKeepTheirOrderComeToAnEnd) {
+  SCOPED_TRACE(testing::Message() << "seed " << GetParam());
+  std::mt19937 random(GetParam());
+  const std::int32_t ranks = 2 + static_cast<std::int32_t>(random() % 6);
+  const auto collective = ir::samples::kGlobalCollectives[random() % 8];
+  const ir::Schedule schedule = random() % 2 == 0
+                                    ? ir::samples::direct({collective, ranks, 0, false}, 3)
+                                    : ir::samples::ring_all_reduce(ranks, false);
+  const Costs costs = {.message_us = static_cast<double>(random() % 100) / 10,
+                       .reduce_ps_per_byte = static_cast<double>(random() % 100),
+                       .ports = static_cast<std::uint32_t>(random() % 3)};
+  SimulateOptions options = in_order_of(schedule);
+  options.slice_bytes = 1 + random() % 300;
+  const std::size_t count = random() % 5000;
+  const double time = time_of(schedule, count, costs, options);
+  EXPECT_GE(time, 10) << "the latency of a message";
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomCosts, testing::Range(0U, 50U));

@@ -41,6 +41,8 @@ Simulation::Simulation(const Job& job, TaskGraph graph)
   for (const std::int32_t group : job.costs.cpu_groups)
     cpus_.resize(std::max(cpus_.size(), static_cast<std::size_t>(group) + 1),
                  {.free = job.costs.cpus, .waiting = {}});
+  for (Rank rank = 0; rank < graph_.ranks() && !job.options.rounds.empty(); ++rank)
+    plan_itinerary(rank);
   if (job.options.on_step) message_start_.resize(messages_.size());
   if (!has_codes(job.schedule)) return;
   for (const ir::Program& program : job.schedule.programs)
@@ -71,10 +73,15 @@ const ir::Step& Simulation::step_of(const Task& task) const {
 }
 
 void Simulation::start_ready_tasks() {
-  for (Rank rank = 0; rank < graph_.ranks(); ++rank)
+  for (Rank rank = 0; rank < graph_.ranks(); ++rank) {
+    if (in_order()) {
+      go_on(rank);
+      continue;
+    }
     for (std::uint32_t slice = 0; slice < graph_.slices(); ++slice)
       for (ir::StepId step = 0; step < graph_.steps(rank); ++step)
         if (step_of({rank, step, slice}).deps.empty()) ready({rank, step, slice});
+  }
 }
 
 void Simulation::run_present() {
@@ -82,7 +89,10 @@ void Simulation::run_present() {
     while (!completed_.empty()) {
       const Task task = completed_.back();
       completed_.pop_back();
-      graph_.complete(task, [this](const Task& next) { ready(next); });
+      graph_.complete(task, [this](const Task& next) {
+        if (!in_order()) ready(next);
+      });
+      if (in_order()) go_on(task.rank);
     }
     if (!ports_) break;
     granted_.clear();
@@ -135,6 +145,39 @@ void Simulation::ready(const Task& task) {
     state.receive_is_ready = true;
     if (state.has_arrived) receive(id);
   }
+}
+
+// --- the order of steps ---
+
+void Simulation::plan_itinerary(Rank rank) {
+  const std::vector<ir::Step>& steps = job_.schedule.programs[static_cast<std::size_t>(rank)].steps;
+  std::vector<std::uint32_t> rounds = job_.options.rounds[static_cast<std::size_t>(rank)];
+  for (ir::StepId id = 0; id < steps.size(); ++id) {
+    if (steps[id].verb != ir::Verb::kRecv) continue;
+    std::uint32_t posted = std::max(rounds[id], 1U) - 1;
+    for (const ir::StepId dep : steps[id].deps) posted = std::max(posted, rounds[dep]);
+    rounds[id] = posted;
+  }
+  std::vector<Task>& tasks = itineraries_.emplace_back().tasks;
+  for (std::uint32_t slice = 0; slice < graph_.slices(); ++slice)
+    for (ir::StepId id = 0; id < steps.size(); ++id) tasks.push_back({rank, id, slice});
+  std::ranges::sort(tasks, {}, [&](const Task& task) {
+    return std::pair(rounds[task.step] + task.slice, task.step);
+  });
+}
+
+void Simulation::go_on(Rank rank) {
+  auto& [tasks, next] = itineraries_[static_cast<std::size_t>(rank)];
+  while (next < tasks.size() && may_begin(tasks[next])) ready(tasks[next++]);
+}
+
+bool Simulation::may_begin(const Task& task) const {
+  if (graph_.waits_for(task) > 0) return false;
+  const ir::Verb verb = step_of(task).verb;
+  if (!ir::uses_peer(verb) || task.slice < kSlicesInFlight) return true;
+  const MessageState& before = messages_[job_.traffic.message_of(
+      graph_.number(task.rank, task.step), task.slice - kSlicesInFlight)];
+  return verb == ir::Verb::kSend ? before.has_left : before.is_received;
 }
 
 // --- messages ---
@@ -199,6 +242,7 @@ void Simulation::depart(MessageId id) {
 
 void Simulation::left(MessageId id) {
   const Message& sent = message(id);
+  messages_[id].has_left = true;
   agenda_.enter(now_ + job_.traffic.channel_of(sent).latency, {Happening::kArrives, id});
   complete(job_.traffic.send_of(sent), message_start_.empty() ? 0 : message_start_[id]);
   if (ports_) return;
@@ -237,6 +281,7 @@ void Simulation::receive(MessageId id) {
 void Simulation::received(MessageId id) {
   const Task task = job_.traffic.receive_of(message(id));
   set_code(task, messages_[id].is_encoded);
+  messages_[id].is_received = true;
   complete(task, message_start_.empty() ? 0 : message_start_[id]);
   --channels_[message(id).channel].in_flight;
   if (job_.costs.fifo_depth != 0) offer(message(id).channel);

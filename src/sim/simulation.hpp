@@ -46,7 +46,9 @@ class Simulation {
   struct MessageState {
     bool send_is_ready = false;
     bool receive_is_ready = false;
+    bool has_left = false;
     bool has_arrived = false;
+    bool is_received = false;
     bool is_encoded = false;
   };
   struct ChannelState {
@@ -75,6 +77,11 @@ class Simulation {
     std::queue<Work> waiting;
     bool waits_for_cpu = false;
   };
+  /// The order of a rank's tasks, and the first that it has not begun.
+  struct Itinerary {
+    std::vector<Task> tasks;
+    std::size_t next = 0;
+  };
   /// CPUs that ranks share.
   struct Cpus {
     std::uint32_t free = 0;
@@ -91,6 +98,13 @@ class Simulation {
   void take_events();
   void complete(const Task& task, Time since);
   void ready(const Task& task);
+
+  // Where steps have an order.
+  [[nodiscard]] bool in_order() const { return !itineraries_.empty(); }
+  void plan_itinerary(Rank rank);
+  /// Begins the rank's tasks as far as it gets.
+  void go_on(Rank rank);
+  [[nodiscard]] bool may_begin(const Task& task) const;
 
   // Messages.
   void offer(ChannelId id);
@@ -133,6 +147,7 @@ class Simulation {
   std::vector<MessageState> messages_;
   std::vector<ChannelState> channels_;
   std::vector<Worker> workers_;
+  std::vector<Itinerary> itineraries_;    // by rank, or empty
   std::vector<Cpus> cpus_;                // by group, or empty
   std::vector<std::vector<bool>> codes_;  // by rank and slice * scratch chunks + chunk; or empty
   std::vector<Time> message_start_;       // only for options.on_step

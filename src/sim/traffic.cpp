@@ -20,14 +20,27 @@ struct Turn {
   }
 };
 
+/// Of the messages of each channel, when those of the steps are known.
+Traffic::Rounds rounds_of(const ir::Matching& matching, const Traffic::Rounds& of_steps) {
+  Traffic::Rounds result;
+  for (const ir::Channel& channel : matching.channels) {
+    auto& rounds = result.emplace_back();
+    for (const ir::StepId send : channel.sends)
+      rounds.push_back(of_steps[static_cast<std::size_t>(channel.source)][send]);
+  }
+  return result;
+}
+
 }  // namespace
 
-Result<Traffic> Traffic::plan(const ir::Schedule& schedule, Fabric& fabric,
-                              const TaskGraph& graph) {
+Result<Traffic> Traffic::plan(const ir::Schedule& schedule, Fabric& fabric, const TaskGraph& graph,
+                              const Rounds& rounds) {
   TUTTI_ASSIGN(const ir::Matching matching, ir::match(schedule));
   Traffic traffic;
   TUTTI_TRY(traffic.join(matching, fabric));
-  traffic.line_up(matching, schedule, graph);
+  traffic.line_up(matching,
+                  rounds.empty() ? count_rounds(schedule, matching) : rounds_of(matching, rounds),
+                  graph);
   return traffic;
 }
 
@@ -52,10 +65,8 @@ Status Traffic::join(const ir::Matching& matching, Fabric& fabric) {
 }
 
 /// Puts the messages of each channel in their order.
-void Traffic::line_up(const ir::Matching& matching, const ir::Schedule& schedule,
-                      const TaskGraph& graph) {
+void Traffic::line_up(const ir::Matching& matching, const Rounds& rounds, const TaskGraph& graph) {
   const std::uint32_t slices = graph.slices();
-  const std::vector<std::vector<std::uint32_t>> rounds = count_rounds(schedule, matching);
   first_of_.resize(graph.tasks() / slices);
   std::vector<Turn> turns;
   for (ChannelId id = 0; id < channels_.size(); ++id) {

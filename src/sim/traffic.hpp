@@ -41,17 +41,21 @@ struct Message {
   ir::StepId send = 0;
   ir::StepId receive = 0;
   std::uint32_t slice = 0;
-  /// Its round (src/sim/rounds.hpp) plus its slice: messages that are sent at the same time when
-  /// all ranks go at the same pace have the same turn.
+  /// Its round (src/sim/rounds.hpp, unless others were given) plus its slice: messages that are
+  /// sent at the same time when all ranks go at the same pace have the same turn.
   std::uint32_t turn = 0;
 };
 
 /// Immutable.
 class Traffic {
  public:
-  /// Pairs sends with receives. kInvalidArgument for one without partner, and where the fabric
-  /// joins two ranks by no path.
-  static Result<Traffic> plan(const ir::Schedule& schedule, Fabric& fabric, const TaskGraph& graph);
+  using Rounds = std::vector<std::vector<std::uint32_t>>;
+
+  /// Pairs sends with receives. `rounds`, by rank and step: ir::Proof::round, or empty to count
+  /// them. kInvalidArgument for a send or receive without partner, and where the fabric joins two
+  /// ranks by no path.
+  static Result<Traffic> plan(const ir::Schedule& schedule, Fabric& fabric, const TaskGraph& graph,
+                              const Rounds& rounds = {});
 
   [[nodiscard]] std::span<const Pair> pairs() const { return pairs_; }
   [[nodiscard]] std::span<const Channel> channels() const { return channels_; }
@@ -76,7 +80,8 @@ class Traffic {
 
  private:
   Status join(const ir::Matching& matching, Fabric& fabric);
-  void line_up(const ir::Matching& matching, const ir::Schedule& schedule, const TaskGraph& graph);
+  /// `rounds`: by channel and message.
+  void line_up(const ir::Matching& matching, const Rounds& rounds, const TaskGraph& graph);
 
   std::vector<Pair> pairs_;
   std::vector<Channel> channels_;
