@@ -57,6 +57,14 @@ class TwoHosts:
             if done.returncode != 0:
                 raise Failed(f"tc cannot limit {link} to `{rate}` (like 1gbit): {done.stderr.strip()}")
 
+    def use_reno(self):
+        """Instead of the host's TCP congestion control, whatever that is: Reno, which every kernel has,
+        fills the queue before a shaped link. BBR paces by an estimate of the link, which the bursts
+        that it lets through lead astray."""
+        for name in self.names:
+            subprocess.run(["ip", "netns", "exec", name, "sysctl", "-qw",
+                            "net.ipv4.tcp_congestion_control=reno"], check=True)
+
 
 def congestion_control():
     return pathlib.Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()

@@ -116,9 +116,8 @@ struct Outcome {
 
 /// The schedule must be well-formed: made by an algorithm, or proved by ir::verify. Its rank r is
 /// rank r of the fabric. kInvalidArgument: costs that are negative or not finite, a fabric with
-/// fewer ranks, two ranks that nothing joins, a send without receive,
-/// rounds of other steps, steps that wait for each
-/// other for ever (fifo_depth too small), more than 11 days of virtual time.
+/// fewer ranks, two ranks that nothing joins, a send without receive, rounds of other steps, steps
+/// that wait for each other for ever (fifo_depth too small), more than 11 days of virtual time.
 Result<Outcome> simulate(const ir::Schedule& schedule, const Amount& amount, Fabric& fabric,
                          const Costs& costs = {}, const SimulateOptions& options = {});
 
