@@ -5,7 +5,8 @@
 //
 // Between two ranks each strand has a lane of its own, so none waits for another. As many strands
 // pass a link as fit through it, so where flows share links fairly each gets the rate that it was
-// planned for, however the others do.
+// planned for, however the others do. Data on long ways may have several, to come before that which
+// takes one hop.
 //
 // All-gather and broadcast send chunks down their trees, from the root to the leaves.
 // Reduce-scatter and reduce send them up, each rank adding its own contribution on the way;
@@ -92,6 +93,7 @@ struct Message {
   std::size_t strand = 0;
   const Strand::Hop* hop = nullptr;
   std::int32_t depth = 0;  ///< of the child
+  bool can_wait = false;   ///< from the root to a leaf, so nothing follows
 };
 
 /// By depth; at each depth every rank first turns to the next rank, then to the one after it.
@@ -99,10 +101,14 @@ std::vector<Message> messages_by_depth(const std::vector<Strand>& strands, std::
   std::vector<Message> messages;
   for (std::size_t s = 0; s < strands.size(); ++s) {
     std::vector<std::int32_t> depth(static_cast<std::size_t>(ranks), 0);
+    std::vector<bool> sends(static_cast<std::size_t>(ranks), false);
+    for (const Strand::Hop& hop : strands[s].hops)
+      sends[static_cast<std::size_t>(hop.parent)] = true;
     for (const Strand::Hop& hop : strands[s].hops) {
       std::int32_t& reached = depth[static_cast<std::size_t>(hop.child)];
       reached = depth[static_cast<std::size_t>(hop.parent)] + 1;
-      messages.push_back({s, &hop, reached});
+      const bool can_wait = reached == 1 && !sends[static_cast<std::size_t>(hop.child)];
+      messages.push_back({s, &hop, reached, can_wait});
     }
   }
   const auto key = [&](const Message& message) {
@@ -135,8 +141,10 @@ class Lanes {
 
 class Writer {
  public:
-  Writer(const ir::Request& request, std::int64_t chunks_per_root)
+  /// `lanes` divides the chunks of every strand that is sent down.
+  Writer(const ir::Request& request, std::int64_t chunks_per_root, std::uint32_t lanes = 1)
       : request_(request),
+        lanes_of_long_ways_(lanes),
         chunks_per_root_(static_cast<std::uint32_t>(chunks_per_root)),
         builder_(request, "forest",
                  chunks_per_root_ * (request.collective == Collective::kAllReduce
@@ -204,14 +212,24 @@ class Writer {
     for (const Message& message : messages_by_depth(strands, request_.ranks)) {
       const Strand& strand = strands[message.strand];
       const auto& [parent, child, path] = *message.hop;
-      const Lane lane = lanes_.take(parent, child, *path, strand.chunks);
-      const ChunkSet held = parent == strand.root ? at_root(strand) : output(strand);
-      builder_.rank(parent).send(held, child, lane);
-      builder_.rank(child).recv(output(strand), parent, lane);
+      const std::uint32_t chunks = strand.chunks / (message.can_wait ? 1 : lanes_of_long_ways_);
+      for (std::uint32_t at = 0; at < strand.chunks; at += chunks) {
+        const Lane lane = lanes_.take(parent, child, *path, chunks);
+        const ChunkSet held = parent == strand.root ? at_root(strand) : output(strand);
+        builder_.rank(parent).send(part(held, at, chunks), child, lane);
+        builder_.rank(child).recv(part(output(strand), at, chunks), parent, lane);
+      }
     }
   }
 
+  static ChunkSet part(ChunkSet whole, std::uint32_t at, std::uint32_t chunks) {
+    whole.first += at;
+    whole.count = chunks;
+    return whole;
+  }
+
   const ir::Request& request_;
+  std::uint32_t lanes_of_long_ways_;
   std::uint32_t chunks_per_root_;
   ir::Builder builder_;
   Lanes lanes_;
@@ -257,15 +275,20 @@ Status check_size(const Forest& forest, std::int64_t shares) {
 
 }  // namespace
 
-Result<RoutedSchedule> forest_schedule(const ir::Request& request, const Forest& forest) {
+Result<RoutedSchedule> forest_schedule(const ir::Request& request, const Forest& forest,
+                                       std::uint32_t lanes) {
+  TUTTI_CHECK(lanes > 0, "a message takes a lane");
   if (request.collective == Collective::kAllReduce)
     return forest_all_reduce(request, forest, forest);
   if (!well_formed(request)) return unsupported("forest", request);
   TUTTI_TRY(check_roots(request, forest));
-  TUTTI_TRY(check_size(forest, forest.trees_per_root));
+  const bool goes_down =
+      request.collective == Collective::kAllGather || request.collective == Collective::kBroadcast;
+  const std::uint32_t chunks = goes_down ? lanes : 1;  // of a tree
+  TUTTI_TRY(check_size(forest, forest.trees_per_root * chunks));
   if (request.ranks == 1) return RoutedSchedule{generate(request, "forest", 1, nullptr), {}};
-  const std::vector<Strand> strands = strands_of(forest, 1);
-  Writer writer(request, forest.trees_per_root);
+  const std::vector<Strand> strands = strands_of(forest, chunks);
+  Writer writer(request, forest.trees_per_root * chunks, chunks);
   switch (request.collective) {
     case Collective::kAllGather:
     case Collective::kBroadcast:

@@ -1,6 +1,7 @@
 // Schedules that follow the spanning trees of a forest: for networks that no regular pattern fits.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "src/ir/request.hpp"
@@ -34,12 +35,18 @@ struct RoutedSchedule {
 ///   broadcast, reduce            of a forest with the request's root as its only root, reduce on
 ///                                the reversed network
 ///
+/// `lanes`: an all_gather or broadcast cuts the share of each tree in so many chunks, each with a
+/// lane of its own but for hops from a root to a leaf, which take all in one. Where links share
+/// fairly, data on longer ways then has so many times the rate of those hops: it comes early, and
+/// what can wait fills the end. Costs as many times the messages; helps where latency counts, and
+/// delays all where the rates of the trees leave nothing to shift. 1 or more.
+///
 /// Routes have the direction of their messages: those of sums are the forest's reversed.
 ///
 /// kUnsupported for other collectives. kInvalidArgument where the forest has other ranks or roots
 /// than the request, or so many trees that the schedule would have too many chunks.
 Result<RoutedSchedule> forest_schedule(const ir::Request& request,
-                                       const topo::forest::Forest& forest);
+                                       const topo::forest::Forest& forest, std::uint32_t lanes = 1);
 
 /// The same of an all_reduce on any network: sums go up `sums`, grown on the network with all links
 /// reversed, and from the roots down `results`.

@@ -1,5 +1,7 @@
 #include "algorithms/forest.hpp"
 
+#include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -98,6 +100,32 @@ TEST(ForestSchedule, SendsNoRankMoreThanItsLinksCarry) {
   const auto proof = ir::verify(schedule->schedule);
   ASSERT_TRUE(proof);
   EXPECT_LE(proof->max_chunks_sent, 13U * 15U);
+}
+
+TEST(ForestSchedule, GivesLongWaysMoreLanesButNotHopsFromARootToALeaf) {
+  const Forest forest = grown(topo::forest::dgx2_boxes(), {.root = {}, .direct_hops_first = true});
+  const Request request{Collective::kAllGather, forest.ranks, 0, false};
+  const auto schedule = forest_schedule(request, forest, 2);
+  ASSERT_TRUE(schedule) << schedule.error().what;
+  EXPECT_EQ(schedule->schedule.chunks_per_block, 2U);
+  const auto proof = ir::verify(schedule->schedule);
+  EXPECT_TRUE(proof) << proof.error().what;
+  // In its box each root sends to 15 neighbours, of which those that send on have two lanes.
+  std::set<std::pair<Rank, Rank>> single;
+  for (const LaneRoute& route : schedule->routes) {
+    EXPECT_TRUE(route.route.weight == 1 || route.route.weight == 2);
+    if (route.route.weight == 2) single.emplace(route.from, route.to);
+  }
+  std::size_t leaves = 0;
+  for (const topo::forest::Tree& tree : forest.trees)
+    for (const topo::forest::Hop& hop : tree.hops) {
+      const bool sends = std::ranges::any_of(
+          tree.hops, [&](const topo::forest::Hop& next) { return next.from == hop.to; });
+      if (hop.from != tree.root || sends) continue;
+      EXPECT_TRUE(single.contains({hop.from, hop.to}));
+      ++leaves;
+    }
+  EXPECT_EQ(single.size(), leaves);
 }
 
 TEST(ForestSchedule, OfOneRankCopies) {

@@ -1,6 +1,7 @@
 #include "tools/sim_run.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <utility>
 
@@ -39,11 +40,13 @@ bool has_forest(const Machine& machine, const ir::Request& request) {
 }
 
 /// A forest for the network as it is for data, or reversed for sums, which go up the trees.
-Result<forest::Forest> forest_for(forest::Network network, const ir::Request& request, bool sums) {
+Result<forest::Forest> forest_for(forest::Network network, const ir::Request& request, bool sums,
+                                  bool hides_latency) {
   if (sums)
     for (forest::Network::Link& link : network.links) std::swap(link.from, link.to);
   forest::GrowOptions options;
   if (rooted(request.collective)) options.root = request.root;
+  options.direct_hops_first = hides_latency;
   // A schedule has chunks for all trees of all roots; so many cost next to no time on machines
   // whose optimum takes more.
   constexpr std::int64_t kManyTrees = 32;
@@ -56,19 +59,21 @@ Result<forest::Forest> forest_for(forest::Network network, const ir::Request& re
 }
 
 Result<algorithms::RoutedSchedule> routed_forest(const forest::Network& network,
-                                                 const ir::Request& request) {
+                                                 const ir::Request& request, bool hides_latency) {
   TUTTI_ASSIGN(const forest::Forest first,
-               forest_for(network, request, reduces(request.collective)));
+               forest_for(network, request, reduces(request.collective), hides_latency));
   if (request.collective != Collective::kAllReduce)
-    return algorithms::forest_schedule(request, first);
-  TUTTI_ASSIGN(const forest::Forest second, forest_for(network, request, false));
+    return algorithms::forest_schedule(request, first, hides_latency ? 2 : 1);
+  TUTTI_ASSIGN(const forest::Forest second, forest_for(network, request, false, hides_latency));
   return algorithms::forest_all_reduce(request, first, second);
 }
 
-Result<Routed> plan_forest(const Machine& machine, const ir::Request& request) {
+/// `hides_latency`: direct hops come first, and data on longer ways has two lanes.
+Result<Routed> plan_forest(const Machine& machine, const ir::Request& request, bool hides_latency) {
   TUTTI_ASSIGN(const forest::NotedNetwork noted,
                forest::network_of(*machine.topology, machine.placement));
-  TUTTI_ASSIGN(algorithms::RoutedSchedule routed, routed_forest(noted.network, request));
+  TUTTI_ASSIGN(algorithms::RoutedSchedule routed,
+               routed_forest(noted.network, request, hides_latency));
   Routed planned = {std::move(routed.schedule), {}};
   forest::Cables cables(*machine.topology, noted);
   for (const algorithms::LaneRoute& lane : routed.routes) {
@@ -76,6 +81,36 @@ Result<Routed> plan_forest(const Machine& machine, const ir::Request& request) {
     planned.paths.push_back({lane.from, lane.to, lane.lane, std::move(links)});
   }
   return planned;
+}
+
+/// The time of 16 MB, of which latency is a part that shows, in few slices and with free messages.
+Result<double> time_on_trial(const Machine& machine, const ir::Request& request,
+                             const Routed& routed) {
+  constexpr std::size_t kBytes = 16'000'000;
+  constexpr std::size_t kSlices = 48;
+  const sim::Amount amount = amount_for(request, kBytes);
+  const std::size_t chunk = amount.count * amount.element_bytes / routed.schedule.chunks_per_block;
+  sim::RoutedFabric fabric(*machine.fabric, routed.paths);
+  TUTTI_ASSIGN(const sim::Outcome outcome,
+               sim::simulate(routed.schedule, amount, fabric, {},
+                             {.slice_bytes = std::max(kElementBytes, chunk / kSlices)}));
+  return outcome.time_us;
+}
+
+/// Whether it pays to hide latency depends on what the trees share, so where a trial takes less
+/// than about a second, both are tried.
+Result<Routed> plan_best_forest(const Machine& machine, const ir::Request& request) {
+  constexpr std::int32_t kMostRanks = 32;
+  constexpr std::uint32_t kMostTrees = 4;
+  constexpr double kClearly = 0.995;  // worth the messages
+  TUTTI_ASSIGN(Routed flat, plan_forest(machine, request, false));
+  if (request.collective != Collective::kAllGather || machine.ranks() > kMostRanks ||
+      flat.schedule.chunks_per_block > kMostTrees)
+    return flat;
+  TUTTI_ASSIGN(Routed hiding, plan_forest(machine, request, true));
+  TUTTI_ASSIGN(const double flat_us, time_on_trial(machine, request, flat));
+  TUTTI_ASSIGN(const double hiding_us, time_on_trial(machine, request, hiding));
+  return hiding_us < kClearly * flat_us ? std::move(hiding) : std::move(flat);
 }
 
 std::string described(const ir::Request& request, std::string_view algorithm, std::size_t bytes) {
@@ -177,7 +212,7 @@ std::vector<std::string> algorithms_for(const Machine& machine, const ir::Reques
 Result<Routed> schedule_for(const std::string& name, const Machine& machine,
                             const ir::Request& request) {
   if (name == kForest) {
-    if (has_forest(machine, request)) return plan_forest(machine, request);
+    if (has_forest(machine, request)) return plan_best_forest(machine, request);
     return make_error(Code::kInvalidArgument,
                       "forest: needs --topology with 2 ranks or more, and all_gather, "
                       "reduce_scatter, all_reduce, broadcast or reduce");

@@ -58,6 +58,8 @@ inline constexpr std::int32_t kMostForestRanks = 64;
 /// and the forest on a topology.
 std::vector<std::string> algorithms_for(const Machine& machine, const ir::Request& request);
 
+/// The forest's all-gather on up to 32 ranks has direct hops first (topo::forest::GrowOptions) and
+/// two lanes for longer ways (algorithms/forest.hpp) where that takes 0.5 % less time for 16 MB.
 /// kInvalidArgument suggests the nearest name, or says that the algorithm cannot do what is asked.
 Result<Routed> schedule_for(const std::string& algorithm, const Machine& machine,
                             const ir::Request& request);

@@ -109,6 +109,22 @@ TEST_P(PublishedOptimum, IsBeatenByNoAlgorithm) {
 INSTANTIATE_TEST_SUITE_P(Machines, PublishedOptimum, testing::ValuesIn(published()),
                          [](const auto& info) { return std::string(info.param.name); });
 
+/// Bytes of an all-gather.
+class AllGatherOfTwoDgx2 : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(AllGatherOfTwoDgx2, ComesNearTheOptimumInSpiteOfItsLatency) {
+  constexpr double kOptimum = 129.03;
+  Machine machine = dgx2();
+  const auto points = simtool::run(plan_of(machine, Collective::kAllGather, GetParam()), machine);
+  ASSERT_TRUE(points) << points.error().what;
+  EXPECT_GE(points->front().outcome.algorithm_bandwidth, 0.99 * kOptimum);
+  EXPECT_LE(points->front().outcome.algorithm_bandwidth, 1.0002 * kOptimum);
+}
+
+INSTANTIATE_TEST_SUITE_P(TeCcl, AllGatherOfTwoDgx2,
+                         testing::Values(16'000'000, 64'000'000, 256'000'000),
+                         [](const auto& info) { return std::to_string(info.param); });
+
 /// A finish time of TE-CCL's released schedules: all-gather, decimal sizes of the whole output.
 struct Finish {
   std::size_t bytes;

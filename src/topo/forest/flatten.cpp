@@ -70,8 +70,8 @@ struct Plant {
 
 class Flattener {
  public:
-  Flattener(const std::vector<PackedTree>& trees, const Capacities& capacities)
-      : unused_(capacities) {
+  Flattener(const std::vector<PackedTree>& trees, const Capacities& capacities, FirstHops first)
+      : unused_(capacities), keeps_direct_hops_(first == FirstHops::kDirect) {
     for (const auto& [ends, capacity] : capacities)
       size_ = std::max({size_, ends.first + std::size_t{1}, ends.second + std::size_t{1}});
     for (const PackedTree& tree : trees) {
@@ -144,11 +144,12 @@ class Flattener {
   }
 
   /// Whether the two had better exchange their parents of v.
-  static bool gains(const Plant& a, const Plant& b, Vertex v) {
+  [[nodiscard]] bool gains(const Plant& a, const Plant& b, Vertex v) const {
     const Vertex of_a = a.parent[v];
     const Vertex of_b = b.parent[v];
     if (of_a == of_b || of_a == kNoParent || of_b == kNoParent) return false;
     if (!a.has(of_b) || !b.has(of_a)) return false;
+    if (keeps_direct_hops_ && (of_a == a.root || of_b == b.root)) return false;
     const std::int32_t down_a = a.depth[of_b] + 1 - a.depth[v];
     const std::int32_t down_b = b.depth[of_a] + 1 - b.depth[v];
     if (down_a >= 0 && down_b >= 0) return false;
@@ -173,6 +174,7 @@ class Flattener {
 
   std::size_t size_ = 0;
   Capacities unused_;
+  bool keeps_direct_hops_ = false;
   std::vector<Plant> plants_;
   std::int64_t looks_ = 0;
 };
@@ -180,8 +182,8 @@ class Flattener {
 }  // namespace
 
 std::vector<PackedTree> flattened(const std::vector<PackedTree>& trees,
-                                  const Capacities& capacities) {
-  return Flattener(trees, capacities).run();
+                                  const Capacities& capacities, FirstHops first) {
+  return Flattener(trees, capacities, first).run();
 }
 
 }  // namespace tutti::topo::forest

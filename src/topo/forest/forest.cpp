@@ -84,6 +84,29 @@ Plan fewest_plan(const Network& network, const std::vector<Vertex>& roots, Ratio
   return exact;
 }
 
+/// The network with links of `from` trees rounded down to `to`.
+Network narrowed(Network network, std::int64_t from, std::int64_t to) {
+  for (Network::Link& link : network.links)
+    if (link.capacity == from) link.capacity = to;
+  return balanced(network);
+}
+
+/// The network with its narrowest links made as narrow as the trees allow. Those links are as a
+/// rule the ones between machines: what need not pass them finds a shorter way, and what does has
+/// more of their bandwidth, and so comes early.
+Network without_spare_trees(const Network& network, const Demand& demand) {
+  std::int64_t enough = FlowGraph::kUnbounded;
+  for (const Network::Link& link : network.links)
+    if (link.capacity > 0) enough = std::min(enough, link.capacity);
+  const std::int64_t narrowest = enough;
+  std::int64_t too_few = 0;
+  while (enough - too_few > 1) {
+    const std::int64_t middle = too_few + (enough - too_few) / 2;
+    (meets(narrowed(network, narrowest, middle), demand) ? enough : too_few) = middle;
+  }
+  return narrowed(network, narrowest, enough);
+}
+
 /// The shortest time for `trees` trees from each root, but for one part in kSteps of the optimum.
 std::optional<Plan> rounded_plan(const Network& network, const Demand& demand, Ratio optimum) {
   constexpr std::int64_t kSteps = 1024;
@@ -161,16 +184,17 @@ std::vector<Rank> ranks_by_vertex(const Network& network) {
   return rank_of;
 }
 
-Result<std::vector<Tree>> plant(const Plan& plan, const std::vector<Vertex>& roots) {
+Result<std::vector<Tree>> plant(const Plan& plan, const std::vector<Vertex>& roots,
+                                FirstHops first) {
   const Demand demand{roots, plan.trees_per_root};
   TUTTI_ASSIGN(Overlay overlay, remove_switches(plan.network, demand));
   const Capacities capacities = capacities_of(overlay);
   TUTTI_ASSIGN(const std::vector<PackedTree> packed,
-               pack(plan.network.compute_nodes(), capacities, demand));
+               pack(plan.network.compute_nodes(), capacities, demand, first));
   const std::vector<Rank> rank_of = ranks_by_vertex(plan.network);
   Router router(std::move(overlay));
   std::vector<Tree> trees;
-  for (const PackedTree& from : flattened(packed, capacities)) {
+  for (const PackedTree& from : flattened(packed, capacities, first)) {
     Tree tree{rank_of[from.root], from.weight, {}};
     for (const auto& ends : from.links) {
       tree.hops.push_back(
@@ -221,9 +245,12 @@ Result<Forest> grow(const Network& network, const GrowOptions& options) {
   if (options.most_trees_per_root > 0 && plan.trees_per_root > options.most_trees_per_root) {
     TUTTI_ASSIGN(plan, limited_plan(joint, roots, optimum.time, options.most_trees_per_root));
   }
+  if (options.direct_hops_first)
+    plan.network = without_spare_trees(plan.network, {roots, plan.trees_per_root});
   forest.trees_per_root = plan.trees_per_root;
   forest.time = plan.time;
-  TUTTI_ASSIGN(forest.trees, plant(plan, roots));
+  const FirstHops first = options.direct_hops_first ? FirstHops::kDirect : FirstHops::kAny;
+  TUTTI_ASSIGN(forest.trees, plant(plan, roots, first));
   TUTTI_TRY(check(forest, network));
   return forest;
 }

@@ -62,6 +62,11 @@ struct GrowOptions {
   /// above 1024), which may cost time: capacities are then rounded down to whole trees.
   std::int64_t most_trees_per_root = 0;
 
+  /// Hops straight from roots come before flat trees, and as few trees as can be pass the narrowest
+  /// links: with two lanes (algorithms/forest.hpp) what is far comes early then, and what is near
+  /// fills the end. Otherwise the trees are as flat as can be, which suits most networks better.
+  bool direct_hops_first = false;
+
   friend bool operator==(const GrowOptions&, const GrowOptions&) = default;
 };
 

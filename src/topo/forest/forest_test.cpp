@@ -77,6 +77,22 @@ TEST(Forest, IsTheSameEachTime) {
   EXPECT_EQ(*grow(network), *grow(network));
 }
 
+TEST(Forest, WithDirectHopsFirstReachesAllNeighboursOfARootSoAndEveryOtherBoxOnce) {
+  const auto forest = grow(dgx2_boxes(), {.root = {}, .direct_hops_first = true});
+  ASSERT_TRUE(forest) << forest.error().what;
+  EXPECT_EQ(forest->time, forest->optimal_time);
+  ASSERT_EQ(forest->trees_per_root, 1);
+  for (const Tree& tree : forest->trees) {
+    const auto box = [](Rank rank) { return rank / 16; };
+    const auto to_neighbour = [&](const Hop& hop) {
+      return hop.from == tree.root && box(hop.to) == box(tree.root);
+    };
+    const auto between = [&](const Hop& hop) { return box(hop.from) != box(hop.to); };
+    EXPECT_EQ(std::ranges::count_if(tree.hops, to_neighbour), 15) << "root " << tree.root;
+    EXPECT_EQ(std::ranges::count_if(tree.hops, between), 1) << "root " << tree.root;
+  }
+}
+
 TEST(Forest, TakesEachMachineInOneHopWhereThereIsNoHurry) {
   // From a rank to one rank of each other machine, and from there to its neighbours.
   const auto forest = grow(nvswitch_boxes(4, 300, 25));

@@ -63,9 +63,11 @@ class Packer {
     }
   }
 
-  Result<std::vector<PackedTree>> run() {
+  Result<std::vector<PackedTree>> run(FirstHops first) {
     TUTTI_CHECK(!find_shortage(), "the capacities do not meet the demand");
     std::vector<PackedTree> trees;
+    if (first == FirstHops::kDirect)
+      for (std::size_t i = 0; i < state_.waiting.size(); ++i) grow_direct_hops();
     while (!state_.waiting.empty()) {
       TUTTI_ASSIGN(PackedTree tree, grow_first());
       trees.push_back(std::move(tree));
@@ -89,10 +91,31 @@ class Packer {
                     sapling.tree.root);
         return std::move(sapling.tree);
       }
-      state_ = std::move(before);
-      state_.spares.push_back({std::move(shortage->outside), 0});
-      state_.spares.back().capacity = spare_capacity(state_.spares.back().inside);
+      take_back(std::move(before), *std::move(shortage));
     }
+  }
+
+  /// Gives the first waiting tree every hop from its root that all of the equal trees can have, and
+  /// puts it last.
+  void grow_direct_hops() {
+    for (;;) {
+      State before = state_;
+      Sapling sapling = std::move(state_.waiting.front());
+      state_.waiting.pop_front();
+      for (const LinkIndex link : next_of_[sapling.tree.root])
+        if (room(sapling, link) == sapling.tree.weight) take(sapling, link);
+      state_.waiting.push_back(std::move(sapling));
+      std::optional<Shortage> shortage = find_shortage();
+      if (!shortage) return;
+      take_back(std::move(before), *std::move(shortage));
+    }
+  }
+
+  /// Undoes an attempt, and remembers the set that it entered too often.
+  void take_back(State before, Shortage shortage) {
+    state_ = std::move(before);
+    state_.spares.push_back({std::move(shortage.outside), 0});
+    state_.spares.back().capacity = spare_capacity(state_.spares.back().inside);
   }
 
   /// False: no link has room for it.
@@ -216,8 +239,9 @@ class Packer {
 }  // namespace
 
 Result<std::vector<PackedTree>> pack(const std::vector<Vertex>& vertices,
-                                     const Capacities& capacities, const Demand& demand) {
-  TUTTI_ASSIGN(std::vector<PackedTree> trees, Packer(vertices, capacities, demand).run());
+                                     const Capacities& capacities, const Demand& demand,
+                                     FirstHops first) {
+  TUTTI_ASSIGN(std::vector<PackedTree> trees, Packer(vertices, capacities, demand).run(first));
   // Without std::stable_sort: clang finds its buffer deprecated in libstdc++ 12.
   std::vector<std::size_t> order(trees.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

@@ -9,6 +9,10 @@
 // is grown again with more care. When a link has room for some of the equal trees only, the others
 // wait as they are and go another way.
 //
+// Where it is asked for, each root takes before that, in turn, what direct hops it can. A direct
+// hop to a leaf can wait: a GPU that has one to take from each neighbour is busy while the data of
+// far roots is on its way. Grown after the far ones, near trees would find those hops taken.
+//
 // Sources: Edmonds, "Edge-disjoint branchings" (1973); Bérczi, Frank, "Packing arborescences"
 // (2009); ForestColl (arXiv 2402.06787), section 5.3, which asks by max-flow for every single link.
 #pragma once
@@ -33,10 +37,14 @@ struct PackedTree {
   std::vector<std::pair<Vertex, Vertex>> links;  ///< from, to; a vertex is reached before it sends
 };
 
+/// What trees are grown with at first.
+enum class FirstHops : std::uint8_t { kAny, kDirect };
+
 /// demand.trees trees from each root, in the order of roots, each of which reaches all of
 /// `vertices`. kInternal if the capacities do not meet the demand (splitting.hpp says what that
 /// means). `vertices` are ascending, and the demand's roots are among them.
 Result<std::vector<PackedTree>> pack(const std::vector<Vertex>& vertices,
-                                     const Capacities& capacities, const Demand& demand);
+                                     const Capacities& capacities, const Demand& demand,
+                                     FirstHops first = FirstHops::kAny);
 
 }  // namespace tutti::topo::forest

@@ -1,5 +1,6 @@
 #include "src/topo/forest/packing.hpp"
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <utility>
@@ -76,6 +77,18 @@ TEST(Packing, FindsTreesThatUseUpAllCapacity) {
     const auto trees = pack(vertices, capacities, demand);
     ASSERT_TRUE(trees) << trees.error().what;
     expect_packed(*trees, vertices, capacities, demand);
+  }
+}
+
+TEST(Packing, LeavesDirectHopsToTheirRootsWhereAsked) {
+  // Grown first and alone, the tree of 0 would reach 3 over the only link from 1 that leads there.
+  const Capacities capacities = {{{0, 1}, 2}, {{1, 0}, 1}, {{1, 2}, 2}, {{1, 3}, 1}, {{2, 3}, 1}};
+  const auto trees = pack({0, 1, 2, 3}, capacities, {{0, 1}, 1}, FirstHops::kDirect);
+  ASSERT_TRUE(trees) << trees.error().what;
+  expect_packed(*trees, {0, 1, 2, 3}, capacities, {{0, 1}, 1});
+  for (const PackedTree& tree : *trees) {
+    const bool direct = std::ranges::count(tree.links, std::pair<Vertex, Vertex>{1, 3}) > 0;
+    EXPECT_EQ(direct, tree.root == 1);
   }
 }
 

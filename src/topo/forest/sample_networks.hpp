@@ -81,6 +81,25 @@ inline Network dgx1() {
   return std::move(build).finish();
 }
 
+/// Two boxes of 16 GPUs, 125 GB/s to their NVSwitch; GPUs of odd number send to the GPU before
+/// theirs in the other box, 12.5 GB/s (TE-CCL's model of DGX-2).
+inline Network dgx2_boxes() {
+  NetworkBuilder build;
+  std::vector<Vertex> gpus;
+  for (int box = 0; box < 2; ++box) {
+    const Vertex nvswitch = build.switches(fmt::format("nvs{}", box));
+    for (int gpu = 0; gpu < 16; ++gpu) {
+      gpus.push_back(build.computes(fmt::format("gpu{}.{}", box, gpu)));
+      build.both_ways(gpus.back(), nvswitch, 125);
+    }
+  }
+  for (std::size_t i = 0; i < 16; i += 2) {
+    build.one_way(gpus[i + 1], gpus[i + 16], 12.5);
+    build.one_way(gpus[i + 17], gpus[i], 12.5);
+  }
+  return std::move(build).finish();
+}
+
 /// A torus of any number of dimensions with links of 1 GB/s; a ring is one of one dimension.
 inline Network torus(const std::vector<int>& sizes) {
   NetworkBuilder build;
