@@ -1,8 +1,10 @@
 """Builds the loop over each library, starts its ranks and reads what they measured."""
 import concurrent.futures
+import contextlib
 import json
 import os
 import pathlib
+import random
 import secrets
 import socket
 import subprocess
@@ -66,9 +68,12 @@ def clean_environment():
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Of those that no outgoing connection takes by itself, on whatever host the ranks meet."""
+    while True:
+        port = random.randrange(20000, 32768)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class ThisHost:
