@@ -130,36 +130,43 @@ Result<Choice> PlanCache::choose(const Call& call) const {
   return choose_what_fits(std::move(choice), situation, shape_of(call));
 }
 
-/// What TUTTI_ALGO asks for runs or is an error, where it has no room.
-Result<Choice> PlanCache::choose_what_fits(Choice choice, const Situation& situation,
-                                           const Shape& shape) const {
-  if (choice.by == Choice::By::kSetting) return choice;
-  const ir::Algorithm& first = *choice.algorithm;
-  if (choice.by != Choice::By::kRules) {
-    TUTTI_ASSIGN(bool fits, can_run({&first, choice.kernel_reads.value_or(false)}, shape));
-    if (fits) return choice;
-    for (const ir::Algorithm* const next : choice.instead) {
-      TUTTI_ASSIGN(fits, can_run({next, false}, shape));
-      if (!fits) continue;
-      choice.reason += fmt::format("; {}, as {} has no room for its slots", next->name, first.name);
-      choice.algorithm = choice.mapped = next;
-      choice.others.clear();
-      return choice;
-    }
-    const std::scoped_lock lock(mutex_);
-    TUTTI_ASSIGN(choice, tuner_.by_rules(situation, team_.placement()));
-    choice.reason += fmt::format(", {} having no room for its slots", first.name);
-  }
-  if (choice.instead.empty()) return choice;
-  TUTTI_ASSIGN(bool fits, can_stage(*choice.algorithm, shape));
+namespace {
+
+/// Makes the first of choice.instead that fits the choice, where that does not; whether one does.
+template <class Fits>
+Result<bool> take_what_fits(Choice& choice, const Fits& fits) {
+  TUTTI_ASSIGN(bool found, fits(*choice.algorithm));
   for (const ir::Algorithm* const next : choice.instead) {
-    if (fits) break;
-    TUTTI_ASSIGN(fits, can_stage(*next, shape));
-    if (!fits) continue;
+    if (found) break;
+    TUTTI_ASSIGN(found, fits(*next));
+    if (!found) continue;
     choice.reason += fmt::format(", {} having no room for its slots", choice.algorithm->name);
     choice.algorithm = choice.mapped = next;
     choice.others.clear();
   }
+  return found;
+}
+
+}  // namespace
+
+/// What TUTTI_ALGO asks for runs or is an error, where it has no room.
+Result<Choice> PlanCache::choose_what_fits(Choice choice, const Situation& situation,
+                                           const Shape& shape) const {
+  if (choice.by == Choice::By::kSetting) return choice;
+  if (choice.by != Choice::By::kRules) {
+    const bool kernel_reads = choice.kernel_reads.value_or(false);
+    TUTTI_ASSIGN(const bool found, take_what_fits(choice, [&](const ir::Algorithm& algorithm) {
+                   return can_run({&algorithm, kernel_reads}, shape);
+                 }));
+    if (found) return choice;
+    const std::string_view first = choice.algorithm->name;
+    const std::scoped_lock lock(mutex_);
+    TUTTI_ASSIGN(choice, tuner_.by_rules(situation, team_.placement()));
+    choice.reason += fmt::format(", {} having no room for its slots", first);
+  }
+  if (choice.instead.empty()) return choice;
+  const auto fits = [&](const ir::Algorithm& algorithm) { return can_stage(algorithm, shape); };
+  TUTTI_TRY(take_what_fits(choice, fits));
   return choice;
 }
 

@@ -6,8 +6,7 @@
 // links carry what they carried, and both are trees again unless the new parent lies below v. An
 // exchange is made where it lowers the sum, over all trees and vertices, of 4^depth: it is the
 // longest ways that count, since data streams at the same rate down all trees and is late by their
-// height. Capacity that no tree uses is taken the same way, as if it
-// were a tree's.
+// height. Capacity that no tree uses is taken the same way, as if it were a tree's.
 //
 // A method of our own; the exchange is that of bases of matroids.
 #pragma once
