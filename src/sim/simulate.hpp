@@ -77,9 +77,6 @@ struct StepTime {
   double end_us = 0;
 };
 
-/// Slices of a send or receive that are under way at once, where steps have an order.
-inline constexpr std::uint32_t kSlicesInFlight = 4;
-
 struct SimulateOptions {
   /// Chunks are cut in slices of that many bytes, and all steps run on one slice while the next is
   /// on the way; 0: no slices.
@@ -87,8 +84,8 @@ struct SimulateOptions {
   /// ir::Proof::round, for ranks that go through their steps as the executor does: in iteration t,
   /// in the order of its program, each step of round r on slice t - r. A rank posts sends and
   /// receives and goes on, but at a step that needs what has not come yet it waits, also where
-  /// later ones could run; and at a send or receive until that of `kSlicesInFlight` slices before
-  /// is complete. A receive is posted a round ahead. Empty: any order.
+  /// later ones could run; and at a send or receive until that of lower::kTransfersInFlight slices
+  /// before is complete. A receive is posted a round ahead. Empty: any order.
   std::vector<std::vector<std::uint32_t>> rounds = {};
   /// Called as each step ends.
   std::function<void(const StepTime&)> on_step = {};

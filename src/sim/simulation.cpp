@@ -5,6 +5,7 @@
 
 #include "src/base/result.hpp"
 #include "src/ir/verify.hpp"
+#include "src/lower/program.hpp"
 
 namespace tutti::sim {
 namespace {
@@ -174,9 +175,10 @@ void Simulation::go_on(Rank rank) {
 bool Simulation::may_begin(const Task& task) const {
   if (graph_.waits_for(task) > 0) return false;
   const ir::Verb verb = step_of(task).verb;
-  if (!ir::uses_peer(verb) || task.slice < kSlicesInFlight) return true;
+  constexpr auto kInFlight = static_cast<std::uint32_t>(lower::kTransfersInFlight);
+  if (!ir::uses_peer(verb) || task.slice < kInFlight) return true;
   const MessageState& before = messages_[job_.traffic.message_of(
-      graph_.number(task.rank, task.step), task.slice - kSlicesInFlight)];
+      graph_.number(task.rank, task.step), task.slice - kInFlight)];
   return verb == ir::Verb::kSend ? before.has_left : before.is_received;
 }
 
