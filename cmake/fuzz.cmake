@@ -1,5 +1,5 @@
 # Fuzz targets: folder/x_fuzz.cpp becomes the program x_fuzz, linked with the folder's library.
-# Built by the preset `fuzz` alone, because libFuzzer comes with clang.
+# Built by the preset `asan` alone, because libFuzzer comes with clang.
 if(NOT TUTTI_FUZZ)
   return()
 endif()

@@ -156,7 +156,7 @@ TEST(SharedHeap, RandomAllocationsNeverOverlapAndCoalesceWhenFreed) {
 }
 
 TEST(SharedHeap, HalvesItsSizeUntilTheAddressSpaceHasRoom) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(TUTTI_SANITIZED)
   GTEST_SKIP() << "sanitizers reserve more address space than the limit";
 #endif
   const pid_t child = ::fork();

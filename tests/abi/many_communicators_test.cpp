@@ -16,7 +16,7 @@
 namespace {
 
 // The sanitizers are many times slower, and need memory of their own.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#if defined(TUTTI_SANITIZED)
 constexpr int kCommunicators = 10;
 constexpr std::size_t kMostBytes = std::size_t{16} << 20;
 #else

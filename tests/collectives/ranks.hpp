@@ -23,7 +23,7 @@
 namespace tutti::testing {
 
 /// The sanitizers are many times slower.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#if defined(TUTTI_SANITIZED)
 inline constexpr bool kSanitized = true;
 #else
 inline constexpr bool kSanitized = false;

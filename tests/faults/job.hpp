@@ -20,7 +20,7 @@ namespace tutti::testing {
 using Seconds = std::chrono::duration<double>;
 using Variables = std::map<std::string, std::string>;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(TUTTI_SANITIZED)
 inline constexpr bool kSanitized = true;
 #else
 inline constexpr bool kSanitized = false;
