@@ -192,21 +192,29 @@ Status StagedRun::post(std::uint32_t op_id, std::uint64_t slice) {
   Connection& connection = *team_.member(op.peer).connection;
   TransferRing& ring = plan.ring(op_id);
   ring.posted[slice % TransferRing::kDepth] = slice + 1;
+  // Both sides know that nothing travels; but where each rank has a count of its own, which of
+  // them is wrong shows where messages meet, and so there is one from each block.
+  const auto travels = [&](std::uint32_t piece) {
+    return plan.slice_size(op.like[piece], slice) > 0 ||
+           (plan.chunk_places().uneven() && slice == 0);
+  };
+  std::uint32_t last = 0;  // that travels
+  for (std::uint32_t i = 0; i < ring.pieces; ++i)
+    if (travels(i)) last = i;
   for (std::uint32_t i = 0; i < ring.pieces; ++i) {
     Transfer& transfer = ring.at(slice, i);
-    const std::size_t elements = plan.slice_size(op.like[i], slice);
-    // Both sides know that nothing travels; but where each rank has a count of its own, which of
-    // them is wrong shows where messages meet, and so there is one from each block.
-    const bool travels = elements > 0 || (plan.chunk_places().uneven() && slice == 0);
-    if (!travels) {
+    if (!travels(i)) {
       transfer.state.store(Transfer::State::kDone, std::memory_order_relaxed);
       continue;
     }
+    const std::size_t elements = plan.slice_size(op.like[i], slice);
     const std::size_t bytes =
         op.encoded ? plan.codec()->encoded_bytes(elements) : elements * plan.element_bytes();
     const lower::Operand& operand = sends ? op.sources[0] : op.destinations[0];
     TUTTI_ASSIGN(std::byte* const data, locate(operand, i, slice));
-    if (sends)
+    if (sends && i != last)
+      connection.send_with_next(stream, tag, {data, bytes}, transfer);
+    else if (sends)
       connection.send(stream, tag, {data, bytes}, transfer);
     else
       connection.recv(stream, tag, {data, bytes}, transfer);

@@ -91,6 +91,10 @@ class Connection {
   /// transfer.state, which progress() moves.
   virtual void send(const StreamId& stream, const MessageTag& tag, std::span<const std::byte> data,
                     Transfer& transfer) = 0;
+  /// send() for a caller that goes on to send on this connection at once: a small message may wait
+  /// for the next one, or a progress(), and leave together with it.
+  virtual void send_with_next(const StreamId& stream, const MessageTag& tag,
+                              std::span<const std::byte> data, Transfer& transfer) = 0;
   virtual void recv(const StreamId& stream, const MessageTag& tag, std::span<std::byte> data,
                     Transfer& transfer) = 0;
   virtual void cancel(const StreamId& stream, Transfer& transfer) = 0;

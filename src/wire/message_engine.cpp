@@ -45,7 +45,7 @@ class MessageEngine::Core {
   ~Core();
 
   void send(const StreamId& stream, const MessageTag& tag, std::span<const std::byte> data,
-            Transfer& transfer);
+            Transfer& transfer, bool waits_for_next);
   void recv(const StreamId& stream, const MessageTag& tag, std::span<std::byte> data,
             Transfer& transfer);
   void cancel(const StreamId& stream, Transfer& transfer);
@@ -104,9 +104,11 @@ class MessageEngine::Core {
 // --- posting ---
 
 void MessageEngine::Core::send(const StreamId& stream, const MessageTag& tag,
-                               std::span<const std::byte> data, Transfer& transfer) {
+                               std::span<const std::byte> data, Transfer& transfer,
+                               bool waits_for_next) {
   std::scoped_lock lock(mutex_);
   sender_.post(stream, tag, data, transfer);
+  if (waits_for_next && data.size() <= kEagerLimit) return;
   // The receiver may have cleared a large message before it is announced.
   if (data.size() > kEagerLimit && !dead_)
     pump();
@@ -474,7 +476,11 @@ MessageEngine::~MessageEngine() = default;
 
 void MessageEngine::send(const StreamId& stream, const MessageTag& tag,
                          std::span<const std::byte> data, Transfer& transfer) {
-  core_->send(stream, tag, data, transfer);
+  core_->send(stream, tag, data, transfer, false);
+}
+void MessageEngine::send_with_next(const StreamId& stream, const MessageTag& tag,
+                                   std::span<const std::byte> data, Transfer& transfer) {
+  core_->send(stream, tag, data, transfer, true);
 }
 void MessageEngine::recv(const StreamId& stream, const MessageTag& tag, std::span<std::byte> data,
                          Transfer& transfer) {

@@ -49,6 +49,8 @@ class MessageEngine final : public Connection {
 
   void send(const StreamId& stream, const MessageTag& tag, std::span<const std::byte> data,
             Transfer& transfer) override;
+  void send_with_next(const StreamId& stream, const MessageTag& tag,
+                      std::span<const std::byte> data, Transfer& transfer) override;
   void recv(const StreamId& stream, const MessageTag& tag, std::span<std::byte> data,
             Transfer& transfer) override;
   /// A pending transfer fails with kAborted, and so do the others of its stream.

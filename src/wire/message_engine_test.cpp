@@ -198,6 +198,32 @@ TEST(MessageEngine, SaysThatWhatWasSentWaitsForTheLink) {
   EXPECT_FALSE(engine.wants_write());
 }
 
+TEST(MessageEngine, SendsWhatMayWaitTogetherWithTheNextMessage) {
+  const auto script = std::make_shared<ScriptedLink::Script>();
+  MessageEngine engine(std::make_unique<ScriptedLink>(script), {.peer = 1, .link_name = "test"});
+  Blob data(100);
+  Transfer first;
+  Transfer second;
+  engine.send_with_next(kOut, {}, data, first);
+  EXPECT_EQ(script->writes, 0);
+  EXPECT_EQ(first.state, Transfer::State::kPending);
+  engine.send(kOut, {}, data, second);
+  EXPECT_EQ(script->writes, 1);
+  EXPECT_EQ(first.state, Transfer::State::kDone);
+  EXPECT_EQ(second.state, Transfer::State::kDone);
+}
+
+TEST(MessageEngine, SendsWhatMayWaitWhenNothingFollows) {
+  const auto script = std::make_shared<ScriptedLink::Script>();
+  MessageEngine engine(std::make_unique<ScriptedLink>(script), {.peer = 1, .link_name = "test"});
+  Blob data(100);
+  Transfer out;
+  engine.send_with_next(kOut, {}, data, out);
+  engine.progress();
+  EXPECT_EQ(script->writes, 1);
+  EXPECT_EQ(out.state, Transfer::State::kDone);
+}
+
 /// A peer with two links, of which the second carries data alone.
 class StripedPeer : public ::testing::Test {
  protected:

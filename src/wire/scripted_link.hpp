@@ -25,6 +25,7 @@ class ScriptedLink final : public ByteLink {
     int unfinished = 0;           ///< finish() says so often that not all has arrived
     bool deaf = false;            ///< writing fails
     std::size_t room = SIZE_MAX;  ///< for what is written
+    int writes = 0;
 
     void append(std::span<const std::byte> bytes) {
       input.insert(input.end(), bytes.begin(), bytes.end());
@@ -39,6 +40,7 @@ class ScriptedLink final : public ByteLink {
   explicit ScriptedLink(std::shared_ptr<Script> script) : script_(std::move(script)) {}
 
   Result<std::size_t> write(std::span<const iovec> pieces) override {
+    ++script_->writes;
     if (script_->deaf) return make_error(Code::kPeerFailed, "nobody reads it");
     std::size_t bytes = 0;
     for (const iovec& piece : pieces) bytes += piece.iov_len;
