@@ -8,7 +8,7 @@
 namespace tutti::tune {
 namespace {
 
-constexpr double kAsGood = 1.03;
+constexpr double kAsGood = 1.1;
 
 std::uint64_t nanoseconds(double us) { return static_cast<std::uint64_t>(std::llround(us * 1000)); }
 
@@ -26,6 +26,19 @@ const Timed* own_candidate(const Cell& cell) {
   return best;
 }
 
+/// Whether the library's own algorithm, which was measured twice, may stay.
+bool is_as_good(const Timed& among_candidates, const Timed& own, const Timed& best) {
+  const auto reaches = [&](double (Timed::*figure)() const) {
+    return std::min((among_candidates.*figure)(), (own.*figure)()) <= kAsGood * (best.*figure)();
+  };
+  return reaches(&Timed::median) || reaches(&Timed::lower_quartile);
+}
+
+double quantile(std::vector<double> us, double part) {
+  std::ranges::sort(us);
+  return bench::quantile(us, part);
+}
+
 /// The last size that is nearer to `lower` than to `higher`, by ratio.
 std::uint64_t between(double lower, double higher) {
   return static_cast<std::uint64_t>(std::sqrt(lower * higher));
@@ -33,18 +46,14 @@ std::uint64_t between(double lower, double higher) {
 
 }  // namespace
 
-double Timed::median() const {
-  std::vector<double> sorted = us;
-  std::ranges::sort(sorted);
-  return bench::quantile(sorted, 0.5);
-}
+double Timed::median() const { return quantile(us, 0.5); }
+
+double Timed::lower_quartile() const { return quantile(us, 0.25); }
 
 Finding fastest_way(const Cell& cell) {
   const Timed* chosen = &best_of(cell);
   const Timed* const own = own_candidate(cell);
-  // Measured twice: among the candidates, and as the library's own choice.
-  if (own != nullptr && std::min(own->median(), cell.own.median()) <= kAsGood * chosen->median())
-    chosen = own;
+  if (own != nullptr && is_as_good(*own, cell.own, *chosen)) chosen = own;
   Finding finding{chosen->way, chosen->median(), 0};
   for (const Timed& candidate : cell.candidates) {
     if (&candidate == chosen) continue;

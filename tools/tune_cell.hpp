@@ -19,6 +19,7 @@ struct Timed {
   Way way;
   std::vector<double> us;
   [[nodiscard]] double median() const;
+  [[nodiscard]] double lower_quartile() const;
 };
 
 /// One collective and size. Value.
@@ -36,7 +37,9 @@ struct Finding {
   double next_us = 0;  ///< by the best of the others; 0: there is none
 };
 
-/// The fastest way, unless the library's own algorithm is within 3 % of it: then that.
+/// The way with the least median, unless the library's own algorithm is within 10 % of it by the
+/// medians or by the lower quartiles: then that. What runs differ among themselves, as where ranks
+/// share CPUs, is no reason to leave it.
 Finding fastest_way(const Cell& cell);
 
 /// How much slower the library's own choice is than the fastest way: 0.1 is a tenth.

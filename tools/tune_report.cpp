@@ -24,6 +24,7 @@ Json json_of(const Timed& timed) {
   return {{"algorithm", timed.way.algorithm},
           {"kernel_reads", timed.way.kernel_reads},
           {"median_us", timed.median()},
+          {"lower_quartile_us", timed.lower_quartile()},
           {"rounds", timed.us.size()}};
 }
 
@@ -33,6 +34,7 @@ Json json_of(const Cell& cell) {
   json["bytes"] = cell.bytes;
   json["own"] = {{"algorithm", cell.own.way.algorithm},
                  {"median_us", cell.own.median()},
+                 {"lower_quartile_us", cell.own.lower_quartile()},
                  {"rounds", cell.own.us.size()}};
   json["regret"] = regret(cell);
   json["chosen"] = describe(fastest_way(cell).way);
