@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <optional>
 #include <span>
+#include <thread>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -93,9 +95,12 @@ class Meter {
   Status find_own_work(Calibration& calibration);
   Status find_call(Calibration& calibration);
   Status find_messages(Rank partner, MessageCalibration& message);
-  Result<std::optional<double>> half_round_trip_us(Rank partner, bool leads);
-  Result<double> answered_us(Rank partner, bool leads, int messages);
-  Result<std::optional<double>> message_gap_us(Rank partner, bool leads);
+  template <class Round>
+  Result<double> round_us(bool leads, int most, Round round);
+  Status there_and_back(Rank partner, bool leads);
+  Status row_and_answer(Rank partner, bool leads, int messages);
+  Result<double> message_work_us(Rank partner, bool leads);
+  Result<double> way_us(Rank partner, bool leads);
   Result<double> exchange_us(std::size_t bytes);
   Status find_bandwidth(Calibration& calibration);
 
@@ -208,65 +213,95 @@ Status Meter::find_call(Calibration& calibration) {
   return checked(result, "calling alone");
 }
 
-/// Of 8 bytes there and back, half the time. For as long as there is, so that the ranks that wait
-/// have long fallen asleep.
-Result<std::optional<double>> Meter::half_round_trip_us(Rank partner, bool leads) {
-  TUTTI_TRY(barrier());
-  if (partner == kNoRank) return std::optional<double>();
+/// The median of rounds of the two, us; so many at most, and as long as a measurement may take. The
+/// first byte of what the leader sends tells whether that was the last round.
+template <class Round>
+Result<double> Meter::round_us(bool leads, int most, Round round) {
   std::vector<double> times;
-  constexpr int kRounds = 500;
-  for (int i = 0; i < kRounds; ++i) {
+  const auto begin = Clock::now();
+  do {
     const auto start = Clock::now();
-    if (leads) TUTTI_TRY(send(out_.data(), kSmall, partner));
-    TUTTI_TRY(receive(in_.data(), kSmall, partner));
-    if (!leads) TUTTI_TRY(send(out_.data(), kSmall, partner));
-    times.push_back(us_since(start) / 2);
-  }
-  return std::optional(median(times));
-}
-
-/// So many messages in a row and an answer to the last: the median, us.
-Result<double> Meter::answered_us(Rank partner, bool leads, int messages) {
-  std::vector<double> times;
-  for (int round = 0; round < 20 * kRepeats; ++round) {
-    const auto start = Clock::now();
-    TUTTI_TRY(checked(ncclGroupStart(), "sending"));
-    for (int i = 0; i < messages; ++i) {
-      if (leads) TUTTI_TRY(send(out_.data(), kSmall, partner));
-      if (!leads) TUTTI_TRY(receive(in_.data(), kSmall, partner));
-    }
-    TUTTI_TRY(checked(ncclGroupEnd(), "sending"));
-    if (leads) TUTTI_TRY(receive(in_.data(), kSmall, partner));
-    if (!leads) TUTTI_TRY(send(out_.data(), kSmall, partner));
+    const bool is_last =
+        std::ssize(times) + 1 == most || start - begin > std::chrono::duration<double>(seconds_);
+    out_[0] = std::byte{is_last};
+    TUTTI_TRY(round());
     times.push_back(us_since(start));
-  }
+  } while ((leads ? out_ : in_)[0] == std::byte{0});
   return median(times);
 }
 
-/// What each message more costs of many in a row, however far the answer has to travel: the work
-/// of the sender or of the receiver, whichever is more.
-Result<std::optional<double>> Meter::message_gap_us(Rank partner, bool leads) {
-  TUTTI_TRY(barrier());
-  if (partner == kNoRank) return std::optional<double>();
-  constexpr int kMessages = 24;  // that leave without word from the receiver (src/wire/frames.hpp)
-  TUTTI_ASSIGN(const double one_us, answered_us(partner, leads, 1));
-  TUTTI_ASSIGN(const double all_us, answered_us(partner, leads, kMessages));
-  // On a busy machine one message may have taken longer than all.
-  const double work_us = all_us > one_us ? (all_us - one_us) / (kMessages - 1) : all_us / kMessages;
-  return std::optional(work_us);
+/// 8 bytes there and back.
+Status Meter::there_and_back(Rank partner, bool leads) {
+  if (leads) TUTTI_TRY(send(out_.data(), kSmall, partner));
+  TUTTI_TRY(receive(in_.data(), kSmall, partner));
+  if (!leads) TUTTI_TRY(send(out_.data(), kSmall, partner));
+  return ok_status();
 }
 
-/// Of rank 0 and its partner, who have a CPU each if there are two: that ranks which share CPUs
-/// wait for each other is another constant's matter.
+/// So many messages in a row and an answer to the last.
+Status Meter::row_and_answer(Rank partner, bool leads, int messages) {
+  TUTTI_TRY(checked(ncclGroupStart(), "sending"));
+  for (int i = 0; i < messages; ++i) {
+    if (leads) TUTTI_TRY(send(out_.data(), kSmall, partner));
+    if (!leads) TUTTI_TRY(receive(in_.data(), kSmall, partner));
+  }
+  TUTTI_TRY(checked(ncclGroupEnd(), "sending"));
+  if (leads) return receive(in_.data(), kSmall, partner);
+  return send(out_.data(), kSmall, partner);
+}
+
+/// The work of a rank to send or to receive, while the ranks that take no part are asleep: no more
+/// than half the way from one rank to the other, nor than each message more costs of many in a
+/// row, however far the answer has to travel.
+Result<double> Meter::message_work_us(Rank partner, bool leads) {
+  constexpr int kRounds = 500;
+  constexpr int kRows = 20 * kRepeats;
+  constexpr int kMessages = 24;  // that leave without word from the receiver (src/wire/frames.hpp)
+  TUTTI_TRY(barrier());
+  if (partner == kNoRank) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(3 * seconds_));
+    return mean(std::nullopt);
+  }
+  const auto row = [&](int messages) {
+    return round_us(leads, kRows, [&] { return row_and_answer(partner, leads, messages); });
+  };
+  TUTTI_ASSIGN(const double there_and_back_us,
+               round_us(leads, kRounds, [&] { return there_and_back(partner, leads); }));
+  TUTTI_ASSIGN(const double one_us, row(1));
+  TUTTI_ASSIGN(const double all_us, row(kMessages));
+  // On a busy machine one message may have taken longer than all.
+  const double gap_us = all_us > one_us ? (all_us - one_us) / (kMessages - 1) : all_us / kMessages;
+  return mean(std::min(gap_us, there_and_back_us / 4));
+}
+
+/// From one rank to the other, while those that take no part wait for a message as they do within
+/// a collective: awake, so that ranks which share a CPU take turns at looking for theirs.
+Result<double> Meter::way_us(Rank partner, bool leads) {
+  constexpr int kBursts = 20;
+  constexpr int kRounds = 5;
+  std::vector<double> times;
+  for (int burst = 0; burst < kBursts; ++burst) {
+    TUTTI_TRY(barrier());
+    for (int round = 0; partner != kNoRank && round < kRounds; ++round) {
+      const auto start = Clock::now();
+      TUTTI_TRY(there_and_back(partner, leads));
+      // In the first one the partner may still be on its way out of the barrier.
+      if (round > 0) times.push_back(us_since(start) / 2);
+    }
+  }
+  return mean(times.empty() ? std::nullopt : std::optional(median(times)));
+}
+
+/// Of rank 0 and its partner, who have a CPU each if there are two. What one rank's work takes
+/// from others that share its CPU follows from the work; that they look for messages while they
+/// wait makes the way longer.
 Status Meter::find_messages(Rank partner, MessageCalibration& message) {
   if (member_.rank != 0 && partner != 0) partner = kNoRank;
   const bool leads = member_.rank < partner;
-  TUTTI_ASSIGN(const auto half, half_round_trip_us(partner, leads));
-  TUTTI_ASSIGN(const auto gap, message_gap_us(partner, leads));
-  TUTTI_ASSIGN(const double half_us, mean(half));
-  TUTTI_ASSIGN(const double gap_us, mean(gap));
-  message.send_us = message.receive_us = std::min(gap_us, half_us / 2);
-  message.latency_us = half_us - 2 * message.send_us;
+  TUTTI_ASSIGN(const double work_us, message_work_us(partner, leads));
+  TUTTI_ASSIGN(const double from_to_us, way_us(partner, leads));
+  message.send_us = message.receive_us = work_us;
+  message.latency_us = std::max(0.0, from_to_us - 2 * work_us);
   return ok_status();
 }
 

@@ -1,8 +1,9 @@
 // Measures the constants of a calibration on the ranks of a job, through the public API.
 //
 // Every function is collective over all ranks of the job. What ranks do by themselves is measured
-// of rank 0, and of all at once to see how many find a CPU; messages between rank 0 and one other;
-// the bandwidth between hosts with all their ranks, in both directions.
+// of rank 0, and of all at once to see how many find a CPU; messages between rank 0 and one other,
+// their work while the rest sleeps and their way while the rest waits for messages, too; the
+// bandwidth between hosts with all their ranks, in both directions.
 #pragma once
 
 #include <cstdint>

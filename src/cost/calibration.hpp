@@ -22,7 +22,9 @@ namespace tutti {
 struct MessageCalibration {
   double send_us = 0;     ///< work of the sender, however short the message
   double receive_us = 0;  ///< work of the receiver
-  double latency_us = 0;  ///< on the way, from the end of the one to the start of the other
+  /// On the way, from the end of the one to the start of the other; where ranks share CPUs, with
+  /// what a receiver that waits is kept waiting by others that look for messages of theirs.
+  double latency_us = 0;
   friend bool operator==(const MessageCalibration&, const MessageCalibration&) = default;
 };
 
