@@ -16,13 +16,12 @@ const Timed& best_of(const Cell& cell) {
   return *std::ranges::min_element(cell.candidates, {}, &Timed::median);
 }
 
-/// The candidate that runs the library's own algorithm: the first one, unless another is clearly
-/// faster; nullptr when none does.
+/// The best candidate that runs the library's own algorithm; nullptr when none does.
 const Timed* own_candidate(const Cell& cell) {
   const Timed* best = nullptr;
   for (const Timed& candidate : cell.candidates) {
     if (candidate.way.algorithm != cell.own.way.algorithm) continue;
-    if (best == nullptr || kAsGood * candidate.median() < best->median()) best = &candidate;
+    if (best == nullptr || candidate.median() < best->median()) best = &candidate;
   }
   return best;
 }
