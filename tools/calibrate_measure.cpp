@@ -348,8 +348,8 @@ Result<Calibration> Meter::run() {
   std::ranges::fill(out_, std::byte{0});
   TUTTI_TRY(find_own_work(calibration));
   TUTTI_TRY(find_call(calibration));
-  TUTTI_ASSIGN(const double most_here, largest(ranks_here()));
-  if (most_here > 1) TUTTI_TRY(find_messages(partner_inside(), calibration.inside));
+  const bool has_partner = nth_of(member_.host[0], 1) != kNoRank;  // rank 0
+  if (has_partner) TUTTI_TRY(find_messages(partner_inside(), calibration.inside));
   if (member_.hosts > 1) {
     TUTTI_TRY(find_messages(partner_between(), calibration.between));
     TUTTI_TRY(find_bandwidth(calibration));

@@ -12,10 +12,6 @@ constexpr double kAsGood = 1.1;
 
 std::uint64_t nanoseconds(double us) { return static_cast<std::uint64_t>(std::llround(us * 1000)); }
 
-const Timed& best_of(const Cell& cell) {
-  return *std::ranges::min_element(cell.candidates, {}, &Timed::median);
-}
-
 /// The best candidate that runs the library's own algorithm; nullptr when none does.
 const Timed* own_candidate(const Cell& cell) {
   const Timed* best = nullptr;
@@ -49,6 +45,10 @@ std::uint64_t between(double lower, double higher) {
 double Timed::median() const { return quantile(us, 0.5); }
 
 double Timed::lower_quartile() const { return quantile(us, 0.25); }
+
+const Timed& best_of(const Cell& cell) {
+  return *std::ranges::min_element(cell.candidates, {}, &Timed::median);
+}
 
 Finding fastest_way(const Cell& cell) {
   const Timed* chosen = &best_of(cell);

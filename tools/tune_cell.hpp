@@ -30,6 +30,9 @@ struct Cell {
   std::vector<Timed> candidates;  ///< each of one round at least; never empty
 };
 
+/// The candidate with the least median; lives as long as the cell.
+const Timed& best_of(const Cell& cell);
+
 /// What `Cell` says.
 struct Finding {
   Way way;

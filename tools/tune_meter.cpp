@@ -16,7 +16,7 @@ constexpr std::uint64_t kMostCalls = 4000;
 constexpr double kShortUs = 20'000;  // calls that are run more than once before they are timed
 constexpr int kFirstBatches = 3;
 constexpr double kBehind = 2;            // by the first batches
-constexpr double kClearlyBehind = 1.25;  // by the fastest rounds: what disturbs others only adds
+constexpr double kClearlyBehind = 1.25;  // by the fastest round and by the median
 constexpr double kHopeless = 4;
 constexpr std::size_t kBandwidthCounts = 1 << 20;  // bytes: from here on hopeless stays hopeless
 constexpr std::size_t kFewestRounds = 5, kMostRounds = 400, kRoundsBeforeJudging = 4;
@@ -118,12 +118,17 @@ Status Meter::rounds(const bench::Shape& shape, std::vector<Contender>& contende
     TUTTI_TRY(crew_.largest(spent));
     if (done >= kFewestRounds && spent[0] >= seconds) break;
     if (done < kRoundsBeforeJudging) continue;
-    double best = std::numeric_limits<double>::infinity();
-    for (const Contender& contender : contenders)
-      if (contender.measured) best = std::min(best, std::ranges::min(contender.timed.us));
-    for (Contender& contender : contenders)
-      if (!contender.own && std::ranges::min(contender.timed.us) > kClearlyBehind * best)
+    double least = std::numeric_limits<double>::infinity(), best = least;
+    for (const Contender& contender : contenders) {
+      if (!contender.measured) continue;
+      least = std::min(least, std::ranges::min(contender.timed.us));
+      best = std::min(best, contender.timed.median());
+    }
+    for (Contender& contender : contenders) {
+      if (!contender.own && std::ranges::min(contender.timed.us) > kClearlyBehind * least &&
+          contender.timed.median() > kClearlyBehind * best)
         contender.measured = false;
+    }
   }
   return ok_status();
 }

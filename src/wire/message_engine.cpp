@@ -108,7 +108,7 @@ void MessageEngine::Core::send(const StreamId& stream, const MessageTag& tag,
                                bool waits_for_next) {
   std::scoped_lock lock(mutex_);
   sender_.post(stream, tag, data, transfer);
-  if (waits_for_next && data.size() <= kEagerLimit) return;
+  if (waits_for_next && data.size() <= Outbox::kCopyLimit) return;  // longer ones are not joined
   // The receiver may have cleared a large message before it is announced.
   if (data.size() > kEagerLimit && !dead_)
     pump();
