@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "src/ir/builder.hpp"
+#include "src/ir/sample_schedules.hpp"
 
 namespace tutti {
 namespace {
@@ -108,15 +109,7 @@ TEST(Prediction, CutsMessagesAsTheExecutorDoes) {
 
 TEST(Prediction, LetsARankKeepTheExecutorsOrderOfSteps) {
   // The root copies its own block, that of a rank far away, and that of its neighbour: 5 us each.
-  ir::Builder build({Collective::kGather, 3, 0, false}, "gather in turn", 1);
-  auto root = build.rank(0);
-  root.copy(in(0), out(0));
-  for (const Rank rank : {1, 2}) {
-    build.rank(rank).send(in(0), 0);
-    const ir::ChunkSet landing = root.scratch(out(static_cast<std::uint32_t>(rank)));
-    root.recv(landing, rank).copy(landing, out(static_cast<std::uint32_t>(rank)));
-  }
-  const ir::Schedule schedule = std::move(build).finish();
+  const ir::Schedule schedule = ir::samples::gather_in_turn();
   Calibration calibration = free_of_costs();
   calibration.step_us = 5;
   calibration.between.latency_us = 10;

@@ -101,4 +101,18 @@ inline constexpr Collective kGlobalCollectives[] = {
     Collective::kBroadcast, Collective::kReduce,    Collective::kAllToAll,
     Collective::kGather,    Collective::kScatter};
 
+/// Rank 0 puts what it gets from rank 1, and then what it gets from rank 2, where it belongs: a
+/// copy each, in this order in its program.
+inline Schedule gather_in_turn() {
+  Builder build({Collective::kGather, 3, 0, false}, "gather in turn", 1);
+  auto root = build.rank(0);
+  root.copy(in(0), out(0));
+  for (const Rank rank : {1, 2}) {
+    build.rank(rank).send(in(0), 0);
+    const ChunkSet landing = root.scratch(out(static_cast<std::uint32_t>(rank)));
+    root.recv(landing, rank).copy(landing, out(static_cast<std::uint32_t>(rank)));
+  }
+  return std::move(build).finish();
+}
+
 }  // namespace tutti::ir::samples

@@ -166,19 +166,6 @@ TEST(Simulation, PassesSlicesOnWhileTheNextAreOnTheWay) {
   EXPECT_DOUBLE_EQ(time_of(chain, 4000, {}, {.slice_bytes = 1000}), 3 * 10 + 2 + 4);
 }
 
-/// Rank 0 puts what it gets from rank 1, and then what it gets from rank 2, where it belongs.
-ir::Schedule gather_in_turn() {
-  ir::Builder build({Collective::kGather, 3, 0, false}, "gather in turn", 1);
-  auto root = build.rank(0);
-  root.copy(in(0), out(0));
-  for (const Rank rank : {1, 2}) {
-    build.rank(rank).send(in(0), 0);
-    const ir::ChunkSet landing = root.scratch(out(static_cast<std::uint32_t>(rank)));
-    root.recv(landing, rank).copy(landing, out(static_cast<std::uint32_t>(rank)));
-  }
-  return std::move(build).finish();
-}
-
 SimulateOptions in_order_of(const ir::Schedule& schedule) {
   const auto proof = ir::verify(schedule);
   EXPECT_TRUE(proof) << proof.error().what;
@@ -187,7 +174,7 @@ SimulateOptions in_order_of(const ir::Schedule& schedule) {
 
 TEST(OrderOfSteps, LetsARankWaitWhereALaterStepCouldRun) {
   // Messages arrive after 10 + 4 us and 10 + 1 us; each is then copied for 5.
-  const ir::Schedule schedule = gather_in_turn();
+  const ir::Schedule schedule = ir::samples::gather_in_turn();
   const Costs costs = {.message_us = 1, .step_us = 5, .slow_ranks = {{.rank = 1, .factor = 4}}};
   EXPECT_DOUBLE_EQ(time_of(schedule, 0, costs), 11 + 5 + 5);
   EXPECT_DOUBLE_EQ(time_of(schedule, 0, costs, in_order_of(schedule)), 14 + 5 + 5);
