@@ -1,0 +1,187 @@
+#include "src/comm/parts.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "src/ir/request.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr std::size_t kAlignment = 128;  // of buffers in a slot: lines of peers never meet
+
+constexpr std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+/// Blocks of the largest input and output of any rank.
+ir::BlockCounts most_blocks(const Call& call, std::int32_t size) {
+  const Rank root = rooted(call.collective) ? call.root : 0;
+  const Rank other = root == 0 && size > 1 ? 1 : 0;
+  const ir::Request request{call.collective, size, root, false};
+  const ir::BlockCounts of_root = ir::block_counts(request, root);
+  const ir::BlockCounts of_others = ir::block_counts(request, other);
+  return {std::max(of_root.input, of_others.input), std::max(of_root.output, of_others.output)};
+}
+
+/// Elements of each block that one part has, the same on every rank.
+std::size_t elements_of_part(const Call& call, std::int32_t size, std::size_t slot_bytes) {
+  const std::size_t longest = call.blocks ? std::ranges::max(call.blocks->counts) : call.count;
+  const ir::BlockCounts most = most_blocks(call, size);
+  const std::size_t element = size_of(call.type);
+  const auto blocks = static_cast<std::size_t>(most.input + most.output);
+  const std::size_t room = slot_bytes > 2 * kAlignment ? slot_bytes - 2 * kAlignment : 0;
+  const std::size_t fit = room / (blocks * element);
+  if (fit >= longest) return longest;
+  const std::size_t line = kAlignment / element;
+  return std::max<std::size_t>(fit > line ? fit / line * line : fit, 1);
+}
+
+/// Where a buffer's blocks lie, in elements: in the caller's memory, and in a part's.
+struct BufferBlocks {
+  std::vector<std::size_t> counts, starts;
+};
+
+BufferBlocks blocks_of(const Call& call, Rank rank, std::int32_t size, ir::Space space) {
+  BufferBlocks blocks;
+  if (call.blocks) {
+    if (!ir::is_own_block(call.collective, space))
+      return {call.blocks->counts, call.blocks->starts};
+    return {{call.blocks->counts[static_cast<std::size_t>(rank)]}, {0}};
+  }
+  const ir::Request request{call.collective, size, rooted(call.collective) ? call.root : 0, false};
+  const ir::BlockCounts both = ir::block_counts(request, rank);
+  const auto many = static_cast<std::size_t>(space == ir::Space::kInput ? both.input : both.output);
+  blocks.counts.assign(many, call.count);
+  for (std::size_t block = 0; block < many; ++block) blocks.starts.push_back(block * call.count);
+  return blocks;
+}
+
+/// Elements `from`.. of a block that belong to a part of `elements`.
+std::size_t elements_in(std::size_t count, std::size_t from, std::size_t elements) {
+  return count > from ? std::min(count - from, elements) : 0;
+}
+
+/// Passages of blocks that follow each other on both sides are one.
+void add(std::vector<Passage>& passages, const Passage& next) {
+  if (next.bytes == 0) return;
+  if (!passages.empty()) {
+    Passage& last = passages.back();
+    if (last.buffer + last.bytes == next.buffer &&
+        last.slot_offset + last.bytes == next.slot_offset) {
+      last.bytes += next.bytes;
+      return;
+    }
+  }
+  passages.push_back(next);
+}
+
+/// Lays the elements `from`.. of all blocks of a buffer at `slot_offset`; returns their bytes.
+std::size_t lay_out(const BufferBlocks& blocks, std::byte* buffer, std::size_t element,
+                    std::size_t from, std::size_t elements, std::size_t slot_offset,
+                    std::vector<Passage>& passages) {
+  std::size_t bytes = 0;
+  for (std::size_t block = 0; block < blocks.counts.size(); ++block) {
+    const std::size_t here = elements_in(blocks.counts[block], from, elements) * element;
+    if (here == 0) continue;
+    add(passages, {buffer + (blocks.starts[block] + from) * element, slot_offset + bytes, here});
+    bytes += here;
+  }
+  return bytes;
+}
+
+std::byte* writable(const void* buffer) {
+  return static_cast<std::byte*>(const_cast<void*>(buffer));
+}
+
+/// One part, and what passes for it, from `slot_offset` on.
+struct LaidOut {
+  Part part;
+  std::vector<Passage> in, out;
+  std::size_t end = 0;  ///< of its memory in the slot
+};
+
+LaidOut lay_out_part(const Call& call, Rank rank, std::int32_t size, std::size_t from,
+                     std::size_t elements, std::size_t slot_offset) {
+  const std::size_t element = size_of(call.type);
+  LaidOut laid;
+  Part& part = laid.part;
+  part.call = call;
+  part.call.send = nullptr;
+  part.call.recv = nullptr;
+  if (call.blocks) {
+    auto counts = call.blocks->counts;
+    for (std::size_t& count : counts) count = elements_in(count, from, elements);
+    std::vector<std::size_t> starts(counts.size());
+    std::exclusive_scan(counts.begin(), counts.end(), starts.begin(), std::size_t{0});
+    const auto packed = std::make_shared<const ir::Blocks>(ir::Blocks{counts, starts});
+    part.call.count = packed->total();
+    part.call.blocks = packed;
+  } else {
+    part.call.count = elements_in(call.count, from, elements);
+  }
+  part.send_offset = slot_offset;
+  const BufferBlocks input = blocks_of(call, rank, size, ir::Space::kInput);
+  const std::size_t sent =
+      lay_out(input, writable(call.send), element, from, elements, part.send_offset, laid.in);
+  part.recv_offset = aligned(part.send_offset + sent);
+  const BufferBlocks output = blocks_of(call, rank, size, ir::Space::kOutput);
+  const std::size_t received =
+      lay_out(output, writable(call.recv), element, from, elements, part.recv_offset, laid.out);
+  part.sends = sent > 0;
+  part.receives = received > 0;
+  laid.end = aligned(part.recv_offset + received);
+  return laid;
+}
+
+LaidOut lay_out_message(const Call& call, std::size_t slot_offset) {
+  const bool sends = call.collective == Collective::kSend;
+  LaidOut laid;
+  laid.part = {call, slot_offset, slot_offset, sends, !sends};
+  laid.part.call.send = nullptr;
+  laid.part.call.recv = nullptr;
+  const std::size_t bytes = block_bytes(call);
+  add(sends ? laid.in : laid.out,
+      {sends ? writable(call.send) : writable(call.recv), slot_offset, bytes});
+  laid.end = aligned(slot_offset + bytes);
+  return laid;
+}
+
+void put(LaidOut laid, Step& step) {
+  step.parts.push_back(std::move(laid.part));
+  for (const Passage& passage : laid.in) step.in.push_back(passage);
+  for (const Passage& passage : laid.out) step.out.push_back(passage);
+  step.bytes = laid.end;
+}
+
+}  // namespace
+
+std::vector<Step> cut(std::span<const Call> calls, Rank rank, std::int32_t size,
+                      std::size_t slot_bytes) {
+  std::vector<Step> steps;
+  Step messages;
+  for (const Call& call : calls) {
+    if (is_point_to_point(call)) {
+      put(lay_out_message(call, messages.bytes), messages);
+      continue;
+    }
+    const std::size_t elements = elements_of_part(call, size, slot_bytes);
+    const std::size_t longest = call.blocks ? std::ranges::max(call.blocks->counts) : call.count;
+    std::size_t from = 0;
+    do {
+      const std::size_t begin = steps.empty() ? 0 : steps.back().bytes;
+      LaidOut laid = lay_out_part(call, rank, size, from, elements, begin);
+      if (steps.empty() || laid.end > slot_bytes) {
+        steps.emplace_back();
+        laid = lay_out_part(call, rank, size, from, elements, 0);
+      }
+      put(std::move(laid), steps.back());
+      from += elements;
+    } while (from < longest);
+  }
+  if (!messages.parts.empty()) steps.push_back(std::move(messages));
+  return steps;
+}
+
+}  // namespace tutti

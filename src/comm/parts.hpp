@@ -1,0 +1,53 @@
+// A call on buffers that the host cannot load from, cut into parts that pass through host memory.
+//
+// Words:
+//   slot   host memory that one step passes through: what the ranks give lies in it, then what
+//          they get.
+//   part   the same elements of every block of a call; itself a call, of fewer elements.
+//   step   parts that are in a slot at once.
+//
+// All ranks cut a call into the same parts, whatever else they call in the same group: how many
+// elements a part has follows from the call, the number of ranks and the slot's size alone. Sends
+// and receives are not cut: of two ranks that exchange messages neither knows what else the other
+// one waits for, so all messages of a group have to be under way at once.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "src/comm/call.hpp"
+#include "tutti/types.hpp"
+
+namespace tutti {
+
+/// Bytes of a caller's buffer, and where in the slot they pass.
+struct Passage {
+  std::byte* buffer = nullptr;
+  std::size_t slot_offset = 0;
+  std::size_t bytes = 0;
+  friend bool operator==(const Passage&, const Passage&) = default;
+};
+
+/// Value.
+struct Part {
+  Call call;  ///< its buffers are null; they lie at these places of the slot
+  std::size_t send_offset = 0, recv_offset = 0;
+  bool sends = false, receives = false;  ///< whether this rank uses them
+  friend bool operator==(const Part&, const Part&) = default;
+};
+
+/// Value.
+struct Step {
+  std::vector<Part> parts;
+  std::vector<Passage> in, out;
+  std::size_t bytes = 0;  ///< of the slot
+};
+
+/// The steps of the calls of one group, in order: collectives as they come, then all messages.
+/// `slot_bytes` bounds the steps of collectives, unless a single element of each block needs more;
+/// the messages are one step of any size. The calls must be valid.
+std::vector<Step> cut(std::span<const Call> calls, Rank rank, std::int32_t size,
+                      std::size_t slot_bytes);
+
+}  // namespace tutti

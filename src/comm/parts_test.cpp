@@ -1,0 +1,155 @@
+#include "src/comm/parts.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <random>
+
+#include <gtest/gtest.h>
+
+namespace tutti {
+namespace {
+
+constexpr std::size_t kSlot = 4096;
+
+std::byte* const kSend = reinterpret_cast<std::byte*>(0x10000000);
+std::byte* const kRecv = reinterpret_cast<std::byte*>(0x20000000);
+
+Call call_of(Collective collective, std::size_t count, DataType type = DataType::kFloat32) {
+  Call call;
+  call.collective = collective;
+  call.send = kSend;
+  call.recv = kRecv;
+  call.count = count;
+  call.type = type;
+  return call;
+}
+
+/// Whether each byte of `stretches` passes exactly once.
+void expect_covers(std::vector<Passage> passages, const std::vector<Stretch>& stretches,
+                   const std::byte* buffer) {
+  std::ranges::sort(passages, {}, &Passage::buffer);
+  std::vector<std::pair<const std::byte*, const std::byte*>> passed, wanted;
+  const auto add = [](auto& runs, const std::byte* begin, std::size_t bytes) {
+    if (!runs.empty() && runs.back().second == begin)
+      runs.back().second += bytes;
+    else
+      runs.emplace_back(begin, begin + bytes);
+  };
+  for (const Passage& passage : passages) add(passed, passage.buffer, passage.bytes);
+  for (const auto& [begin, bytes] : stretches) add(wanted, buffer + begin, bytes);
+  EXPECT_EQ(passed, wanted);
+}
+
+std::vector<std::size_t> counts_of(const std::vector<Step>& steps) {
+  std::vector<std::size_t> counts;
+  for (const Step& step : steps)
+    for (const Part& part : step.parts) counts.push_back(part.call.count);
+  return counts;
+}
+
+void expect_apart(const Step& step) {
+  std::vector<std::pair<std::size_t, std::size_t>> ranges;
+  for (const auto* passages : {&step.in, &step.out})
+    for (const Passage& passage : *passages)
+      ranges.emplace_back(passage.slot_offset, passage.slot_offset + passage.bytes);
+  std::ranges::sort(ranges);
+  for (std::size_t i = 1; i < ranges.size(); ++i) EXPECT_LE(ranges[i - 1].second, ranges[i].first);
+  for (const auto& [begin, end] : ranges) EXPECT_LE(end, step.bytes);
+}
+
+void check(const Call& call, std::int32_t size) {
+  std::vector<std::size_t> counts;
+  for (Rank rank = 0; rank < size; ++rank) {
+    SCOPED_TRACE(testing::Message() << name_of(call.collective) << ", count " << call.count
+                                    << ", rank " << rank << " of " << size);
+    const std::vector<Step> steps = cut({&call, 1}, rank, size, kSlot);
+    std::vector<Passage> in, out;
+    for (const Step& step : steps) {
+      expect_apart(step);
+      in.insert(in.end(), step.in.begin(), step.in.end());
+      out.insert(out.end(), step.out.begin(), step.out.end());
+    }
+    expect_covers(in, input_stretches(call, rank, size), kSend);
+    expect_covers(out, output_stretches(call, rank, size), kRecv);
+    if (rank == 0) counts = counts_of(steps);
+    EXPECT_EQ(counts_of(steps), counts) << "ranks must cut alike";
+  }
+  EXPECT_EQ(std::reduce(counts.begin(), counts.end()), call.count);
+}
+
+TEST(Cut, PassesEveryByteOfEveryCollectiveOnceAndAlikeOnAllRanks) {
+  for (int c = 0; c < kCollectives; ++c) {
+    const auto collective = static_cast<Collective>(c);
+    if (is_point_to_point(call_of(collective, 1))) continue;
+    for (const std::int32_t size : {1, 2, 3, 8})
+      for (const std::size_t count : {0, 1, 3, 100, 1023, 5000})
+        for (const DataType type : {DataType::kInt8, DataType::kFloat16, DataType::kFloat64}) {
+          Call call = call_of(collective, count, type);
+          call.root = size - 1;
+          check(call, size);
+        }
+  }
+}
+
+TEST(Cut, PassesBlocksOfDifferentSizes) {
+  const unsigned seed = std::random_device()();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937 random(seed);
+  for (int round = 0; round < 50; ++round) {
+    const std::int32_t size = 1 + static_cast<std::int32_t>(random() % 6);
+    ir::Blocks blocks;
+    std::size_t start = 0;
+    for (Rank rank = 0; rank < size; ++rank) {
+      blocks.counts.push_back(random() % 3 == 0 ? 0 : random() % 3000);
+      blocks.starts.push_back(start);
+      start += blocks.counts.back() + random() % 5;
+    }
+    for (const Collective collective : {Collective::kAllGather, Collective::kReduceScatter}) {
+      Call call = call_of(collective, blocks.total());
+      call.blocks = std::make_shared<const ir::Blocks>(blocks);
+      check(call, size);
+    }
+  }
+}
+
+TEST(Cut, KeepsAStepOfCollectivesWithinTheSlot) {
+  for (const std::size_t count : {1, 900, 100'000}) {
+    const Call calls[] = {call_of(Collective::kAllReduce, count),
+                          call_of(Collective::kAllToAll, count),
+                          call_of(Collective::kBroadcast, count)};
+    for (const Step& step : cut(calls, 1, 4, kSlot)) EXPECT_LE(step.bytes, kSlot);
+  }
+}
+
+TEST(Cut, PutsSmallCollectivesIntoOneStep) {
+  const std::vector<Call> calls(10, call_of(Collective::kAllReduce, 8));
+  const std::vector<Step> steps = cut(calls, 0, 2, kSlot);
+  ASSERT_EQ(steps.size(), 1U);
+  EXPECT_EQ(steps[0].parts.size(), 10U);
+}
+
+TEST(Cut, TakesOneElementOfEachBlockWhereTheSlotHasNoRoomForMore) {
+  const Call call = call_of(Collective::kAllToAll, 3, DataType::kFloat64);
+  const std::vector<Step> steps = cut({&call, 1}, 0, 1000, kSlot);
+  ASSERT_EQ(steps.size(), 3U);
+  EXPECT_EQ(steps[0].parts[0].call.count, 1U);
+}
+
+TEST(Cut, LeavesMessagesWholeAndInOneStepAfterTheCollectives) {
+  std::vector<Call> calls = {call_of(Collective::kSend, 10'000), call_of(Collective::kAllReduce, 4),
+                             call_of(Collective::kRecv, 0), call_of(Collective::kRecv, 7)};
+  const std::vector<Step> steps = cut(calls, 0, 2, kSlot);
+  ASSERT_EQ(steps.size(), 2U);
+  EXPECT_EQ(steps[0].parts.size(), 1U);
+  ASSERT_EQ(steps[1].parts.size(), 3U);
+  EXPECT_TRUE(steps[1].parts[0].sends);
+  EXPECT_FALSE(steps[1].parts[0].receives);
+  EXPECT_EQ(steps[1].in, (std::vector<Passage>{{kSend, 0, 40'000}}));
+  ASSERT_EQ(steps[1].out.size(), 1U);
+  EXPECT_EQ(steps[1].out[0].bytes, 28U);
+  expect_apart(steps[1]);
+}
+
+}  // namespace
+}  // namespace tutti
