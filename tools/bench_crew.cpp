@@ -22,6 +22,8 @@ Code code_of(ncclResult_t result) {
       return Code::kInvalidArgument;
     case ncclInvalidUsage:
       return Code::kInvalidUsage;
+    case ncclUnhandledCudaError:
+      return Code::kDevice;
     case ncclSystemError:
       return Code::kUnavailable;
     case ncclRemoteError:

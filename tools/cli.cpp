@@ -84,6 +84,7 @@ ExitCode exit_code_of(const Error& error) {
       return kExitUsage;
     case Code::kUnsupported:
     case Code::kUnavailable:
+    case Code::kDevice:
       return kExitEnvironment;
     case Code::kPeerFailed:
     case Code::kTimeout:

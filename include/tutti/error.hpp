@@ -24,13 +24,14 @@ enum class Code : std::uint8_t {
   kTimeout,          ///< a deadline passed: a peer is slow, absent or stuck
   kAborted,          ///< this communicator was aborted or revoked
   kWrongData,        ///< what was read is not what it should be: mend the file
+  kDevice,           ///< a CUDA call failed: its text says which; a new process may do better
   kInternal,         ///< a broken invariant: report it
 };
 
 constexpr std::string_view name_of(Code code) {
-  constexpr std::string_view kNames[] = {"invalid argument", "invalid usage", "unsupported",
-                                         "unavailable",      "peer failed",   "timeout",
-                                         "aborted",          "wrong data",    "internal"};
+  constexpr std::string_view kNames[] = {
+      "invalid argument", "invalid usage", "unsupported", "unavailable", "peer failed",
+      "timeout",          "aborted",       "wrong data",  "device",      "internal"};
   return kNames[static_cast<std::size_t>(code)];
 }
 

@@ -13,8 +13,9 @@ inline Code code_of(ncclResult_t result) {
       return Code::kInvalidArgument;
     case ncclInvalidUsage:
       return Code::kInvalidUsage;
-    case ncclSystemError:
     case ncclUnhandledCudaError:
+      return Code::kDevice;
+    case ncclSystemError:
       return Code::kUnavailable;
     case ncclRemoteError:
       return Code::kPeerFailed;

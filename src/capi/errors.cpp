@@ -41,6 +41,8 @@ ncclResult_t to_nccl(Code code) {
     case Code::kPeerFailed:
     case Code::kTimeout:
       return ncclRemoteError;
+    case Code::kDevice:
+      return ncclUnhandledCudaError;
     case Code::kInternal:
       return ncclInternalError;
   }

@@ -85,6 +85,8 @@ TEST(Calls, MapEveryKindOfErrorToItsNcclCode) {
                                                  {Code::kPeerFailed, ncclRemoteError},
                                                  {Code::kTimeout, ncclRemoteError},
                                                  {Code::kAborted, ncclInvalidUsage},
+                                                 {Code::kWrongData, ncclInvalidArgument},
+                                                 {Code::kDevice, ncclUnhandledCudaError},
                                                  {Code::kInternal, ncclInternalError}};
   for (const auto& [code, result] : kinds) {
     on.fake->refuse_next(make_error(code, "told to"));

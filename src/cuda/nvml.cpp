@@ -15,7 +15,7 @@
 namespace tutti::cuda {
 namespace {
 
-using abi::Functions;
+using nvml_abi::Functions;
 constexpr unsigned kMostGpus = 1024;
 
 struct CloseLibrary {
@@ -59,15 +59,15 @@ Result<Functions> entry_points(void* library, const char* name) {
   return nvml;
 }
 
-Status check(const Functions& nvml, abi::Return result, std::string_view doing) {
-  if (result == abi::kSuccess) return ok_status();
+Status check(const Functions& nvml, nvml_abi::Return result, std::string_view doing) {
+  if (result == nvml_abi::kSuccess) return ok_status();
   const char* const words = nvml.error_string(result);
   return make_error(Code::kUnavailable, "NVML failed at {}: {} ({})", doing,
                     words == nullptr ? "no words" : words, result);
 }
 
 /// "00000000:07:00.0" as Linux writes it. The domain has more than four digits on some machines.
-std::string linux_bus_id(const abi::PciInfo& info) {
+std::string linux_bus_id(const nvml_abi::PciInfo& info) {
   const std::span<const char> bytes(info.bus_id);
   const std::string_view id(bytes.data(), std::ranges::find(bytes, '\0') - bytes.begin());
   const auto dot = id.rfind('.');
@@ -75,32 +75,32 @@ std::string linux_bus_id(const abi::PciInfo& info) {
                      dot == id.npos ? "0" : id.substr(dot + 1));
 }
 
-NvlinkEnd other_end(const Functions& nvml, abi::Device device, unsigned link) {
+NvlinkEnd other_end(const Functions& nvml, nvml_abi::Device device, unsigned link) {
   int type = -1;
   if (nvml.nvlink_remote_type == nullptr ||
-      nvml.nvlink_remote_type(device, link, &type) != abi::kSuccess)
+      nvml.nvlink_remote_type(device, link, &type) != nvml_abi::kSuccess)
     return NvlinkEnd::kUnknown;
   switch (type) {
-    case abi::kRemoteGpu:
+    case nvml_abi::kRemoteGpu:
       return NvlinkEnd::kGpu;
-    case abi::kRemoteCpu:
+    case nvml_abi::kRemoteCpu:
       return NvlinkEnd::kCpu;
-    case abi::kRemoteSwitch:
+    case nvml_abi::kRemoteSwitch:
       return NvlinkEnd::kSwitch;
     default:
       return NvlinkEnd::kUnknown;
   }
 }
 
-std::vector<NvlinkBundle> nvlinks(const Functions& nvml, abi::Device device) {
+std::vector<NvlinkBundle> nvlinks(const Functions& nvml, nvml_abi::Device device) {
   std::vector<NvlinkBundle> bundles;
   if (nvml.nvlink_state == nullptr || nvml.nvlink_remote == nullptr) return bundles;
-  for (unsigned link = 0; link < abi::kMostNvlinks; ++link) {
+  for (unsigned link = 0; link < nvml_abi::kMostNvlinks; ++link) {
     int enabled = 0;
-    if (nvml.nvlink_state(device, link, &enabled) != abi::kSuccess || enabled == 0) continue;
+    if (nvml.nvlink_state(device, link, &enabled) != nvml_abi::kSuccess || enabled == 0) continue;
     NvlinkBundle bundle{.end = other_end(nvml, device, link), .bus_id = "", .links = 1};
-    abi::PciInfo remote{};
-    if (nvml.nvlink_remote(device, link, &remote) == abi::kSuccess)
+    nvml_abi::PciInfo remote{};
+    if (nvml.nvlink_remote(device, link, &remote) == nvml_abi::kSuccess)
       bundle.bus_id = linux_bus_id(remote);
     const auto same = std::ranges::find_if(bundles, [&](const NvlinkBundle& other) {
       return other.end == bundle.end && other.bus_id == bundle.bus_id;
@@ -113,28 +113,29 @@ std::vector<NvlinkBundle> nvlinks(const Functions& nvml, abi::Device device) {
   return bundles;
 }
 
-double c2c_mb_per_s(const Functions& nvml, abi::Device device) {
+double c2c_mb_per_s(const Functions& nvml, nvml_abi::Device device) {
   if (nvml.field_values == nullptr) return 0;
   const auto ask = [&](unsigned field, unsigned link) -> unsigned {
-    abi::FieldValue value{};
+    nvml_abi::FieldValue value{};
     value.field = field;
     value.scope = link;
-    const bool told =
-        nvml.field_values(device, 1, &value) == abi::kSuccess && value.result == abi::kSuccess;
+    const bool told = nvml.field_values(device, 1, &value) == nvml_abi::kSuccess &&
+                      value.result == nvml_abi::kSuccess;
     return told ? value.value.unsigned_int : 0;
   };
   double sum = 0;
-  const unsigned links = std::min(ask(abi::kC2cLinkCount, 0), 64U);
+  const unsigned links = std::min(ask(nvml_abi::kC2cLinkCount, 0), 64U);
   for (unsigned link = 0; link < links; ++link)
-    if (ask(abi::kC2cLinkStatus, link) == 1) sum += ask(abi::kC2cLinkMaxMbPerS, link);
+    if (ask(nvml_abi::kC2cLinkStatus, link) == 1) sum += ask(nvml_abi::kC2cLinkMaxMbPerS, link);
   return sum;
 }
 
-std::optional<NvlinkFabric> fabric(const Functions& nvml, abi::Device device) {
-  abi::FabricInfo info{};
-  if (nvml.fabric == nullptr || nvml.fabric(device, &info) != abi::kSuccess) return std::nullopt;
+std::optional<NvlinkFabric> fabric(const Functions& nvml, nvml_abi::Device device) {
+  nvml_abi::FabricInfo info{};
+  if (nvml.fabric == nullptr || nvml.fabric(device, &info) != nvml_abi::kSuccess)
+    return std::nullopt;
   const std::span<const unsigned char> cluster(info.cluster);
-  if (info.state != abi::kFabricCompleted || info.status != abi::kSuccess ||
+  if (info.state != nvml_abi::kFabricCompleted || info.status != nvml_abi::kSuccess ||
       std::ranges::all_of(cluster, [](unsigned char byte) { return byte == 0; }))
     return std::nullopt;
   NvlinkFabric found{.cluster = "", .clique = info.clique};
@@ -143,15 +144,15 @@ std::optional<NvlinkFabric> fabric(const Functions& nvml, abi::Device device) {
 }
 
 Result<GpuFacts> facts(const Functions& nvml, unsigned index) {
-  abi::Device device = nullptr;
+  nvml_abi::Device device = nullptr;
   TUTTI_TRY(check(nvml, nvml.device(index, &device), fmt::format("opening GPU {}", index)));
-  abi::PciInfo pci{};
+  nvml_abi::PciInfo pci{};
   TUTTI_TRY(check(nvml, nvml.pci_info(device, &pci), fmt::format("locating GPU {}", index)));
   GpuFacts gpu;
   gpu.bus_id = linux_bus_id(pci);
   std::array<char, 128> name{};
-  if (nvml.name(device, name.data(), name.size() - 1) == abi::kSuccess) gpu.name = name.data();
-  if (nvml.compute_capability(device, &gpu.compute_major, &gpu.compute_minor) != abi::kSuccess)
+  if (nvml.name(device, name.data(), name.size() - 1) == nvml_abi::kSuccess) gpu.name = name.data();
+  if (nvml.compute_capability(device, &gpu.compute_major, &gpu.compute_minor) != nvml_abi::kSuccess)
     gpu.compute_major = gpu.compute_minor = 0;
   gpu.nvlinks = nvlinks(nvml, device);
   gpu.c2c_mb_per_s = c2c_mb_per_s(nvml, device);

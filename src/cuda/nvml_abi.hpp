@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-namespace tutti::cuda::abi {
+namespace tutti::cuda::nvml_abi {
 
 using Device = struct NvmlDevice*;
 using Return = int;
@@ -66,4 +66,4 @@ struct Functions {
   Return (*fabric)(Device, FabricInfo*) = nullptr;
 };
 
-}  // namespace tutti::cuda::abi
+}  // namespace tutti::cuda::nvml_abi

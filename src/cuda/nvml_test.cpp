@@ -9,9 +9,9 @@
 #if __has_include(<nvml.h>)
 #include <nvml.h>
 // Where NVIDIA's header is at hand, our reading of the layouts is held to it.
-static_assert(sizeof(nvmlPciInfo_t) == sizeof(tutti::cuda::abi::PciInfo));
-static_assert(sizeof(nvmlFieldValue_t) == sizeof(tutti::cuda::abi::FieldValue));
-static_assert(sizeof(nvmlGpuFabricInfo_t) == sizeof(tutti::cuda::abi::FabricInfo));
+static_assert(sizeof(nvmlPciInfo_t) == sizeof(tutti::cuda::nvml_abi::PciInfo));
+static_assert(sizeof(nvmlFieldValue_t) == sizeof(tutti::cuda::nvml_abi::FieldValue));
+static_assert(sizeof(nvmlGpuFabricInfo_t) == sizeof(tutti::cuda::nvml_abi::FabricInfo));
 #endif
 
 namespace tutti::cuda {

@@ -1,0 +1,13 @@
+// Finds the entry points of a CUDA driver. Private to this folder.
+#pragma once
+
+#include "src/cuda/driver_abi.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::cuda {
+
+/// Opens `library`, for good, and fills what it has. kUnsupported where it cannot be opened or
+/// lacks an entry point that every driver since CUDA 10.2 has.
+Result<abi::Functions> find_entry_points(const char* library);
+
+}  // namespace tutti::cuda
