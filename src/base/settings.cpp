@@ -52,6 +52,14 @@ constexpr SettingInfo kSettings[] = {
      "helps where a single flow cannot fill the link, as in most clouds. The process that dials "
      "decides, so give all the same."},
 
+    // GPUs
+    {"DEVICE", Kind::kChoice, "auto", "", "auto|host|cuda", "",
+     "Whose memory communicators work on: host, CPU processes and their memory; cuda, GPUs, or an "
+     "error where there is none; auto, GPUs where the CUDA driver finds one."},
+    {"CUDA_SLOT_BYTES", Kind::kBytes, "4M", "bytes", "64K..1G", "",
+     "Host memory that a step of a call on GPU buffers passes through; a rank has two. The same on "
+     "all ranks."},
+
     // How
     {"SHM", Kind::kBool, "1", "", "0|1", "",
      "0 turns shared memory off, so that ranks of one host talk over sockets."},

@@ -4,6 +4,7 @@
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
 #include "src/cost/asked.hpp"
+#include "src/cuda/driver.hpp"
 #include "src/topo/probe.hpp"
 #include "src/wire/service.hpp"
 #include "transports/shm/shm_transport.hpp"
@@ -25,6 +26,21 @@ Status understand_protocols(const Settings& settings) {
   return ok_status();
 }
 
+/// Null for host communicators.
+Result<cuda::SharedDriver> find_gpus(const Settings& settings) {
+  const std::string& wanted = settings.text("DEVICE");
+  if (wanted == "host") return cuda::SharedDriver();
+  auto driver = cuda::Driver::open();
+  if (driver || wanted == "cuda") return driver;
+  // What has no driver is an ordinary machine; one with a driver and no use of it may be a mistake.
+  const Error& why = driver.error();
+  if (why.code == Code::kUnsupported)
+    log_info(Subsystem::kInit, "", "communicators work on host memory: {}", why.what);
+  else
+    log_warn("", "communicators work on host memory, since no GPU can be used: {}", why.what);
+  return cuda::SharedDriver();
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
@@ -35,6 +51,13 @@ Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
   runtime->process_token = runtime->service->token();
   TUTTI_ASSIGN(runtime->heap, SharedHeap::create());
   runtime->staging = std::make_unique<exec::StagingPool>(runtime->heap);
+
+  TUTTI_ASSIGN(runtime->cuda, find_gpus(settings));
+  if (runtime->cuda) {
+    runtime->slots = std::make_shared<exec::cuda::SlotPool>(runtime->cuda, runtime->heap);
+    runtime->allocations = std::make_unique<exec::cuda::Allocations>(runtime->cuda);
+    runtime->lineups = std::make_unique<exec::cuda::LineupBoard>();
+  }
 
   if (settings.flag("SHM")) {
     ShmOptions options;

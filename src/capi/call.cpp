@@ -38,6 +38,10 @@ Status resolve_op(const Comm& comm, const RawCall& raw, Call& call) {
                       name_of(scaled.type), name_of(call.type));
   }
   call.op = ReduceOp::kPreMulSum;
+  if (comm.device && scaled.device_scalar != nullptr) {  // read when the call runs
+    call.device_scalar = scaled.device_scalar;
+    return ok_status();
+  }
   const void* scalar = scaled.device_scalar != nullptr ? scaled.device_scalar : scaled.scalar;
   std::memcpy(call.scalar, scalar, size_of(scaled.type));
   return ok_status();

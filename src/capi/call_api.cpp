@@ -7,15 +7,38 @@
 #include "src/capi/answer.hpp"
 #include "src/capi/buffers.hpp"
 #include "src/capi/call.hpp"
+#include "src/capi/device_batch.hpp"
 #include "src/capi/process.hpp"
 #include "tutti/tutti.h"
 
 namespace tutti::capi {
 namespace {
 
+/// Calls on a CUDA communicator.
+Result<ncclResult_t> launch(const char* function, ncclComm* handle, cudaStream_t stream,
+                            std::span<const Call> calls) {
+  if (process().streams.find(stream)) {
+    return make_error(Code::kInvalidArgument,
+                      "stream {} is a tuttiStream_t, and the ranks here use GPUs: pass a "
+                      "cudaStream_t, or make the communicators with TUTTI_DEVICE=host",
+                      static_cast<const void*>(stream));
+  }
+  Group& group = this_thread_group();
+  if (group.open()) {
+    for (const Call& call : calls) group.add_device_call(handle, stream, call);
+    return ncclSuccess;
+  }
+  DeviceBatch batch;
+  for (const Call& call : calls) batch.add(handle, stream, call);
+  TUTTI_TRY(batch.check());
+  TUTTI_TRY(batch.launch(function));
+  return ncclSuccess;
+}
+
 /// Calls that do not simply run here and now.
 Result<ncclResult_t> enqueue(const char* function, ncclComm* handle, cudaStream_t stream,
                              std::span<const Call> calls) {
+  if (handle->comm->device) return launch(function, handle, stream, calls);
   std::shared_ptr<Stream> ours;
   if (stream != nullptr) {
     TUTTI_ASSIGN(ours, process().streams.find(stream));
@@ -31,9 +54,10 @@ Result<ncclResult_t> enqueue(const char* function, ncclComm* handle, cudaStream_
   return Batch::dispatch(std::move(batch), function);
 }
 
-/// TUTTI_CHECK=1.
+/// TUTTI_CHECK=1. What a GPU's memory is, CUDA tells at every call.
 Status look_closely(const CallSite& site, const Comm& comm, Call& call) {
   call.site = site;
+  if (comm.device) return ok_status();
   TUTTI_ASSIGN(const MemoryMap memory, MemoryMap::of_this_process());
   return check_buffers(call, comm.rank, comm.size, memory);
 }
@@ -64,11 +88,11 @@ ncclResult_t submit_from(const CallSite& site, const RawCall& raw, ncclComm* han
                          cudaStream_t stream) {
   // What runs here and now keeps its communicator by its turn, which is cheaper than a pin.
   const bool here = stream == nullptr && !this_thread_group().open();
-  if (here && seems_live(handle) && handle->blocking.load() && !is_forked()) [[likely]] {
+  if (here && seems_live(handle) && handle->runs_at_once.load() && !is_forked()) [[likely]] {
     const Turn turn(handle->turns);
     if (!seems_live(handle)) [[unlikely]]
       return refuse(site.function, nullptr, aborted_meanwhile());
-    if (handle->comm->config.blocking) [[likely]]
+    if (handle->comm->config.runs_at_once()) [[likely]]
       return answer(site.function, handle->comm.get(), [&]() -> Result<ncclResult_t> {
         TUTTI_TRY(run_now(site, raw, *handle->comm));
         return ncclSuccess;

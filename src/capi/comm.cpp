@@ -121,7 +121,7 @@ ncclComm* HandleTable::add(const CommConfig& config) {
     free_.pop_back();
   }
   handle->comm = std::make_unique<Comm>(config, serial_);
-  handle->blocking.store(config.blocking);
+  handle->runs_at_once.store(config.runs_at_once());
   handle->life.store(ncclComm::kLive << 32U | serial_++);
   return handle;
 }

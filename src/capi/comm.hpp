@@ -15,14 +15,16 @@
 #include "src/base/clock.hpp"
 #include "src/capi/config.hpp"
 #include "src/capi/raw_call.hpp"
+#include "src/capi/shared_turn.hpp"
 #include "src/capi/turnstile.hpp"
 #include "src/capi/worker.hpp"
 #include "src/comm/communicator.hpp"
+#include "src/comm/device_calls.hpp"
 #include "tutti/error.hpp"
 #include "tutti/types.hpp"
 
-/// What an ncclWindow_t points to on a host communicator. There is no device memory behind it, so
-/// nothing of it is laid out for device code.
+/// What an ncclWindow_t points to on a host communicator, the only kind that has windows. There is
+/// no device memory behind it, so nothing of it is laid out for device code.
 struct ncclWindow_vidmem {
   void* data = nullptr;
   std::size_t bytes = 0;
@@ -92,6 +94,9 @@ struct Comm {
   /// Background calls under way (config.blocking = 0). The communicator belongs to them.
   std::atomic<int> background{0};
   std::unique_ptr<Communicator> communicator;
+  std::unique_ptr<DeviceCalls> device;  ///< of a CUDA communicator; set with communicator
+  std::mutex launching;                 ///< held while `device` is used
+  StreamTurns stream_turns;
   bool checks = false;       ///< TUTTI_CHECK; set when rank is
   CheckedCall last_checked;  ///< of those that run at once, in their turns
   /// Any thread may raise it: ends an init under way, and a split or shrink of this communicator.
@@ -137,8 +142,8 @@ struct ncclComm {
   /// Tells the communicators apart that have this handle one after another: kLive and a number; 0
   /// while there is none.
   std::atomic<std::uint64_t> life{0};
-  /// config.blocking of what it holds, for whoever looks before it may look there.
-  std::atomic<bool> blocking{true};
+  /// config.runs_at_once() of what it holds, for whoever looks before it may look there.
+  std::atomic<bool> runs_at_once{true};
   mutable std::atomic<std::uint64_t> pins{0};
   tutti::capi::Turnstile turns;
   std::unique_ptr<tutti::capi::Comm> comm;

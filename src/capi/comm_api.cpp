@@ -42,6 +42,9 @@ Result<CommConfig> wanted(const ncclConfig_t* config, const CommConfig& defaults
   TUTTI_ASSIGN(const auto runtime, process().runtime());
   const std::string& blocking = runtime->settings.text("COMM_BLOCKING");
   if (blocking != "config") parsed.blocking = blocking == "1";
+  if (!parsed.device) {
+    TUTTI_ASSIGN(parsed.device, current_device(*runtime));
+  }
   return parsed;
 }
 
@@ -56,11 +59,8 @@ Result<ncclResult_t> init_rank(const char* function, ncclComm_t* newcomm, int ra
   return begin(function, newcomm, parsed, maker_of(meet_by_ids(std::move(ids), ranks, rank)));
 }
 
+/// On host communicators: the list plays no part, and yet a mistake in it is one.
 Status check_devices(int count, const int* devices) {
-  if (count < 1 || count > kMostRanks) {
-    return make_error(Code::kInvalidArgument, "ndev is {}, not between 1 and {}", count,
-                      kMostRanks);
-  }
   if (devices == nullptr) return ok_status();
   std::vector<int> sorted(devices, devices + count);
   std::ranges::sort(sorted);
@@ -79,16 +79,42 @@ Result<CommRef> find(ncclComm* handle) {
   return CommRef(handle);
 }
 
+/// The GPU of each rank; several may have the same. Without a list they take turns at all GPUs.
+Result<std::vector<std::optional<int>>> choose_devices(int count, const int* devices) {
+  if (count < 1 || count > kMostRanks) {
+    return make_error(Code::kInvalidArgument, "ndev is {}, not between 1 and {}", count,
+                      kMostRanks);
+  }
+  TUTTI_ASSIGN(const auto runtime, process().runtime());
+  const int gpus = device_count(*runtime);
+  if (gpus == 0) {
+    TUTTI_TRY(check_devices(count, devices));
+    return std::vector<std::optional<int>>(count);
+  }
+  std::vector<std::optional<int>> chosen;
+  for (int rank = 0; rank < count; ++rank) {
+    const int device = devices == nullptr ? rank % gpus : devices[rank];
+    if (device < 0 || device >= gpus) {
+      return make_error(Code::kInvalidArgument,
+                        "devlist[{}] is {}, and this process sees the GPUs 0..{}", rank, device,
+                        gpus - 1);
+    }
+    chosen.emplace_back(device);
+  }
+  return chosen;
+}
+
 Result<ncclResult_t> init_all(ncclComm_t* comms, int count, const int* devices) {
   TUTTI_TRY(check_not_forked());
   TUTTI_TRY(check_out(comms, "comm"));
-  TUTTI_TRY(check_devices(count, devices));
+  TUTTI_ASSIGN(const auto chosen, choose_devices(count, devices));
   std::fill_n(comms, count, nullptr);
-  TUTTI_ASSIGN(const CommConfig parsed, wanted(nullptr, {}));
+  TUTTI_ASSIGN(CommConfig parsed, wanted(nullptr, {}));
   Group& group = this_thread_group();
   group.start();
   const std::vector<Rendezvous> meetings = meet_in_process(count);
   for (int rank = 0; rank < count; ++rank) {
+    parsed.device = chosen[rank];
     const auto added = begin("ncclCommInitAll", &comms[rank], parsed, maker_of(meetings[rank]));
     if (!added) group.fail(added.error());
   }
@@ -321,7 +347,9 @@ ncclResult_t tuttiCommInitFromEnvironment(ncclComm_t* comm, const char* url, dou
     TUTTI_TRY(check_not_forked());
     TUTTI_TRY(check_out(comm, "comm"));
     show(comm, nullptr);
-    return begin(kName, comm, {}, maker_of(meet_by_launcher(url == nullptr ? "" : url)), timeout_s);
+    TUTTI_ASSIGN(const CommConfig config, wanted(nullptr, {}));
+    return begin(kName, comm, config, maker_of(meet_by_launcher(url == nullptr ? "" : url)),
+                 timeout_s);
   });
 }
 
@@ -368,5 +396,6 @@ ncclResult_t tuttiNcclCommUserRank(const ncclComm_t comm, int* rank) {
 }
 
 ncclResult_t tuttiNcclCommCuDevice(const ncclComm_t comm, int* device) {
-  return get("ncclCommCuDevice", comm, device, "device", [](const Comm&) { return -1; });
+  return get("ncclCommCuDevice", comm, device, "device",
+             [](const Comm& it) { return it.config.device.value_or(-1); });
 }

@@ -1,6 +1,7 @@
 // ncclConfig_t as users pass it, of any version since 2.14, and what of it Tutti heeds.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "nccl.h"
@@ -12,6 +13,11 @@ namespace tutti::capi {
 struct CommConfig {
   bool blocking = true;
   std::string name;  ///< "": the library makes one up
+  /// The GPU that the rank uses, as CUDA numbers it; none on a host communicator.
+  std::optional<int> device = std::nullopt;
+
+  /// Whether calls without a stream run in the caller's thread.
+  [[nodiscard]] bool runs_at_once() const { return blocking && !device; }
 
   friend bool operator==(const CommConfig&, const CommConfig&) = default;
 };

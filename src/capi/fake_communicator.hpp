@@ -39,6 +39,9 @@ class FakeCommunicator : public Communicator {
   [[nodiscard]] std::int32_t size() const override { return size_; }
   [[nodiscard]] const std::string& name() const override { return name_; }
 
+  [[nodiscard]] std::uint64_t id() const override { return 0; }
+  [[nodiscard]] std::vector<Rank> ranks_of_this_process() const override { return {rank_}; }
+
   Status start(std::span<const Call> calls) override {
     std::scoped_lock lock(mutex_);
     if (refusal_) return *std::exchange(refusal_, std::nullopt);

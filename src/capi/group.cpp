@@ -75,6 +75,11 @@ void Group::add(ncclComm* handle, const std::shared_ptr<Stream>& stream, const C
   batch_.add(handle, stream, call);
 }
 
+void Group::add_device_call(ncclComm* handle, cudaStream_t stream, const Call& call) {
+  note_mode(handle->comm->config.blocking);
+  device_batch_.add(handle, stream, call);
+}
+
 void Group::add_beginning(Job job) {
   note_mode(job.owner.blocking);
   beginnings_.push_back(std::move(job));
@@ -96,6 +101,12 @@ Status Group::check() const {
                       "the group mixes communicators that block with ones that do not: use a group "
                       "for each kind");
   }
+  if (!batch_.empty() && !device_batch_.empty()) {
+    return make_error(Code::kUnsupported,
+                      "the group has calls on host communicators and on CUDA communicators: use a "
+                      "group for each kind");
+  }
+  TUTTI_TRY(device_batch_.check());
   return batch_.check();
 }
 
@@ -114,6 +125,7 @@ Result<ncclResult_t> Group::run_all() {
     TUTTI_ASSIGN(const ncclResult_t step, Batch::dispatch(std::move(batch_), "ncclGroupEnd"));
     merge(step);
   }
+  if (!device_batch_.empty()) TUTTI_TRY(device_batch_.launch("ncclGroupEnd"));
   return result;
 }
 
@@ -148,6 +160,11 @@ Result<std::optional<double>> Group::simulate_end() {
   const Group whole = std::exchange(*this, Group{});
   for (const Job& job : whole.beginnings_) job.undo();
   if (whole.error_) return *whole.error_;
+  if (!whole.device_batch_.empty()) {
+    return make_error(Code::kUnsupported,
+                      "the cost model does not know calls on GPU buffers yet: nothing can be "
+                      "predicted of this group");
+  }
   TUTTI_TRY(whole.batch_.check());
   TUTTI_ASSIGN(const double us, whole.batch_.predict());
   return std::optional(us);

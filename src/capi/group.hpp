@@ -8,6 +8,7 @@
 
 #include "nccl.h"
 #include "src/capi/batch.hpp"
+#include "src/capi/device_batch.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti::capi {
@@ -42,6 +43,8 @@ class Group {
   Result<std::optional<double>> simulate_end();
 
   void add(ncclComm* handle, const std::shared_ptr<Stream>& stream, const Call& call);
+  /// Of a CUDA communicator.
+  void add_device_call(ncclComm* handle, cudaStream_t stream, const Call& call);
   void add_beginning(Job job);
   void add_ending(Job job);
   /// The group's first error; later ones are dropped.
@@ -57,6 +60,7 @@ class Group {
   std::optional<Error> error_;
   std::vector<Job> beginnings_;
   Batch batch_;
+  DeviceBatch device_batch_;
   std::vector<Job> finalizations_;
   std::vector<Job> endings_;
   bool has_blocking_ = false;

@@ -21,10 +21,11 @@ Nanos from_seconds(double seconds) {
 }
 
 /// From here on other threads may use the communicator.
-void publish(Comm& comm, std::unique_ptr<Communicator> made) {
+void publish(Comm& comm, std::unique_ptr<Communicator> made, std::unique_ptr<DeviceCalls> device) {
   comm.rank = made->rank();
   comm.size = made->size();
   comm.communicator = std::move(made);
+  comm.device = std::move(device);
   comm.phase.store(Comm::Phase::kReady, std::memory_order_release);
 }
 
@@ -44,6 +45,7 @@ void end_calls(ncclComm* handle) {
   handle->comm->aborted.raise();
   abort_communicator(*handle->comm);
   handle->turns.cancel_reserved();
+  handle->comm->stream_turns.end();
 }
 
 Status flush(ncclComm* handle) {
@@ -57,12 +59,20 @@ Status make_and_publish(ncclComm* handle, const Maker& make, double timeout_s) {
   TUTTI_ASSIGN(const auto runtime, process().runtime());
   Comm& comm = *handle->comm;
   comm.checks = runtime->settings.flag("CHECK");
-  const CommunicatorOptions options{comm.config.name};
+  CommunicatorOptions options{.name = comm.config.name, .device = ""};
+  if (comm.config.device) {
+    TUTTI_ASSIGN(options.device, device_label(*runtime, *comm.config.device));
+  }
   auto made = make(options, timeout_s > 0 ? from_seconds(timeout_s) : usual, comm.aborted);
   if (!made && comm.aborted.raised())
     return make_error(Code::kAborted, "the communicator was aborted while it was being made");
   if (!made) return std::move(made).error();
-  publish(comm, *std::move(made));
+  std::unique_ptr<DeviceCalls> device;
+  if (comm.config.device) {
+    TUTTI_TRY(comm.worker.start());
+    device = std::make_unique<DeviceCalls>(*runtime, **made, *comm.config.device);
+  }
+  publish(comm, *std::move(made), std::move(device));
   return ok_status();
 }
 

@@ -15,6 +15,10 @@ Result<ncclResult_t> allocate(void** out, std::size_t bytes) {
   *out = nullptr;
   if (bytes == 0) return ncclSuccess;
   TUTTI_ASSIGN(const auto runtime, process().runtime());
+  if (runtime->allocations) {
+    TUTTI_ASSIGN(*out, runtime->allocations->allocate(bytes));
+    return ncclSuccess;
+  }
   TUTTI_ASSIGN(const std::span<std::byte> memory, runtime->heap->allocate(bytes));
   *out = memory.data();
   return ncclSuccess;
@@ -23,7 +27,7 @@ Result<ncclResult_t> allocate(void** out, std::size_t bytes) {
 Result<ncclResult_t> release(void* data) {
   if (data == nullptr) return ncclSuccess;
   TUTTI_ASSIGN(const auto runtime, process().runtime());
-  TUTTI_TRY(runtime->heap->free(data));
+  TUTTI_TRY(runtime->allocations ? runtime->allocations->free(data) : runtime->heap->free(data));
   return ncclSuccess;
 }
 
@@ -38,6 +42,11 @@ Result<ncclResult_t> register_window(ncclComm* handle, void* data, std::size_t b
   TUTTI_TRY(check_usable(*handle->comm));
   TUTTI_TRY(check_out(out, "win"));
   *out = nullptr;
+  if (handle->comm->device) {
+    return make_error(Code::kUnsupported,
+                      "windows of GPU memory are not supported yet: calls on the buffer work "
+                      "without one");
+  }
   TUTTI_TRY(check_buffer(data, bytes));
   if (flags != NCCL_WIN_DEFAULT && flags != NCCL_WIN_COLL_SYMMETRIC) {
     return make_error(Code::kInvalidArgument,

@@ -42,6 +42,9 @@ class Turnstile {
     return served_.load(std::memory_order_acquire) >= ticket;
   }
 
+  /// Whether nobody took one behind it.
+  [[nodiscard]] bool is_last(std::uint64_t ticket) const { return taken_.load() == ticket + 1; }
+
   /// Makes a reserved ticket whose turn has come one that cannot be cancelled any more; false when
   /// it was.
   [[nodiscard]] bool claim(std::uint64_t ticket) {
@@ -146,6 +149,7 @@ class TurnLater {
   [[nodiscard]] bool claim() { return claimed_ = turnstile_->claim(ticket_); }
   [[nodiscard]] bool cancelled() const { return turnstile_->cancelled(ticket_); }
   [[nodiscard]] WaitWord until() const { return turnstile_->until(ticket_); }
+  [[nodiscard]] bool is_last() const { return turnstile_->is_last(ticket_); }
 
  private:
   Turnstile* turnstile_;

@@ -46,9 +46,10 @@ std::vector<MeasuredRange> newest_of(const MeasuredTable& table) {
 
 class Assembler {
  public:
-  Assembler(Runtime& runtime, Bootstrap& bootstrap, Deadline deadline)
+  Assembler(Runtime& runtime, Bootstrap& bootstrap, const std::string& device, Deadline deadline)
       : runtime_(runtime),
         bootstrap_(bootstrap),
+        device_(device),
         deadline_(deadline),
         rank_(bootstrap.rank()),
         size_(bootstrap.size()) {}
@@ -77,6 +78,7 @@ class Assembler {
     TUTTI_ASSIGN(const std::vector<std::string> paths, files_of(agreement_.algorithm));
     TUTTI_TRY(exchange_cards(paths));
     TUTTI_TRY(check_files(cards_, paths));
+    TUTTI_TRY(check_devices(cards_));
     TUTTI_TRY(add_peers());
     return agree_on_placement();
   }
@@ -178,6 +180,7 @@ class Assembler {
     for (const auto& transport : runtime_.transports)
       mine.mbit_per_s = std::max(mine.mbit_per_s, transport->caps().mbit_per_s);
     mine.cpus = CpuShare::of_this_thread();
+    mine.device = device_;
     mine.agreement = agreement_;
     read_files(paths, mine);
     for (const auto& transport : runtime_.transports)
@@ -375,6 +378,7 @@ class Assembler {
 
   Runtime& runtime_;
   Bootstrap& bootstrap_;
+  const std::string& device_;
   const Deadline deadline_;
   const Rank rank_;
   const std::int32_t size_;
@@ -393,8 +397,9 @@ class Assembler {
 
 }  // namespace
 
-Result<Assembly> assemble(Runtime& runtime, Bootstrap& bootstrap, Deadline deadline) {
-  return Assembler(runtime, bootstrap, deadline).run();
+Result<Assembly> assemble(Runtime& runtime, Bootstrap& bootstrap, const std::string& device,
+                          Deadline deadline) {
+  return Assembler(runtime, bootstrap, device, deadline).run();
 }
 
 }  // namespace tutti

@@ -29,7 +29,8 @@ struct Assembly {
   std::shared_ptr<const topo::JobTopology> job;
 };
 
-/// Collective over the bootstrap's ranks.
-Result<Assembly> assemble(Runtime& runtime, Bootstrap& bootstrap, Deadline deadline);
+/// Collective over the bootstrap's ranks. `device`: as CommunicatorOptions.
+Result<Assembly> assemble(Runtime& runtime, Bootstrap& bootstrap, const std::string& device,
+                          Deadline deadline);
 
 }  // namespace tutti

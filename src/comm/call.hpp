@@ -31,7 +31,9 @@ struct Call {
   DataType type = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
   std::byte scalar[8] = {};  ///< kPreMulSum: this rank's factor, one element of `type`
-  Rank root = 0;             ///< the root, or the peer of kSend and kRecv
+  /// kPreMulSum with GPU buffers: where the factor lies when the call runs; null: in `scalar`.
+  const void* device_scalar = nullptr;
+  Rank root = 0;  ///< the root, or the peer of kSend and kRecv
   /// The sizes of blocks that differ, one per rank (ir::may_be_uneven()). Null: all have `count`
   /// elements.
   std::shared_ptr<const ir::Blocks> blocks = nullptr;

@@ -107,6 +107,7 @@ Blob encode(const Card& card) {
   writer.put(card.version).put(card.process_token).put(card.block_offset);
   writer.put(card.block_address).put(card.pid);
   writer.sized(as_bytes(card.host)).sized(as_bytes(card.boot)).put(card.mbit_per_s);
+  writer.sized(as_bytes(std::string_view(card.device).substr(0, kLongestText)));
   writer.sized(as_bytes(card.agreement.algorithm));
   writer.put(card.agreement.staging_bytes);
   writer.put(static_cast<std::uint8_t>(card.agreement.deterministic));
@@ -142,6 +143,7 @@ Result<Card> decode_card(std::span<const std::byte> bytes, Rank rank) {
   card.host = reader.text(kLongestText);
   card.boot = reader.text(kLongestText);
   card.mbit_per_s = reader.get<std::uint32_t>();
+  card.device = reader.text(kLongestText);
   card.agreement.algorithm = reader.text(kLongestText);
   card.agreement.staging_bytes = reader.get<std::uint64_t>();
   card.agreement.deterministic = reader.get<std::uint8_t>() != 0;
@@ -218,6 +220,18 @@ Status check_files(std::span<const Card> cards, std::span<const std::string> pat
                         paths[file], fmt::join(others, ", "));
   }
   return ok_status();
+}
+
+Status check_devices(std::span<const Card> cards) {
+  std::vector<std::size_t> with, without;
+  for (std::size_t rank = 0; rank < cards.size(); ++rank)
+    (cards[rank].device.empty() ? without : with).push_back(rank);
+  if (with.empty() || without.empty()) return ok_status();
+  return make_error(Code::kInvalidUsage,
+                    "the ranks {} use GPUs (rank {}: {}) and the ranks {} do not: set "
+                    "TUTTI_DEVICE=host for all ranks, or give the latter a GPU",
+                    fmt::join(with, ","), with.front(), cards[with.front()].device,
+                    fmt::join(without, ","));
 }
 
 CallClass class_of_calls(std::span<const Card> cards, const lower::Placement& placement) {

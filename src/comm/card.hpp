@@ -39,6 +39,7 @@ struct Card {
   std::string boot;  ///< the boot of the machine: equal where ranks share its CPUs; "": unknown
   std::uint32_t mbit_per_s = 0;  ///< of its network interface; 0: unknown
   CpuShare cpus;                 ///< of the thread that makes the communicator
+  std::string device;            ///< CommunicatorOptions::device
   Agreement agreement;
   /// What this rank read of the files that the agreed algorithm names, in their order.
   std::vector<std::uint64_t> file_hashes;
@@ -52,7 +53,7 @@ struct Card {
   std::vector<MeasuredRange> measured;  ///< of rank 0's table, for communicators of this size
   std::optional<Calibration> calibration;  ///< that rank 0 has: TUTTI_CALIBRATION
 };
-inline constexpr std::uint32_t kCardVersion = 11;
+inline constexpr std::uint32_t kCardVersion = 12;
 /// The newest that rank 0 knows: five placements of its ranks have fewer classes that are tried.
 inline constexpr std::uint32_t kMostCardVerdicts = 1024;
 /// The newest of its table: eight collectives of 24 sizes each in five arrangements have fewer.
@@ -65,6 +66,9 @@ Result<Card> decode_card(std::span<const std::byte> bytes, Rank rank);
 /// Whether all ranks read the same files, which TUTTI_ALGO names as `paths`. On all ranks the same
 /// error otherwise: it names the file and the ranks.
 Status check_files(std::span<const Card> cards, std::span<const std::string> paths);
+
+/// Whether all ranks use GPUs, or none does. On all ranks the same error otherwise: it names both.
+Status check_devices(std::span<const Card> cards);
 
 /// The class of all calls of ranks with these cards, but for their collective and size.
 CallClass class_of_calls(std::span<const Card> cards, const lower::Placement& placement);

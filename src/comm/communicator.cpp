@@ -67,6 +67,13 @@ class RankCommunicator final : public Communicator {
   [[nodiscard]] Rank rank() const override { return team_->rank(); }
   [[nodiscard]] std::int32_t size() const override { return team_->size(); }
   [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] std::uint64_t id() const override { return team_->options().communicator; }
+  [[nodiscard]] std::vector<Rank> ranks_of_this_process() const override {
+    std::vector<Rank> ranks;
+    for (Rank peer = 0; peer < size(); ++peer)
+      if (peer == rank() || team_->member(peer).places != nullptr) ranks.push_back(peer);
+    return ranks;
+  }
   [[nodiscard]] std::int32_t hosts() const override { return hosts_; }
   [[nodiscard]] std::span<const std::int32_t> host_of_ranks() const override {
     return team_->placement().host;
@@ -702,7 +709,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Runti
                                                            const CommunicatorOptions& options,
                                                            Deadline deadline) {
   runtime->graveyard.reap();
-  auto assembly = assemble(*runtime, *bootstrap, deadline);
+  auto assembly = assemble(*runtime, *bootstrap, options.device, deadline);
   if (!assembly) {  // others may have assembled theirs and would wait for this rank
     Error why = std::move(assembly).error();
     if (deadline.cancellation() != nullptr && deadline.cancellation()->raised())

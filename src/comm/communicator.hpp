@@ -31,6 +31,9 @@ Status check_group(std::span<const Call> calls, Rank rank);
 struct CommunicatorOptions {
   std::string name;      ///< for log lines; "" makes one up
   bool is_part = false;  ///< set by split and shrink: files for more ranks are no mistake then
+  /// The GPU that this rank uses, for messages; "": its buffers are the host's. All ranks have one
+  /// or none has.
+  std::string device;
 };
 
 class Communicator {
@@ -45,6 +48,10 @@ class Communicator {
   [[nodiscard]] virtual Rank rank() const = 0;
   [[nodiscard]] virtual std::int32_t size() const = 0;
   [[nodiscard]] virtual const std::string& name() const = 0;
+  /// The same on all its ranks, and of no other communicator.
+  [[nodiscard]] virtual std::uint64_t id() const = 0;
+  /// Those that are threads of this process, this one too.
+  [[nodiscard]] virtual std::vector<Rank> ranks_of_this_process() const = 0;
 
   /// Starts the calls of one group: they are queued behind the calls started before and run as
   /// poll() is called. Arguments are validated here (check_group() included); nothing starts when

@@ -31,7 +31,7 @@ std::size_t elements_of_part(const Call& call, std::int32_t size, std::size_t sl
   const ir::BlockCounts most = most_blocks(call, size);
   const std::size_t element = size_of(call.type);
   const auto blocks = static_cast<std::size_t>(most.input + most.output);
-  const std::size_t room = slot_bytes > 2 * kAlignment ? slot_bytes - 2 * kAlignment : 0;
+  const std::size_t room = slot_bytes > 3 * kAlignment ? slot_bytes - 3 * kAlignment : 0;
   const std::size_t fit = room / (blocks * element);
   if (fit >= longest) return longest;
   const std::size_t line = kAlignment / element;
@@ -125,7 +125,11 @@ LaidOut lay_out_part(const Call& call, Rank rank, std::int32_t size, std::size_t
   const BufferBlocks input = blocks_of(call, rank, size, ir::Space::kInput);
   const std::size_t sent =
       lay_out(input, writable(call.send), element, from, elements, part.send_offset, laid.in);
-  part.recv_offset = aligned(part.send_offset + sent);
+  part.scalar_offset = aligned(part.send_offset + sent);
+  if (call.device_scalar != nullptr)
+    laid.in.push_back({writable(call.device_scalar), part.scalar_offset, element});
+  part.recv_offset =
+      call.device_scalar == nullptr ? part.scalar_offset : aligned(part.scalar_offset + element);
   const BufferBlocks output = blocks_of(call, rank, size, ir::Space::kOutput);
   const std::size_t received =
       lay_out(output, writable(call.recv), element, from, elements, part.recv_offset, laid.out);
@@ -138,7 +142,7 @@ LaidOut lay_out_part(const Call& call, Rank rank, std::int32_t size, std::size_t
 LaidOut lay_out_message(const Call& call, std::size_t slot_offset) {
   const bool sends = call.collective == Collective::kSend;
   LaidOut laid;
-  laid.part = {call, slot_offset, slot_offset, sends, !sends};
+  laid.part = {call, slot_offset, slot_offset, sends, !sends, 0};
   laid.part.call.send = nullptr;
   laid.part.call.recv = nullptr;
   const std::size_t bytes = block_bytes(call);

@@ -17,23 +17,19 @@
 #include <vector>
 
 #include "src/comm/call.hpp"
+#include "src/exec/cuda/passage.hpp"
 #include "tutti/types.hpp"
 
 namespace tutti {
 
-/// Bytes of a caller's buffer, and where in the slot they pass.
-struct Passage {
-  std::byte* buffer = nullptr;
-  std::size_t slot_offset = 0;
-  std::size_t bytes = 0;
-  friend bool operator==(const Passage&, const Passage&) = default;
-};
+using exec::cuda::Passage;
 
 /// Value.
 struct Part {
   Call call;  ///< its buffers are null; they lie at these places of the slot
   std::size_t send_offset = 0, recv_offset = 0;
   bool sends = false, receives = false;  ///< whether this rank uses them
+  std::size_t scalar_offset = 0;         ///< of call.device_scalar, where there is one
   friend bool operator==(const Part&, const Part&) = default;
 };
 

@@ -13,6 +13,10 @@
 #include "src/comm/this_host.hpp"
 #include "src/cost/calibration_store.hpp"
 #include "src/cost/tuning_file.hpp"
+#include "src/cuda/driver.hpp"
+#include "src/exec/cuda/allocations.hpp"
+#include "src/exec/cuda/lineup.hpp"
+#include "src/exec/cuda/slot_pool.hpp"
 #include "src/exec/local_board.hpp"
 #include "src/exec/staging_pool.hpp"
 #include "src/ir/algorithm.hpp"
@@ -38,6 +42,12 @@ struct Runtime {
   std::unique_ptr<TableStore> table;
   std::unique_ptr<CalibrationStore> calibration;
   Graveyard graveyard;
+
+  // Of CUDA communicators; null where the process makes host communicators.
+  cuda::SharedDriver cuda;
+  std::shared_ptr<exec::cuda::SlotPool> slots;
+  std::unique_ptr<exec::cuda::Allocations> allocations;
+  std::unique_ptr<exec::cuda::LineupBoard> lineups;
 };
 
 }  // namespace tutti

@@ -1,0 +1,112 @@
+#include "src/capi/device_batch.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <mutex>
+#include <utility>
+
+#include "src/base/result.hpp"
+#include "src/capi/errors.hpp"
+#include "src/capi/process.hpp"
+
+namespace tutti::capi {
+namespace {
+
+constexpr std::uint32_t kNap = 1000;  // polls after which a wait sleeps
+
+/// A step of calls whose data has reached the host, on its way through the communicator's worker.
+struct PendingStep {
+  CommRef comm;
+  const char* function;
+  std::shared_ptr<SharedTurn> turn;
+  HostStep step;
+};
+
+/// What a failure means: the communicator has ended, and ncclCommGetAsyncError says so.
+void settle(Comm& comm, const char* function, const Error& error) {
+  report(function, error, comm.who());
+  comm.note(function, error);
+  comm.set_failure(error);
+}
+
+/// On the communicator's worker.
+void run(const std::shared_ptr<PendingStep>& pending) {
+  Comm& comm = *pending->comm.handle->comm;  // stays: its end waits for its worker
+  switch (pending->turn->try_enter()) {
+    case SharedTurn::Entry::kNotYet:
+      // Others have the communicator, and may wait for steps that come behind this one.
+      wait_once({}, kNap, pending->turn->until());
+      comm.worker.push([pending] { run(pending); });
+      return;
+    case SharedTurn::Entry::kCancelled:
+      return;
+    case SharedTurn::Entry::kEntered:
+      break;
+  }
+  if (!comm.health()) return;
+  if (const Status done = pending->step.run(*comm.communicator); !done)
+    settle(comm, pending->function, done.error());
+}
+
+/// Hands a step on. A communicator that has ended meanwhile has no use for it.
+HostStepSink sink_of(const CommRef& comm, const char* function, std::shared_ptr<SharedTurn> turn) {
+  return [comm, function, turn = std::move(turn)](HostStep step) {
+    const Pin pin(comm.handle);
+    if (!comm.check(pin)) return;
+    Comm& owner = *comm.handle->comm;
+    auto pending = std::make_shared<PendingStep>(
+        PendingStep{comm, function, turn ? turn : owner.stream_turns.join(comm.handle->turns),
+                    std::move(step)});
+    owner.worker.push([pending = std::move(pending)] { run(pending); });
+  };
+}
+
+}  // namespace
+
+void DeviceBatch::add(ncclComm* handle, cudaStream_t stream, const Call& call) {
+  const CommRef comm(handle);
+  auto share = std::ranges::find(shares_, comm.life, [](const Share& it) { return it.comm.life; });
+  if (share == shares_.end()) share = shares_.insert(shares_.end(), Share{comm, {}, {}});
+  share->calls.push_back(call);
+  if (std::ranges::find(share->streams, stream) == share->streams.end())
+    share->streams.push_back(stream);
+}
+
+Status DeviceBatch::check() const {
+  for (const Share& share : shares_) TUTTI_TRY(check_group(share.calls, share.comm.rank));
+  return ok_status();
+}
+
+Status DeviceBatch::launch(const char* function) const {
+  std::deque<Pin> pins;
+  std::vector<Comm*> comms;
+  for (const Share& share : shares_) {
+    TUTTI_TRY(share.comm.check(pins.emplace_back(share.comm.handle)));
+    comms.push_back(share.comm.handle->comm.get());
+  }
+  std::vector<std::unique_lock<std::mutex>> locks;
+  std::vector<Comm*> in_one_order = comms;
+  std::ranges::sort(in_one_order);
+  for (Comm* const comm : in_one_order) locks.emplace_back(comm->launching);
+  std::vector<DeviceLaunch> launches;
+  for (const Share& share : shares_) {
+    Comm& comm = *share.comm.handle->comm;
+    TUTTI_TRY(comm.health());
+    TUTTI_ASSIGN(const bool captured, comm.device->captures(share.streams));
+    auto turn = captured ? nullptr : comm.stream_turns.join(share.comm.handle->turns);
+    TUTTI_ASSIGN(DeviceLaunch launch,
+                 comm.device->begin(share.calls, share.streams,
+                                    sink_of(share.comm, function, std::move(turn))));
+    launches.push_back(std::move(launch));
+  }
+  const Status enqueued = DeviceCalls::enqueue(launches);
+  if (enqueued) return ok_status();
+  // What is enqueued of the calls waits for what is not, on this rank and on others.
+  for (Comm* const comm : comms) {
+    comm->communicator->abort(enqueued.error());
+    comm->set_failure(enqueued.error());
+  }
+  return enqueued;
+}
+
+}  // namespace tutti::capi

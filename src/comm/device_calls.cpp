@@ -1,0 +1,221 @@
+#include "src/comm/device_calls.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "src/base/log.hpp"
+#include "src/base/result.hpp"
+
+namespace tutti {
+
+using exec::cuda::DetourStep;
+using exec::cuda::Passage;
+using exec::cuda::StreamHandle;
+
+/// Buffers of ordinary host memory, which the host copies itself.
+class PageableBuffers {
+ public:
+  void add(const void* buffer, std::span<const Stretch> stretches) {
+    const auto* const begin = static_cast<const std::byte*>(buffer);
+    for (const auto& [offset, bytes] : stretches)
+      ranges_.push_back({begin + offset, begin + offset + bytes});
+  }
+  [[nodiscard]] bool holds(const Passage& passage) const {
+    return std::ranges::any_of(ranges_, [&](const Range& range) {
+      return range.begin <= passage.buffer && passage.buffer < range.end;
+    });
+  }
+  [[nodiscard]] bool empty() const { return ranges_.empty(); }
+
+ private:
+  struct Range {
+    const std::byte *begin, *end;
+  };
+  std::vector<Range> ranges_;
+};
+
+namespace {
+
+/// How long ranks of one process wait for each other before they enqueue what waits for all.
+constexpr auto kLineUp = std::chrono::milliseconds(100);
+
+/// Takes those of the host's own out of `passages`.
+std::vector<Passage> take_pageable(const PageableBuffers& pageable,
+                                   std::vector<Passage>& passages) {
+  std::vector<Passage> taken;
+  if (pageable.empty()) return taken;
+  std::ranges::copy_if(passages, std::back_inserter(taken),
+                       [&](const Passage& passage) { return pageable.holds(passage); });
+  std::erase_if(passages, [&](const Passage& passage) { return pageable.holds(passage); });
+  return taken;
+}
+
+Call call_in(const Part& part, std::byte* memory) {
+  Call call = part.call;
+  if (part.sends) call.send = memory + part.send_offset;
+  if (part.receives) call.recv = memory + part.recv_offset;
+  if (call.device_scalar != nullptr)
+    std::memcpy(call.scalar, memory + part.scalar_offset, size_of(call.type));
+  call.device_scalar = nullptr;
+  return call;
+}
+
+}  // namespace
+
+Status HostStep::run(Communicator& communicator) const {
+  std::byte* const memory = use_->memory();
+  for (const Passage& in : plan_->in) std::memcpy(memory + in.slot_offset, in.buffer, in.bytes);
+  std::vector<Call> calls;
+  calls.reserve(plan_->parts.size());
+  for (const Part& part : plan_->parts) calls.push_back(call_in(part, memory));
+  TUTTI_TRY(communicator.start(calls));
+  TUTTI_TRY(run_group(std::array{&communicator}, [] { return Beside::kCaller; }));
+  for (const Passage& out : plan_->out)
+    std::memcpy(out.buffer, memory + out.slot_offset, out.bytes);
+  return ok_status();
+}
+
+int device_count(const Runtime& runtime) { return runtime.cuda ? runtime.cuda->device_count() : 0; }
+
+Result<std::optional<int>> current_device(const Runtime& runtime) {
+  if (!runtime.cuda) return std::optional<int>();
+  TUTTI_ASSIGN(const int device, runtime.cuda->current_device());
+  return std::optional(device);
+}
+
+Result<std::string> device_label(const Runtime& runtime, int device) {
+  TUTTI_ASSIGN(const cuda::DeviceFacts facts, runtime.cuda->device(device));
+  return fmt::format("GPU {} ({}, {})", device, facts.name, facts.bus_id);
+}
+
+DeviceCalls::DeviceCalls(const Runtime& runtime, const Communicator& communicator, int device)
+    : driver_(runtime.cuda),
+      device_(device),
+      rank_(communicator.rank()),
+      size_(communicator.size()),
+      slot_bytes_(static_cast<std::size_t>(runtime.settings.integer("CUDA_SLOT_BYTES"))),
+      neighbours_(communicator.ranks_of_this_process()),
+      lineup_(runtime.lineups->of(communicator.id())),
+      detour_(runtime.cuda, device, runtime.slots) {
+  std::erase(neighbours_, rank_);
+}
+
+/// Whether `buffer` is memory that only the host reaches; an error where this GPU does not reach
+/// it either.
+Result<bool> DeviceCalls::is_pageable(const void* buffer, std::string_view name) const {
+  TUTTI_ASSIGN(const cuda::PointerFacts facts, driver_->pointer(buffer));
+  if (facts.kind == cuda::MemoryKind::kPageable) return true;
+  if (facts.kind != cuda::MemoryKind::kDevice || facts.device == device_) return false;
+  return make_error(Code::kInvalidArgument,
+                    "{} {} is memory of GPU {}, but rank {} of this communicator uses GPU {}: call "
+                    "cudaSetDevice before you allocate, or before you make the communicator",
+                    name, buffer, facts.device, rank_, device_);
+}
+
+/// The parts of buffers that the host copies.
+Result<PageableBuffers> DeviceCalls::pageable_of(std::span<const Call> calls) const {
+  PageableBuffers pageable;
+  const auto look = [&](const void* buffer, std::string_view name,
+                        const std::vector<Stretch>& stretches) -> Status {
+    if (stretches.empty()) return ok_status();
+    TUTTI_ASSIGN(const bool found, is_pageable(buffer, name));
+    if (found) pageable.add(buffer, stretches);
+    return ok_status();
+  };
+  for (const Call& call : calls) {
+    TUTTI_TRY(look(call.send, "sendbuff", input_stretches(call, rank_, size_)));
+    TUTTI_TRY(look(call.recv, "recvbuff", output_stretches(call, rank_, size_)));
+    if (call.device_scalar != nullptr) {
+      const std::vector<Stretch> scalar = {{0, size_of(call.type)}};
+      TUTTI_TRY(look(call.device_scalar, "the operator's scalar", scalar));
+    }
+  }
+  return pageable;
+}
+
+Result<DeviceLaunch> DeviceCalls::begin(std::span<const Call> calls,
+                                        std::span<const StreamHandle> streams, HostStepSink sink) {
+  TUTTI_ASSIGN(const cuda::ContextScope scope, driver_->make_current(device_));
+  TUTTI_ASSIGN(const PageableBuffers pageable, pageable_of(calls));
+  DeviceLaunch launch;
+  launch.calls_ = this;
+  launch.stream_ = streams.front();
+  launch.synchronous_ = !pageable.empty();
+  if (launch.synchronous_) {
+    TUTTI_ASSIGN(const bool captured, detour_.captures(streams));
+    if (captured)
+      return make_error(Code::kInvalidUsage,
+                        "a call on ordinary host memory cannot be captured into a graph: allocate "
+                        "its buffers with cudaMalloc, cudaMallocHost or ncclMemAlloc");
+  }
+  const auto shared_sink = std::make_shared<const HostStepSink>(std::move(sink));
+  std::vector<DetourStep> steps;
+  for (Step& step : cut(calls, rank_, size_, slot_bytes_)) {
+    for (const Part& part : step.parts) parts_ += is_point_to_point(part.call) ? 0 : 1;
+    launch.parts_.push_back(parts_);
+    auto plan = std::make_shared<HostStep::Plan>();
+    plan->parts = std::move(step.parts);
+    plan->in = take_pageable(pageable, step.in);
+    plan->out = take_pageable(pageable, step.out);
+    steps.push_back({std::move(step.in), std::move(step.out), step.bytes,
+                     [shared_sink, plan](std::shared_ptr<exec::cuda::SlotUse> use) {
+                       (*shared_sink)(HostStep(plan, std::move(use)));
+                     }});
+  }
+  TUTTI_ASSIGN(launch.detour_, detour_.begin(streams, std::move(steps)));
+  return launch;
+}
+
+Result<bool> DeviceCalls::captures(std::span<const StreamHandle> streams) const {
+  TUTTI_ASSIGN(const cuda::ContextScope scope, driver_->make_current(device_));
+  return detour_.captures(streams);
+}
+
+/// Before a step is closed: see Lineup.
+void DeviceCalls::line_up(DeviceLaunch& launch) const {
+  const std::size_t closed = launch.detour_.closed();
+  if (neighbours_.empty() || !launch.lines_up_ || launch.detour_.opened() == 0) return;
+  launch.lines_up_ = lineup_->await(neighbours_, launch.parts_[closed], Deadline::after(kLineUp));
+  if (!launch.lines_up_)
+    log_info(Subsystem::kColl, fmt::format("[rank {}/{}]", rank_, size_),
+             "other ranks of this process did not make the same call within {} ms: its commands "
+             "are enqueued without theirs",
+             kLineUp.count());
+}
+
+Result<bool> DeviceCalls::advance(DeviceLaunch& launch) const {
+  line_up(launch);
+  TUTTI_ASSIGN(const cuda::ContextScope scope, driver_->make_current(device_));
+  const std::size_t before = launch.detour_.opened();
+  TUTTI_ASSIGN(const bool more, launch.detour_.advance());
+  if (launch.detour_.opened() > before)
+    lineup_->came(rank_, launch.parts_[launch.detour_.opened() - 1]);
+  return more;
+}
+
+Status DeviceCalls::enqueue(std::span<DeviceLaunch> launches) {
+  std::vector<DeviceLaunch*> unfinished;
+  for (DeviceLaunch& launch : launches) unfinished.push_back(&launch);
+  while (!unfinished.empty()) {
+    std::vector<DeviceLaunch*> next;
+    for (DeviceLaunch* const launch : unfinished) {
+      TUTTI_ASSIGN(const bool more, launch->calls_->advance(*launch));
+      if (more) next.push_back(launch);
+    }
+    unfinished = std::move(next);
+  }
+  for (const DeviceLaunch& launch : launches)
+    if (launch.synchronous_) TUTTI_TRY(launch.calls_->synchronize(launch));
+  return ok_status();
+}
+
+Status DeviceCalls::synchronize(const DeviceLaunch& launch) const {
+  TUTTI_ASSIGN(const cuda::ContextScope scope, driver_->make_current(device_));
+  return driver_->synchronize(launch.stream_);
+}
+
+}  // namespace tutti

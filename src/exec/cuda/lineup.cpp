@@ -1,0 +1,31 @@
+#include "src/exec/cuda/lineup.hpp"
+
+#include <algorithm>
+
+namespace tutti::exec::cuda {
+
+void Lineup::came(Rank rank, std::uint64_t parts) {
+  {
+    const std::scoped_lock lock(mutex_);
+    parts_[rank] = parts;
+  }
+  changed_.notify_all();
+}
+
+bool Lineup::await(std::span<const Rank> ranks, std::uint64_t parts, Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_until(lock, deadline.when(), [&] {
+    return std::ranges::all_of(ranks, [&](Rank rank) { return parts_[rank] >= parts; });
+  });
+}
+
+std::shared_ptr<Lineup> LineupBoard::of(std::uint64_t communicator) {
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(lineups_, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<Lineup>& place = lineups_[communicator];
+  std::shared_ptr<Lineup> lineup = place.lock();
+  if (!lineup) place = lineup = std::make_shared<Lineup>();
+  return lineup;
+}
+
+}  // namespace tutti::exec::cuda

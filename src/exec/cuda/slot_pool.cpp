@@ -1,0 +1,84 @@
+#include "src/exec/cuda/slot_pool.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "src/base/result.hpp"
+
+namespace tutti::exec::cuda {
+namespace {
+
+constexpr std::size_t kGateBytes = 128;  // a line of its own
+constexpr std::size_t kLeastBytes = 64 << 10;
+/// What idle slots may hold before the largest of them are given up.
+constexpr std::size_t kMostIdleBytes = 256 << 20;
+
+}  // namespace
+
+Slot::~Slot() {
+  registration_.reset();
+  if (!whole_.empty()) (void)heap_->free(whole_.data());
+}
+
+Result<std::unique_ptr<Slot>> SlotPool::take(int device, std::size_t bytes) {
+  {
+    const std::scoped_lock lock(mutex_);
+    collect_idle();
+    trim();
+    const auto room = [](const auto& slot) { return slot->memory().size(); };
+    const auto best = std::ranges::lower_bound(idle_, bytes, {}, room);
+    if (best != idle_.end() && room(*best) / 4 <= std::max(bytes, kLeastBytes)) {
+      std::unique_ptr<Slot> slot = std::move(*best);
+      idle_.erase(best);
+      std::atomic_ref(*slot->gate_).store(0, std::memory_order_relaxed);
+      return slot;
+    }
+  }
+  return make(device, bytes);
+}
+
+Result<std::unique_ptr<Slot>> SlotPool::make(int device, std::size_t bytes) {
+  // Pinning is allowed beside a capture: it is no part of what is captured.
+  TUTTI_ASSIGN(const auto relaxed, tutti::cuda::RelaxedCapture::begin(*driver_));
+  std::unique_ptr<Slot> slot(new Slot);
+  slot->heap_ = heap_;
+  TUTTI_ASSIGN(slot->whole_,
+               heap_->allocate(kGateBytes + std::bit_ceil(std::max(bytes, kLeastBytes))));
+  TUTTI_ASSIGN(auto registration,
+               tutti::cuda::HostRegistration::create(driver_, device, slot->whole_));
+  slot->gate_address_ = reinterpret_cast<const void*>(registration.device_address());
+  slot->registration_ = std::move(registration);
+  slot->memory_ = slot->whole_.subspan(kGateBytes);
+  slot->gate_ = reinterpret_cast<std::uint32_t*>(slot->whole_.data());
+  return slot;
+}
+
+void SlotPool::give_back(std::vector<std::unique_ptr<Slot>> slots, tutti::cuda::Event last_use) {
+  const std::scoped_lock lock(mutex_);
+  resting_.push_back({std::move(slots), std::move(last_use)});
+}
+
+/// Under the lock: moves the slots that no stream uses any more to idle_, smallest first.
+void SlotPool::collect_idle() {
+  std::erase_if(resting_, [this](Resting& resting) {
+    const auto done = resting.last_use.done();
+    if (!done || !*done) return false;
+    for (auto& slot : resting.slots) idle_.push_back(std::move(slot));
+    return true;
+  });
+  std::ranges::sort(idle_, {}, [](const auto& slot) { return slot->memory().size(); });
+}
+
+/// Under the lock: frees what peers do not see any more (SharedHeap::detach), and the largest of
+/// too much.
+void SlotPool::trim() {
+  std::size_t held = 0;
+  std::erase_if(idle_, [&](const auto& slot) {
+    const std::span<std::byte> whole = slot->whole_;
+    held += whole.size();
+    return held > kMostIdleBytes || !heap_->is_shared(whole.data(), whole.size());
+  });
+}
+
+}  // namespace tutti::exec::cuda
