@@ -1,0 +1,287 @@
+// Calls on GPU buffers: ranks of one process that share one GPU.
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <functional>
+#include <latch>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include <gmock/gmock.h>
+
+#include "tests/cuda/gpu.hpp"
+#include "tutti/tutti.h"
+
+namespace tutti::testing_cuda {
+namespace {
+
+using testing::HasSubstr;
+
+/// Before anything else of this program looks for a CUDA driver: the fake is found by its soname.
+const bool kFakeFirst = [] {
+  setenv("TUTTI_DEVICE", "cuda", 1);
+  setenv("TUTTI_CUDA_SLOT_BYTES", "64K", 1);  // so that little data has several steps
+  setenv("FAKE_CUDA_DEVICES", "2", 1);
+  return ::dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL) != nullptr;
+}();
+
+constexpr std::size_t kFewElements = 1003, kSeveralSteps = 50'000;
+
+/// Ranks that share GPU 0, destroyed with the scope.
+class Ranks {
+ public:
+  explicit Ranks(int n) : comms(n) {
+    const std::vector<int> devices(n, 0);
+    EXPECT_EQ(ncclCommInitAll(comms.data(), n, devices.data()), ncclSuccess)
+        << ncclGetLastError(nullptr);
+    for (int rank = 0; rank < n; ++rank) streams.push_back(std::make_unique<Stream>());
+  }
+  ~Ranks() {
+    for (ncclComm_t comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  }
+  [[nodiscard]] int size() const { return static_cast<int>(comms.size()); }
+
+  /// Calls `each(rank)` for all ranks: inside one group of this thread, or on a thread each.
+  void run(bool threads, const std::function<void(int)>& each) const {
+    if (!threads) {
+      EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+      for (int rank = 0; rank < size(); ++rank) each(rank);
+      EXPECT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+      return;
+    }
+    std::vector<std::jthread> running;
+    for (int rank = 0; rank < size(); ++rank) running.emplace_back([&each, rank] { each(rank); });
+  }
+
+  std::vector<ncclComm_t> comms;
+  std::vector<std::unique_ptr<Stream>> streams;
+};
+
+/// Element i of what a rank gives; differs between ranks and elements, and adds up exactly.
+float input(int rank, std::size_t i) {
+  return static_cast<float>(100 * (rank + 1) + static_cast<int>(i % 89));
+}
+std::vector<float> inputs(int rank, std::size_t count) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = input(rank, i);
+  return values;
+}
+float sum(int ranks, std::size_t i) {
+  float total = 0;
+  for (int rank = 0; rank < ranks; ++rank) total += input(rank, i);
+  return total;
+}
+
+struct Case {
+  int ranks;
+  std::size_t count;
+  bool threads;
+};
+
+void PrintTo(const Case& it, std::ostream* out) {
+  *out << it.ranks << " ranks, " << it.count << " elements, "
+       << (it.threads ? "a thread each" : "one thread");
+}
+
+class CudaCalls : public testing::TestWithParam<Case> {
+ protected:
+  const Case case_ = GetParam();
+  const int n_ = case_.ranks;
+  const std::size_t count_ = case_.count, all_ = count_ * n_;
+  const Ranks ranks_{n_};
+
+  [[nodiscard]] cudaStream_t stream(int rank) const { return ranks_.streams[rank]->get(); }
+  void run(const std::function<void(int)>& each) const { ranks_.run(case_.threads, each); }
+};
+
+TEST_P(CudaCalls, AllReduceAddsUpOutOfPlaceAndInPlace) {
+  std::vector<Buffer<float>> in, out;
+  for (int rank = 0; rank < n_; ++rank) {
+    in.emplace_back(inputs(rank, count_));
+    out.emplace_back(count_);
+  }
+  run([&](int r) {
+    EXPECT_EQ(ncclAllReduce(in[r].data(), out[r].data(), count_, ncclFloat, ncclSum,
+                            ranks_.comms[r], stream(r)),
+              ncclSuccess);
+  });
+  run([&](int r) {
+    EXPECT_EQ(ncclAllReduce(in[r].data(), in[r].data(), count_, ncclFloat, ncclSum, ranks_.comms[r],
+                            stream(r)),
+              ncclSuccess);
+  });
+  for (int r = 0; r < n_; ++r) {
+    const std::vector<float> sums = out[r].read(stream(r));
+    for (std::size_t i = 0; i < count_; ++i) ASSERT_EQ(sums[i], sum(n_, i)) << i;
+    EXPECT_EQ(in[r].read(stream(r)), sums);
+  }
+}
+
+TEST_P(CudaCalls, GatherScatterAndAllToAllPutBlocksInTheirPlaces) {
+  std::vector<Buffer<float>> own, gathered, scattered, exchanged;
+  for (int rank = 0; rank < n_; ++rank) {
+    own.emplace_back(inputs(rank, count_));
+    gathered.emplace_back(all_);
+    scattered.emplace_back(count_);
+    exchanged.emplace_back(all_);
+  }
+  run([&](int r) {
+    EXPECT_EQ(ncclAllGather(own[r].data(), gathered[r].data(), count_, ncclFloat, ranks_.comms[r],
+                            stream(r)),
+              ncclSuccess);
+  });
+  run([&](int r) {
+    EXPECT_EQ(ncclReduceScatter(gathered[r].data(), scattered[r].data(), count_, ncclFloat, ncclSum,
+                                ranks_.comms[r], stream(r)),
+              ncclSuccess);
+  });
+  run([&](int r) {
+    EXPECT_EQ(ncclAlltoAll(gathered[r].data(), exchanged[r].data(), count_, ncclFloat,
+                           ranks_.comms[r], stream(r)),
+              ncclSuccess);
+  });
+  for (int r = 0; r < n_; ++r) {
+    const auto all = gathered[r].read(stream(r)), part = scattered[r].read(stream(r)),
+               theirs = exchanged[r].read(stream(r));
+    for (int block = 0; block < n_; ++block)
+      for (std::size_t i = 0; i < count_; ++i) {
+        ASSERT_EQ(all[block * count_ + i], input(block, i));
+        ASSERT_EQ(theirs[block * count_ + i], input(r, i));
+      }
+    for (std::size_t i = 0; i < count_; ++i)
+      ASSERT_EQ(part[i], static_cast<float>(n_) * input(r, i));
+  }
+}
+
+TEST_P(CudaCalls, RootsGiveAndTake) {
+  const int root = n_ - 1;
+  std::vector<Buffer<float>> own, told, collected, dealt;
+  for (int rank = 0; rank < n_; ++rank) {
+    own.emplace_back(inputs(rank, count_));
+    told.emplace_back(count_);
+    collected.emplace_back(all_);
+    dealt.emplace_back(count_);
+  }
+  run([&](int r) {
+    EXPECT_EQ(ncclBroadcast(own[r].data(), told[r].data(), count_, ncclFloat, root, ranks_.comms[r],
+                            stream(r)),
+              ncclSuccess);
+  });
+  run([&](int r) {
+    EXPECT_EQ(ncclGather(own[r].data(), collected[r].data(), count_, ncclFloat, root,
+                         ranks_.comms[r], stream(r)),
+              ncclSuccess);
+  });
+  run([&](int r) {
+    EXPECT_EQ(ncclScatter(collected[r].data(), dealt[r].data(), count_, ncclFloat, root,
+                          ranks_.comms[r], stream(r)),
+              ncclSuccess);
+  });
+  run([&](int r) {
+    EXPECT_EQ(ncclReduce(own[r].data(), r == root ? collected[r].data() : nullptr, count_,
+                         ncclFloat, ncclMax, root, ranks_.comms[r], stream(r)),
+              ncclSuccess);
+  });
+  for (int r = 0; r < n_; ++r) {
+    EXPECT_EQ(told[r].read(stream(r)), inputs(root, count_));
+    EXPECT_EQ(dealt[r].read(stream(r)), inputs(r, count_));
+  }
+  const auto largest = collected[root].read(stream(root));
+  for (std::size_t i = 0; i < count_; ++i) ASSERT_EQ(largest[i], input(n_ - 1, i));
+}
+
+TEST_P(CudaCalls, MessagesGoAroundARing) {
+  std::vector<Buffer<float>> own, theirs;
+  for (int rank = 0; rank < n_; ++rank) {
+    own.emplace_back(inputs(rank, count_));
+    theirs.emplace_back(count_);
+  }
+  run([&](int r) {
+    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    EXPECT_EQ(ncclSend(own[r].data(), count_, ncclFloat, (r + 1) % n_, ranks_.comms[r], stream(r)),
+              ncclSuccess);
+    EXPECT_EQ(ncclRecv(theirs[r].data(), count_, ncclFloat, (r + n_ - 1) % n_, ranks_.comms[r],
+                       stream(r)),
+              ncclSuccess);
+    EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
+  });
+  for (int r = 0; r < n_; ++r)
+    EXPECT_EQ(theirs[r].read(stream(r)), inputs((r + n_ - 1) % n_, count_));
+}
+
+/// What comes before in the stream is seen by the call, and what comes behind sees its result.
+TEST_P(CudaCalls, KeepTheOrderOfTheirStreams) {
+  std::vector<Buffer<float>> data;
+  std::vector<std::vector<float>> given;
+  for (int rank = 0; rank < n_; ++rank) {
+    data.emplace_back(count_);
+    given.push_back(inputs(rank, count_));
+  }
+  constexpr int kRounds = 3;
+  for (int round = 0; round < kRounds; ++round) {
+    for (int r = 0; r < n_; ++r) data[r].write(given[r], stream(r));
+    for (int call = 0; call < 2; ++call)
+      run([&](int r) {
+        EXPECT_EQ(ncclAllReduce(data[r].data(), data[r].data(), count_, ncclFloat,
+                                call == 0 ? ncclSum : ncclMax, ranks_.comms[r], stream(r)),
+                  ncclSuccess);
+      });
+  }
+  for (int r = 0; r < n_; ++r) {
+    const auto sums = data[r].read(stream(r));
+    for (std::size_t i = 0; i < count_; ++i) ASSERT_EQ(sums[i], sum(n_, i));
+  }
+}
+
+TEST_P(CudaCalls, AllGoToTheDefaultStream) {
+  std::vector<Buffer<float>> data;
+  for (int rank = 0; rank < n_; ++rank) data.emplace_back(inputs(rank, count_));
+  run([&](int r) {
+    EXPECT_EQ(ncclAllReduce(data[r].data(), data[r].data(), count_, ncclFloat, ncclSum,
+                            ranks_.comms[r], nullptr),
+              ncclSuccess);
+  });
+  for (int r = 0; r < n_; ++r) {
+    const auto sums = data[r].read(nullptr);
+    for (std::size_t i = 0; i < count_; ++i) ASSERT_EQ(sums[i], sum(n_, i));
+  }
+}
+
+TEST_P(CudaCalls, AreReplayedByGraphs) {
+  std::vector<Buffer<float>> in, out;
+  std::vector<std::unique_ptr<Graph>> graphs;
+  for (int rank = 0; rank < n_; ++rank) {
+    in.emplace_back(count_);
+    out.emplace_back(count_);
+  }
+  for (int r = 0; r < n_; ++r)
+    graphs.push_back(std::make_unique<Graph>(stream(r), [&] {
+      for (int call = 0; call < 2; ++call)
+        EXPECT_EQ(ncclAllReduce(in[r].data(), out[r].data(), count_, ncclFloat, ncclSum,
+                                ranks_.comms[r], stream(r)),
+                  ncclSuccess)
+            << ncclGetLastError(nullptr);
+    }));
+  for (int replay = 0; replay < 4; ++replay) {
+    std::vector<std::vector<float>> given;
+    for (int r = 0; r < n_; ++r) given.push_back(inputs(r + replay, count_));
+    for (int r = 0; r < n_; ++r) in[r].write(given[r], stream(r));
+    for (int r = 0; r < n_; ++r) graphs[r]->launch(stream(r));
+    for (int r = 0; r < n_; ++r) {
+      const auto sums = out[r].read(stream(r));
+      for (std::size_t i = 0; i < count_; ++i)
+        ASSERT_EQ(sums[i], sum(n_ + replay, i) - sum(replay, i)) << "replay " << replay;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, CudaCalls,
+                         testing::Values(Case{1, kFewElements, false}, Case{2, 1, false},
+                                         Case{2, kFewElements, true}, Case{3, 0, true},
+                                         Case{2, kSeveralSteps, false},
+                                         Case{4, kSeveralSteps, true}, Case{8, kFewElements, true},
+                                         Case{16, kFewElements, false}));
+
+}  // namespace
+}  // namespace tutti::testing_cuda
