@@ -5,4 +5,19 @@ if(TUTTI_TESTS)
   add_dependencies(tutti_src_cuda fake_nvml)
   set_source_files_properties(${CMAKE_SOURCE_DIR}/src/cuda/nvml_test.cpp PROPERTIES
     COMPILE_DEFINITIONS "FAKE_NVML=\"$<TARGET_FILE:fake_nvml>\"")
+
+  # A CUDA driver in memory: lib/fake_cuda/libcuda.so.1. Programs that find that folder first
+  # (LD_LIBRARY_PATH) run on it. Its threads outlive main, so it is never unloaded.
+  file(GLOB fake_cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/cuda/fake/*.cpp)
+  add_library(fake_cuda MODULE ${fake_cuda_sources})
+  set_target_properties(fake_cuda PROPERTIES PREFIX "" OUTPUT_NAME libcuda SUFFIX .so.1
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/fake_cuda)
+  target_include_directories(fake_cuda PRIVATE ${CMAKE_SOURCE_DIR})
+  target_link_libraries(fake_cuda PRIVATE Threads::Threads)
+  target_link_options(fake_cuda PRIVATE -Wl,-soname,libcuda.so.1 -Wl,-z,nodelete)
+  add_dependencies(tutti_src_cuda fake_cuda)
+  set(TUTTI_FAKE_CUDA ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/fake_cuda/libcuda.so.1)
+  file(GLOB driver_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/cuda/driver*_test.cpp)
+  set_source_files_properties(${driver_tests} PROPERTIES
+    COMPILE_DEFINITIONS "FAKE_CUDA=\"${TUTTI_FAKE_CUDA}\"")
 endif()

@@ -1,0 +1,158 @@
+// A CUDA driver in memory: what its files share. It is built as libcuda.so.1 in a folder of its
+// own, so that any program runs on it that finds it first, and uses nothing of this project but the
+// declarations of the driver's binary interface.
+//
+// Device memory is memory of this process, streams are queues that threads work off, and kernels
+// are functions that a test registers (controls.hpp). What CUDA forbids fails as there.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "src/cuda/driver_abi.hpp"
+
+#define FAKE_CUDA_EXPORT extern "C" __attribute__((visibility("default")))
+
+/// Returns what `expr` returned from this function, unless that is success.
+#define FAKE_CUDA_TRY(expr)                                                                      \
+  do {                                                                                           \
+    if (const auto tried_ = (expr); tried_ != tutti::cuda::abi::Return::kSuccess) return tried_; \
+  } while (false)
+
+namespace fake_cuda {
+using namespace tutti::cuda::abi;  // NOLINT(google-build-using-namespace): this is that interface
+
+/// Whether something that was submitted is over.
+struct Completion {
+  std::atomic<bool> reached = false;
+};
+using Done = std::shared_ptr<Completion>;
+void reach(const Done& done);
+void await(const Done& done);
+
+using Run = std::function<Return()>;
+
+/// Runs on a channel once everything before it on that channel and all of `after` is done.
+struct Work {
+  CUctx_st* context;
+  std::vector<Done> after;
+  Run run;
+  Done done;
+};
+
+/// One hardware queue: a thread that does one work after the other, in the order of submission.
+class Channel {
+ public:
+  void submit(Work work);
+
+ private:
+  void serve();
+  std::mutex mutex_;
+  std::condition_variable filled_;
+  std::deque<Work> works_;
+  bool running_ = false;  // its thread starts with the first work
+};
+
+enum class Kind : std::uint8_t { kDevice, kManaged, kPinned, kMapped, kImported };
+
+/// Memory that the driver knows, by its first address in State::ranges.
+struct Range {
+  Kind kind;
+  std::size_t bytes;
+  int device;
+  int fd = -1;                    // of the memory behind it, -1: of nobody else's concern
+  unsigned long long handle = 0;  // kMapped: of the allocation
+  bool accessible = true;         // kMapped: cuMemSetAccess came
+  std::string origin{};           // kImported: the handle that was opened
+  unsigned opened = 1;            // kImported: how often
+};
+
+/// Everything, under one lock but for what says otherwise.
+struct State {
+  std::mutex mutex;
+  bool initialised = false;
+  std::vector<std::unique_ptr<CUctx_st>> devices;
+  std::map<Address, Range> ranges;
+  std::map<Address, std::size_t> reservations;
+  std::map<CUstream_st*, std::unique_ptr<CUstream_st>> streams;  // with the default streams
+  std::map<CUevent_st*, std::unique_ptr<CUevent_st>> events;
+  std::map<CUmod_st*, std::unique_ptr<CUmod_st>> modules;
+};
+State& state();
+
+// faults.cpp
+/// Counts the call, and returns the error that was injected for it, if any.
+Return enter(const char* entry_point);
+long setting(const char* name, long otherwise);
+/// Ends the process if this thread runs a host function.
+void forbid_in_host_functions(const char* entry_point);
+/// Marks this thread as the one of host functions.
+void enter_host_functions();
+
+// devices.cpp
+/// The context of this thread, if it is alive and not broken.
+Return current_context(CUctx_st*& context);
+
+// events.cpp
+/// Has `call` called on the one thread of host functions.
+Done call_on_host_thread(std::function<void()> call);
+
+// streams.cpp
+Return find_stream(Stream handle, CUstream_st*& stream);
+/// Puts work into a stream or into the graph that it builds. The lock must be held.
+Return submit(CUstream_st& stream, Run run, std::vector<Done> after = {}, Done* done = nullptr);
+/// The last works of all streams of a context.
+std::vector<Done> pending_of(const CUctx_st& context);
+void forget_streams_of(const CUctx_st& context);
+
+// memory.cpp
+/// The range that holds `address`, or null.
+std::pair<const Address, Range>* range_of(Address address);
+/// Opens file descriptor `number` of another process; -1 where that is not possible.
+int open_of_process(int pid, int number);
+/// Whether [address, address + bytes) can be copied from or to. The lock must be held.
+bool is_known(Address address, std::size_t bytes);
+bool is_pageable(Address address, std::size_t bytes);
+void forget_memory_of(const CUctx_st& context);
+
+}  // namespace fake_cuda
+
+/// A device and its primary context.
+struct CUctx_st {
+  int device = 0;
+  int references = 0;
+  std::atomic<fake_cuda::Return> broken = fake_cuda::Return::kSuccess;
+  std::vector<std::unique_ptr<fake_cuda::Channel>> channels;
+  std::size_t next_channel = 0;
+  CUstream_st* legacy = nullptr;
+  std::map<std::thread::id, CUstream_st*> per_thread;
+  std::set<int> peers;
+  std::size_t used_bytes = 0;
+};
+
+struct CUstream_st {
+  CUctx_st* context = nullptr;
+  bool blocking = false;
+  fake_cuda::Channel* channel = nullptr;
+  fake_cuda::Done last;
+};
+
+struct CUevent_st {
+  CUctx_st* context = nullptr;
+  fake_cuda::Done last;  // null: never recorded
+};
+
+struct CUmod_st {
+  CUctx_st* context = nullptr;
+};
