@@ -155,8 +155,7 @@ Result<DeviceLaunch> DeviceCalls::begin(std::span<const Call> calls,
   const auto shared_sink = std::make_shared<const HostStepSink>(std::move(sink));
   std::vector<DetourStep> steps;
   for (Step& step : cut(calls, rank_, size_, slot_bytes_)) {
-    for (const Part& part : step.parts) parts_ += is_point_to_point(part.call) ? 0 : 1;
-    launch.parts_.push_back(parts_);
+    launch.marks_.push_back(marks_of(step));
     auto plan = std::make_shared<HostStep::Plan>();
     plan->parts = std::move(step.parts);
     plan->in = take_pageable(pageable, step.in);
@@ -175,11 +174,35 @@ Result<bool> DeviceCalls::captures(std::span<const StreamHandle> streams) const 
   return detour_.captures(streams);
 }
 
+DeviceLaunch::Marks DeviceCalls::marks_of(const Step& step) {
+  DeviceLaunch::Marks marks;
+  if (neighbours_.empty()) return marks;
+  const auto is_neighbour = [this](Rank peer) {
+    return std::ranges::find(neighbours_, peer) != neighbours_.end();
+  };
+  for (const Part& part : step.parts) {
+    exec::cuda::Progression own{.rank = rank_};
+    if (is_point_to_point(part.call)) {
+      if (!is_neighbour(part.call.root)) continue;
+      own.peer = part.call.root;
+      own.sends = part.call.collective == Collective::kSend;
+    }
+    const std::uint64_t count = ++counts_[own];
+    marks.own.push_back({own, count});
+    if (own.peer != kNoRank) {
+      marks.others.push_back({{own.peer, rank_, !own.sends}, count});
+      continue;
+    }
+    for (const Rank neighbour : neighbours_) marks.others.push_back({{.rank = neighbour}, count});
+  }
+  return marks;
+}
+
 /// Before a step is closed: see Lineup.
 void DeviceCalls::line_up(DeviceLaunch& launch) const {
-  const std::size_t closed = launch.detour_.closed();
   if (neighbours_.empty() || !launch.lines_up_ || launch.detour_.opened() == 0) return;
-  launch.lines_up_ = lineup_->await(neighbours_, launch.parts_[closed], Deadline::after(kLineUp));
+  const auto& marks = launch.marks_[launch.detour_.closed()];
+  launch.lines_up_ = lineup_->await(marks.others, Deadline::after(kLineUp));
   if (!launch.lines_up_)
     log_info(Subsystem::kColl, fmt::format("[rank {}/{}]", rank_, size_),
              "other ranks of this process did not make the same call within {} ms: its commands "
@@ -192,8 +215,8 @@ Result<bool> DeviceCalls::advance(DeviceLaunch& launch) const {
   TUTTI_ASSIGN(const cuda::ContextScope scope, driver_->make_current(device_));
   const std::size_t before = launch.detour_.opened();
   TUTTI_ASSIGN(const bool more, launch.detour_.advance());
-  if (launch.detour_.opened() > before)
-    lineup_->came(rank_, launch.parts_[launch.detour_.opened() - 1]);
+  for (std::size_t step = before; step < launch.detour_.opened(); ++step)
+    if (!neighbours_.empty()) lineup_->came(launch.marks_[step].own);
   return more;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -60,7 +61,12 @@ class DeviceLaunch {
   friend class DeviceCalls;
   DeviceCalls* calls_ = nullptr;
   exec::cuda::DetourLaunch detour_;
-  std::vector<std::uint64_t> parts_;  ///< of collectives, up to and with each step, ever
+  /// For the Lineup: how far this rank is when it has opened a step, and how far others have to be
+  /// before it closes it.
+  struct Marks {
+    std::vector<exec::cuda::Mark> own, others;
+  };
+  std::vector<Marks> marks_;  ///< of each step
   exec::cuda::StreamHandle stream_ = nullptr;
   bool synchronous_ = false;
   bool lines_up_ = true;
@@ -89,6 +95,7 @@ class DeviceCalls {
  private:
   Result<bool> is_pageable(const void* buffer, std::string_view name) const;
   Result<PageableBuffers> pageable_of(std::span<const Call> calls) const;
+  DeviceLaunch::Marks marks_of(const Step& step);
   void line_up(DeviceLaunch& launch) const;
   Result<bool> advance(DeviceLaunch& launch) const;
   Status synchronize(const DeviceLaunch& launch) const;
@@ -100,7 +107,7 @@ class DeviceCalls {
   const std::size_t slot_bytes_;
   std::vector<Rank> neighbours_;  ///< the other ranks of this process
   std::shared_ptr<exec::cuda::Lineup> lineup_;
-  std::uint64_t parts_ = 0;  ///< of collectives that were begun
+  std::map<exec::cuda::Progression, std::uint64_t> counts_;  ///< of calls that were begun
   exec::cuda::Detour detour_;
 };
 

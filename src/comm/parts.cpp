@@ -25,17 +25,27 @@ ir::BlockCounts most_blocks(const Call& call, std::int32_t size) {
   return {std::max(of_root.input, of_others.input), std::max(of_root.output, of_others.output)};
 }
 
-/// Elements of each block that one part has, the same on every rank.
-std::size_t elements_of_part(const Call& call, std::int32_t size, std::size_t slot_bytes) {
-  const std::size_t longest = call.blocks ? std::ranges::max(call.blocks->counts) : call.count;
+/// What all ranks know of the parts of a call.
+struct PartSize {
+  std::size_t elements = 0;  ///< of each block
+  std::size_t bytes = 0;     ///< of the slot, at most, on any rank
+};
+
+std::size_t longest_block(const Call& call) {
+  return call.blocks ? std::ranges::max(call.blocks->counts) : call.count;
+}
+
+PartSize size_of_parts(const Call& call, std::int32_t size, std::size_t slot_bytes) {
+  constexpr std::size_t kGaps = 3 * kAlignment;  // behind the input, the scalar and the output
+  const std::size_t longest = longest_block(call);
   const ir::BlockCounts most = most_blocks(call, size);
-  const std::size_t element = size_of(call.type);
-  const auto blocks = static_cast<std::size_t>(most.input + most.output);
-  const std::size_t room = slot_bytes > 3 * kAlignment ? slot_bytes - 3 * kAlignment : 0;
-  const std::size_t fit = room / (blocks * element);
-  if (fit >= longest) return longest;
-  const std::size_t line = kAlignment / element;
-  return std::max<std::size_t>(fit > line ? fit / line * line : fit, 1);
+  const std::size_t all_blocks =
+      static_cast<std::size_t>(most.input + most.output) * size_of(call.type);
+  const std::size_t fit = (slot_bytes > kGaps ? slot_bytes - kGaps : 0) / all_blocks;
+  const std::size_t line = kAlignment / size_of(call.type);
+  const std::size_t cut = std::max<std::size_t>(fit > line ? fit / line * line : fit, 1);
+  const std::size_t elements = fit >= longest ? longest : cut;
+  return {elements, elements * all_blocks + kGaps};
 }
 
 /// Where a buffer's blocks lie, in elements: in the caller's memory, and in a part's.
@@ -164,24 +174,24 @@ void put(LaidOut laid, Step& step) {
 std::vector<Step> cut(std::span<const Call> calls, Rank rank, std::int32_t size,
                       std::size_t slot_bytes) {
   std::vector<Step> steps;
+  std::size_t room = 0;  // in the last step, on the rank that needs most
   Step messages;
   for (const Call& call : calls) {
     if (is_point_to_point(call)) {
       put(lay_out_message(call, messages.bytes), messages);
       continue;
     }
-    const std::size_t elements = elements_of_part(call, size, slot_bytes);
-    const std::size_t longest = call.blocks ? std::ranges::max(call.blocks->counts) : call.count;
+    const PartSize part = size_of_parts(call, size, slot_bytes);
+    const std::size_t longest = longest_block(call);
     std::size_t from = 0;
     do {
-      const std::size_t begin = steps.empty() ? 0 : steps.back().bytes;
-      LaidOut laid = lay_out_part(call, rank, size, from, elements, begin);
-      if (steps.empty() || laid.end > slot_bytes) {
+      if (steps.empty() || room < part.bytes) {
         steps.emplace_back();
-        laid = lay_out_part(call, rank, size, from, elements, 0);
+        room = std::max(slot_bytes, part.bytes);
       }
-      put(std::move(laid), steps.back());
-      from += elements;
+      room -= part.bytes;
+      put(lay_out_part(call, rank, size, from, part.elements, steps.back().bytes), steps.back());
+      from += part.elements;
     } while (from < longest);
   }
   if (!messages.parts.empty()) steps.push_back(std::move(messages));

@@ -7,9 +7,10 @@
 //   step   parts that are in a slot at once.
 //
 // All ranks cut a call into the same parts, whatever else they call in the same group: how many
-// elements a part has follows from the call, the number of ranks and the slot's size alone. Sends
-// and receives are not cut: of two ranks that exchange messages neither knows what else the other
-// one waits for, so all messages of a group have to be under way at once.
+// elements a part has follows from the call, the number of ranks and the slot's size alone. The
+// same collectives also make the same steps on all ranks, though roots have more data than others.
+// Sends and receives are not cut: of two ranks that exchange messages neither knows what else the
+// other one waits for, so all messages of a group have to be under way at once.
 #pragma once
 
 #include <cstddef>

@@ -4,18 +4,19 @@
 
 namespace tutti::exec::cuda {
 
-void Lineup::came(Rank rank, std::uint64_t parts) {
+void Lineup::came(std::span<const Mark> marks) {
   {
     const std::scoped_lock lock(mutex_);
-    parts_[rank] = parts;
+    for (const Mark& mark : marks) counts_[mark.of] = mark.count;
   }
   changed_.notify_all();
 }
 
-bool Lineup::await(std::span<const Rank> ranks, std::uint64_t parts, Deadline deadline) {
+bool Lineup::await(std::span<const Mark> marks, Deadline deadline) {
   std::unique_lock lock(mutex_);
   return changed_.wait_until(lock, deadline.when(), [&] {
-    return std::ranges::all_of(ranks, [&](Rank rank) { return parts_[rank] >= parts; });
+    return std::ranges::all_of(marks,
+                               [&](const Mark& mark) { return counts_[mark.of] >= mark.count; });
   });
 }
 

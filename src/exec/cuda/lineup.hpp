@@ -1,8 +1,10 @@
 // Ranks that are threads of one process line up before any of them makes a stream wait.
 //
 // Streams of a process share hardware queues, and some share a stream. A gate at the head of a
-// queue must not hold up the copies in which open it, so a rank enqueues the gate of a part of a
-// collective only after all ranks of the process have enqueued their copies in of that part.
+// queue must not hold up what opens it, so a rank enqueues the gate of a part of a collective only
+// after all ranks of the process have enqueued their copies in of that part, and the gate of a
+// message only after the rank at its other end, if it is of the process, has enqueued what comes
+// before its own gate.
 #pragma once
 
 #include <condition_variable>
@@ -18,19 +20,33 @@
 
 namespace tutti::exec::cuda {
 
+/// What a rank counts: its parts of collectives, or its sends to a peer, or receives from it.
+struct Progression {
+  Rank rank = kNoRank;
+  Rank peer = kNoRank;  ///< kNoRank: parts of collectives
+  bool sends = false;
+  friend auto operator<=>(const Progression&, const Progression&) = default;
+};
+
+/// How far one is, counted since the communicator was made.
+struct Mark {
+  Progression of;
+  std::uint64_t count = 0;
+};
+
 /// How far the ranks of one communicator are that are threads of this process. Thread-safe.
 class Lineup {
  public:
-  /// `rank` has enqueued the copies in of that many parts since the communicator was made.
-  void came(Rank rank, std::uint64_t parts);
-  /// Whether all of `ranks` came so far before `deadline`. One that does not come may be busy with
-  /// another communicator, where it waits for the caller: then it is better to go on.
-  [[nodiscard]] bool await(std::span<const Rank> ranks, std::uint64_t parts, Deadline deadline);
+  /// The copies in of all that is enqueued.
+  void came(std::span<const Mark> marks);
+  /// Whether all came so far before `deadline`. A rank that does not come may be busy with another
+  /// communicator, where it waits for the caller: then it is better to go on.
+  [[nodiscard]] bool await(std::span<const Mark> marks, Deadline deadline);
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<Rank, std::uint64_t> parts_;
+  std::map<Progression, std::uint64_t> counts_;
 };
 
 /// One per process. Thread-safe.
