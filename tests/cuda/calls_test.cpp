@@ -1,77 +1,12 @@
 // Calls on GPU buffers: ranks of one process that share one GPU.
-#include <algorithm>
-#include <array>
-#include <cstdlib>
-#include <functional>
-#include <latch>
 #include <memory>
-#include <string>
-#include <thread>
+#include <ostream>
+#include <vector>
 
-#include <gmock/gmock.h>
-
-#include "tests/cuda/gpu.hpp"
-#include "tutti/tutti.h"
+#include "tests/cuda/ranks.hpp"
 
 namespace tutti::testing_cuda {
 namespace {
-
-using testing::HasSubstr;
-
-/// Before anything else of this program looks for a CUDA driver: the fake is found by its soname.
-const bool kFakeFirst = [] {
-  setenv("TUTTI_DEVICE", "cuda", 1);
-  setenv("TUTTI_CUDA_SLOT_BYTES", "64K", 1);  // so that little data has several steps
-  setenv("FAKE_CUDA_DEVICES", "2", 1);
-  return ::dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL) != nullptr;
-}();
-
-constexpr std::size_t kFewElements = 1003, kSeveralSteps = 50'000;
-
-/// Ranks that share GPU 0, destroyed with the scope.
-class Ranks {
- public:
-  explicit Ranks(int n) : comms(n) {
-    const std::vector<int> devices(n, 0);
-    EXPECT_EQ(ncclCommInitAll(comms.data(), n, devices.data()), ncclSuccess)
-        << ncclGetLastError(nullptr);
-    for (int rank = 0; rank < n; ++rank) streams.push_back(std::make_unique<Stream>());
-  }
-  ~Ranks() {
-    for (ncclComm_t comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
-  }
-  [[nodiscard]] int size() const { return static_cast<int>(comms.size()); }
-
-  /// Calls `each(rank)` for all ranks: inside one group of this thread, or on a thread each.
-  void run(bool threads, const std::function<void(int)>& each) const {
-    if (!threads) {
-      EXPECT_EQ(ncclGroupStart(), ncclSuccess);
-      for (int rank = 0; rank < size(); ++rank) each(rank);
-      EXPECT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
-      return;
-    }
-    std::vector<std::jthread> running;
-    for (int rank = 0; rank < size(); ++rank) running.emplace_back([&each, rank] { each(rank); });
-  }
-
-  std::vector<ncclComm_t> comms;
-  std::vector<std::unique_ptr<Stream>> streams;
-};
-
-/// Element i of what a rank gives; differs between ranks and elements, and adds up exactly.
-float input(int rank, std::size_t i) {
-  return static_cast<float>(100 * (rank + 1) + static_cast<int>(i % 89));
-}
-std::vector<float> inputs(int rank, std::size_t count) {
-  std::vector<float> values(count);
-  for (std::size_t i = 0; i < count; ++i) values[i] = input(rank, i);
-  return values;
-}
-float sum(int ranks, std::size_t i) {
-  float total = 0;
-  for (int rank = 0; rank < ranks; ++rank) total += input(rank, i);
-  return total;
-}
 
 struct Case {
   int ranks;
