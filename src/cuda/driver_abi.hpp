@@ -52,6 +52,7 @@ enum class Return : unsigned {
   kMapFailed = 205,
   kPeerAccessUnsupported = 217,
   kInvalidHandle = 400,
+  kIllegalState = 401,
   kNotFound = 500,
   kNotReady = 600,
   kIllegalAddress = 700,

@@ -20,4 +20,11 @@ if(TUTTI_TESTS)
   file(GLOB driver_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/cuda/driver*_test.cpp)
   set_source_files_properties(${driver_tests} PROPERTIES
     COMPILE_DEFINITIONS "FAKE_CUDA=\"${TUTTI_FAKE_CUDA}\"")
+  if(NOT TUTTI_CUDA STREQUAL "OFF")  # NVIDIA's header is asked by that test alone
+    find_path(CUDA_DRIVER_HEADER cuda.h HINTS ${CUDAToolkit_INCLUDE_DIRS} /usr/local/cuda/include)
+    if(CUDA_DRIVER_HEADER)
+      set_source_files_properties(${CMAKE_SOURCE_DIR}/src/cuda/driver_abi_test.cpp PROPERTIES
+        INCLUDE_DIRECTORIES ${CUDA_DRIVER_HEADER})
+    endif()
+  endif()
 endif()

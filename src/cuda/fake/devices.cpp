@@ -52,6 +52,7 @@ constexpr Words kWords[] = {
     {Return::kPeerAccessUnsupported, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED",
      "peer access is not supported between these two devices"},
     {Return::kInvalidHandle, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
+    {Return::kIllegalState, "CUDA_ERROR_ILLEGAL_STATE", "the operation cannot be performed now"},
     {Return::kNotFound, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {Return::kNotReady, "CUDA_ERROR_NOT_READY", "device not ready"},
     {Return::kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access"},

@@ -98,6 +98,11 @@ FAKE_CUDA_EXPORT Return cuEventRecord(Event event, Stream handle) {
   FAKE_CUDA_TRY(find_event(event, context));
   FAKE_CUDA_TRY(find_stream(handle, stream));
   if (stream->context != context) return Return::kInvalidHandle;
+  event->capture = stream->capture;
+  event->nodes = stream->frontier;
+  if (stream->capture)
+    return stream->capture->status == CaptureStatus::kActive ? Return::kSuccess
+                                                             : Return::kStreamCaptureInvalidated;
   return submit(*stream, [] { return Return::kSuccess; }, {}, &event->last);
 }
 
@@ -106,6 +111,8 @@ FAKE_CUDA_EXPORT Return cuEventQuery(Event event) {
   const std::scoped_lock lock(state().mutex);
   CUctx_st* context = nullptr;
   FAKE_CUDA_TRY(find_event(event, context));
+  FAKE_CUDA_TRY(forbid_captured(*event));
+  FAKE_CUDA_TRY(forbid_beside_capture());
   const bool done = !event->last || event->last->reached;
   return done ? context->broken.load() : Return::kNotReady;
 }
@@ -117,6 +124,8 @@ FAKE_CUDA_EXPORT Return cuEventSynchronize(Event event) {
   {
     const std::scoped_lock lock(state().mutex);
     FAKE_CUDA_TRY(find_event(event, context));
+    FAKE_CUDA_TRY(forbid_captured(*event));
+    FAKE_CUDA_TRY(forbid_beside_capture());
     last = event->last;
   }
   if (last) await(last);

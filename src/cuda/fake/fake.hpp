@@ -51,16 +51,43 @@ struct Work {
   Done done;
 };
 
+/// What a graph runs, in the order of the capture, and what it keeps alive.
+struct GraphBody {
+  struct Node {
+    Run run;
+    std::set<std::size_t> after;  // indices of nodes
+  };
+  GraphBody() = default;
+  GraphBody(const GraphBody& other);  // keeps the same alive once more
+  GraphBody& operator=(const GraphBody&) = delete;
+  ~GraphBody();
+  std::vector<Node> nodes;
+  std::vector<std::pair<CUuserObject_st*, unsigned>> kept;  // and how many references of it
+};
+
+/// A capture of streams into a graph, until it is ended.
+struct Capture {
+  std::uint64_t id = 0;
+  CUstream_st* origin = nullptr;
+  CaptureMode mode = CaptureMode::kGlobal;
+  std::thread::id thread;
+  CUgraph_st* graph = nullptr;
+  CaptureStatus status = CaptureStatus::kActive;  // kNone: ended
+};
+
 /// One hardware queue: a thread that does one work after the other, in the order of submission.
 class Channel {
  public:
   void submit(Work work);
+  /// Of the last work that was submitted; null if there was none.
+  Done last();
 
  private:
   void serve();
   std::mutex mutex_;
   std::condition_variable filled_;
   std::deque<Work> works_;
+  Done last_;
   bool running_ = false;  // its thread starts with the first work
 };
 
@@ -78,7 +105,17 @@ struct Range {
   unsigned opened = 1;            // kImported: how often
 };
 
-/// Everything, under one lock but for what says otherwise.
+/// Memory by a handle.
+struct Allocation {
+  int fd;
+  std::size_t bytes;
+  int device;
+  unsigned handle_types;
+  unsigned references;
+  unsigned mappings = 0;
+};
+
+/// Everything. The lock is held by whoever reads or writes it.
 struct State {
   std::mutex mutex;
   bool initialised = false;
@@ -88,6 +125,11 @@ struct State {
   std::map<CUstream_st*, std::unique_ptr<CUstream_st>> streams;  // with the default streams
   std::map<CUevent_st*, std::unique_ptr<CUevent_st>> events;
   std::map<CUmod_st*, std::unique_ptr<CUmod_st>> modules;
+  std::map<AllocationHandle, Allocation> allocations;
+  std::vector<std::shared_ptr<Capture>> captures;  // that are not ended
+  std::map<CUgraph_st*, std::unique_ptr<CUgraph_st>> graphs;
+  std::map<CUgraphExec_st*, std::unique_ptr<CUgraphExec_st>> graph_execs;
+  std::atomic<long> user_objects = 0;
 };
 State& state();
 
@@ -112,9 +154,23 @@ Done call_on_host_thread(std::function<void()> call);
 Return find_stream(Stream handle, CUstream_st*& stream);
 /// Puts work into a stream or into the graph that it builds. The lock must be held.
 Return submit(CUstream_st& stream, Run run, std::vector<Done> after = {}, Done* done = nullptr);
-/// The last works of all streams of a context.
+/// The last works of all channels of a context.
 std::vector<Done> pending_of(const CUctx_st& context);
 void forget_streams_of(const CUctx_st& context);
+
+// capture.cpp
+/// Fails, and ends captures as CUDA does, where this thread may not make calls that a capture of
+/// streams would miss.
+Return forbid_beside_capture();
+/// Fails, and invalidates the capture, where `stream` is under capture. For the legacy default
+/// stream it counts if any blocking stream of its context is.
+Return forbid_under_capture(const CUstream_st& stream);
+/// Fails where `event` was last recorded under capture.
+Return forbid_captured(const CUevent_st& event);
+/// Makes `run` a node of the graph that `stream` is captured into.
+Return add_node(CUstream_st& stream, Run run);
+/// Makes what follows in `stream` depend on an event, where one of them is under capture.
+Return join(CUstream_st& stream, const CUevent_st& event);
 
 // memory.cpp
 /// The range that holds `address`, or null.
@@ -146,13 +202,32 @@ struct CUstream_st {
   bool blocking = false;
   fake_cuda::Channel* channel = nullptr;
   fake_cuda::Done last;
+  std::shared_ptr<fake_cuda::Capture> capture{};
+  std::set<std::size_t> frontier{};  // the nodes of the capture that come last in this stream
 };
 
 struct CUevent_st {
   CUctx_st* context = nullptr;
-  fake_cuda::Done last;  // null: never recorded
+  fake_cuda::Done last;                           // null: never recorded
+  std::shared_ptr<fake_cuda::Capture> capture{};  // it was last recorded in, if any
+  std::set<std::size_t> nodes{};
 };
 
 struct CUmod_st {
   CUctx_st* context = nullptr;
+};
+
+struct CUgraph_st {
+  fake_cuda::GraphBody body;
+};
+
+struct CUgraphExec_st {
+  std::shared_ptr<const fake_cuda::GraphBody> body;
+  fake_cuda::Done last;  // its launches run one after the other
+};
+
+struct CUuserObject_st {
+  void* user;
+  tutti::cuda::abi::HostFunction destroy;
+  std::atomic<unsigned> references;
 };

@@ -103,22 +103,28 @@ FAKE_CUDA_EXPORT long fake_cuda_calls(const char* entry_point) {
 
 FAKE_CUDA_EXPORT long fake_cuda_live(const char* what) {
   const std::scoped_lock lock(state().mutex);
-  std::map<std::string, long> live{{"allocations", 0}, {"registrations", 0}, {"imports", 0},
-                                   {"mappings", 0},    {"contexts", 0},      {"streams", 0},
-                                   {"events", 0},      {"modules", 0},       {"reservations", 0}};
+  const auto size = [](const auto& all) { return static_cast<long>(all.size()); };
+  std::map<std::string, long> live{{"allocations", 0},
+                                   {"registrations", 0},
+                                   {"imports", 0},
+                                   {"mappings", 0},
+                                   {"contexts", 0},
+                                   {"handles", size(state().allocations)},
+                                   {"reservations", size(state().reservations)},
+                                   {"streams", size(state().streams)},
+                                   {"events", size(state().events)},
+                                   {"modules", size(state().modules)},
+                                   {"graphs", size(state().graphs) + size(state().graph_execs)},
+                                   {"user objects", state().user_objects}};
   for (const auto& [address, range] : state().ranges)
     ++live[range.kind == Kind::kPinned     ? "registrations"
            : range.kind == Kind::kMapped   ? "mappings"
            : range.kind == Kind::kImported ? "imports"
                                            : "allocations"];
-  live["streams"] = static_cast<long>(state().streams.size());
   for (const auto& device : state().devices) {
     live["contexts"] += device->references;
-    live["streams"] -= static_cast<long>(device->per_thread.size()) + (device->legacy != nullptr);
+    live["streams"] -= size(device->per_thread) + (device->legacy != nullptr ? 1 : 0);
   }
-  live["events"] = static_cast<long>(state().events.size());
-  live["modules"] = static_cast<long>(state().modules.size());
-  live["reservations"] = static_cast<long>(state().reservations.size());
   if (std::strcmp(what, "*") == 0) {
     long all = 0;
     for (const auto& [name, count] : live) all += count;

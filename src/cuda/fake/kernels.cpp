@@ -97,6 +97,7 @@ FAKE_CUDA_EXPORT Return cuModuleLoadData(Module* module, const void* image) {
   const std::scoped_lock lock(state().mutex);
   CUctx_st* context = nullptr;
   FAKE_CUDA_TRY(current_context(context));
+  FAKE_CUDA_TRY(forbid_beside_capture());
   if (image == nullptr) return Return::kInvalidValue;
   auto owned = std::make_unique<CUmod_st>();
   owned->context = context;

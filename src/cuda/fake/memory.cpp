@@ -21,6 +21,7 @@ std::size_t whole_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage 
 Return allocate(Address* address, std::size_t bytes, Kind kind) {
   CUctx_st* context = nullptr;
   FAKE_CUDA_TRY(current_context(context));
+  FAKE_CUDA_TRY(forbid_beside_capture());
   if (bytes == 0 || address == nullptr) return Return::kInvalidValue;
   const auto total = static_cast<std::size_t>(setting("FAKE_CUDA_MEMORY", 1L << 34));
   if (bytes > total - context->used_bytes) return Return::kOutOfMemory;
@@ -122,6 +123,7 @@ FAKE_CUDA_EXPORT Return cuMemFree_v2(Address address) {
   {
     const std::scoped_lock lock(state().mutex);
     FAKE_CUDA_TRY(current_context(context));
+    FAKE_CUDA_TRY(forbid_beside_capture());
     if (address == 0) return Return::kSuccess;
     if (find_own(address, Kind::kManaged) != Return::kSuccess)
       FAKE_CUDA_TRY(find_own(address, Kind::kDevice));
@@ -164,6 +166,7 @@ FAKE_CUDA_EXPORT Return cuMemHostRegister_v2(void* memory, std::size_t bytes, un
   const std::scoped_lock lock(state().mutex);
   CUctx_st* context = nullptr;
   FAKE_CUDA_TRY(current_context(context));
+  FAKE_CUDA_TRY(forbid_beside_capture());
   const auto address = reinterpret_cast<Address>(memory);
   if (memory == nullptr || bytes == 0 || address + bytes < address || flags > 15)
     return Return::kInvalidValue;
@@ -181,6 +184,7 @@ FAKE_CUDA_EXPORT Return cuMemHostUnregister(void* memory) {
   const std::scoped_lock lock(state().mutex);
   CUctx_st* context = nullptr;
   FAKE_CUDA_TRY(current_context(context));
+  FAKE_CUDA_TRY(forbid_beside_capture());
   const auto address = reinterpret_cast<Address>(memory);
   if (find_own(address, Kind::kPinned) != Return::kSuccess) return Return::kHostMemoryNotRegistered;
   state().ranges.erase(address);
@@ -270,6 +274,7 @@ FAKE_CUDA_EXPORT Return cuIpcOpenMemHandle_v2(Address* address, IpcHandle handle
   const std::scoped_lock lock(state().mutex);
   CUctx_st* context = nullptr;
   FAKE_CUDA_TRY(current_context(context));
+  FAKE_CUDA_TRY(forbid_beside_capture());
   int pid = 0;
   int number = 0;
   std::size_t bytes = 0;
@@ -305,6 +310,7 @@ FAKE_CUDA_EXPORT Return cuIpcCloseMemHandle(Address address) {
   const std::scoped_lock lock(state().mutex);
   CUctx_st* context = nullptr;
   FAKE_CUDA_TRY(current_context(context));
+  FAKE_CUDA_TRY(forbid_beside_capture());
   FAKE_CUDA_TRY(find_own(address, Kind::kImported));
   Range& range = state().ranges[address];
   if (--range.opened > 0) return Return::kSuccess;
