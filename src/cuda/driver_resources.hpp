@@ -1,8 +1,8 @@
 // What is made by the CUDA driver and has to be given back to it: RAII over its handles.
 //
-// Each moves and does not copy, keeps its Driver alive, and gives back in its destructor, with the
-// primary context of its device current meanwhile. What fails there is logged: nobody can mend it.
-// Giving back device memory waits for the work of the device, as the driver does.
+// Each moves and does not copy, keeps its Driver alive, and gives back in its destructor. What
+// fails there is logged: nobody can mend it. No work that uses it may be pending then; giving back
+// DeviceMemory alone waits for the work of the device, as the driver does.
 #pragma once
 
 #include <cstddef>

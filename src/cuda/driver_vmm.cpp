@@ -104,15 +104,15 @@ Result<Owned<VmmRange>> imported(SharedDriver driver, VmmRange range, void* shar
 
 void give_back(const Driver& driver, const VmmRange& range) {
   const abi::Functions& cuda = driver.functions();
-  const auto all = [&]() -> Status {
-    TUTTI_ASSIGN(const ContextScope scope, driver.make_current(range.device));
-    TUTTI_TRY(driver.check(cuda.memory_unmap(range.address, range.bytes),
-                           "cuMemUnmap of {} bytes at {:#x}", range.bytes, range.address));
-    TUTTI_TRY(driver.check(cuda.address_free(range.address, range.bytes),
-                           "cuMemAddressFree of {} bytes at {:#x}", range.bytes, range.address));
-    return driver.check(cuda.allocation_release(range.handle), "cuMemRelease");
+  const auto logged = [](const Status& given) {
+    if (!given) log_warn("cuda", "{}", given.error().what);
   };
-  if (const Status given = all(); !given) log_warn("cuda", "{}", given.error().what);
+  logged(driver.check(cuda.memory_unmap(range.address, range.bytes),
+                      "cuMemUnmap of {} bytes at {:#x}", range.bytes, range.address));
+  logged(driver.check(cuda.address_free(range.address, range.bytes),
+                      "cuMemAddressFree of {} bytes at {:#x}", range.bytes, range.address));
+  logged(driver.check(cuda.allocation_release(range.handle), "cuMemRelease of {} bytes at {:#x}",
+                      range.bytes, range.address));
 }
 
 Result<VmmAllocation> VmmAllocation::create(SharedDriver driver, int device, std::size_t bytes,

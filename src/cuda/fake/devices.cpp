@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 
 #include "src/cuda/fake/fake.hpp"
 
@@ -20,15 +21,23 @@ Return find_device(int device, CUctx_st*& found) {
 }
 
 void add_devices() {
-  const long channels = std::max(setting("FAKE_CUDA_CHANNELS", 4), 1L);
   const long devices = setting("FAKE_CUDA_DEVICES", 1);
   for (long device = 0; device < devices; ++device) {
     auto context = std::make_unique<CUctx_st>();
     context->device = static_cast<int>(device);
-    for (long channel = 0; channel < channels; ++channel)
-      context->channels.push_back(std::make_unique<Channel>());
     state().devices.push_back(std::move(context));
   }
+}
+
+/// As many channels as are asked for now. Old ones stay: their threads have no end.
+void set_channels(CUctx_st& context) {
+  static auto* const retired = new std::vector<std::unique_ptr<Channel>>;
+  std::ranges::move(context.channels, std::back_inserter(*retired));
+  context.channels.clear();
+  context.next_channel = 0;
+  const long channels = std::max(setting("FAKE_CUDA_CHANNELS", 4), 1L);
+  for (long channel = 0; channel < channels; ++channel)
+    context.channels.push_back(std::make_unique<Channel>());
 }
 
 struct Words {
@@ -280,7 +289,7 @@ FAKE_CUDA_EXPORT Return cuDevicePrimaryCtxRetain(Context* context, Device device
   const std::scoped_lock lock(state().mutex);
   CUctx_st* found = nullptr;
   FAKE_CUDA_TRY(find_device(device, found));
-  ++found->references;
+  if (found->references++ == 0) set_channels(*found);
   *context = found;
   return Return::kSuccess;
 }
