@@ -8,6 +8,8 @@
 namespace tutti::testing_cuda {
 namespace {
 
+constexpr int kHardwareQueues = 4;  // of the driver in memory
+
 struct Case {
   int ranks;
   std::size_t count;
@@ -184,6 +186,7 @@ TEST_P(CudaCalls, AllGoToTheDefaultStream) {
 }
 
 TEST_P(CudaCalls, AreReplayedByGraphs) {
+  if (n_ > kHardwareQueues) GTEST_SKIP() << "replays cannot line up: a queue for each, or a hang";
   std::vector<Buffer<float>> in, out;
   std::vector<std::unique_ptr<Graph>> graphs;
   for (int rank = 0; rank < n_; ++rank) {

@@ -22,6 +22,8 @@ Slot::~Slot() {
 }
 
 Result<std::unique_ptr<Slot>> SlotPool::take(int device, std::size_t bytes) {
+  // Beside a capture: what is asked and pinned here is no part of the graph.
+  TUTTI_ASSIGN(const auto relaxed, tutti::cuda::RelaxedCapture::begin(*driver_));
   {
     const std::scoped_lock lock(mutex_);
     collect_idle();
@@ -39,8 +41,6 @@ Result<std::unique_ptr<Slot>> SlotPool::take(int device, std::size_t bytes) {
 }
 
 Result<std::unique_ptr<Slot>> SlotPool::make(int device, std::size_t bytes) {
-  // Pinning is allowed beside a capture: it is no part of what is captured.
-  TUTTI_ASSIGN(const auto relaxed, tutti::cuda::RelaxedCapture::begin(*driver_));
   std::unique_ptr<Slot> slot(new Slot);
   slot->heap_ = heap_;
   TUTTI_ASSIGN(slot->whole_,
