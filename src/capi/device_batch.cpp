@@ -48,16 +48,26 @@ void run(const std::shared_ptr<PendingStep>& pending) {
     settle(comm, pending->function, done.error());
 }
 
-/// Hands a step on. A communicator that has ended meanwhile has no use for it.
-HostStepSink sink_of(const CommRef& comm, const char* function, std::shared_ptr<SharedTurn> turn) {
-  return [comm, function, turn = std::move(turn)](HostStep step) {
+void push(const PendingStep& step) {
+  step.comm.handle->comm->worker.push(
+      [pending = std::make_shared<PendingStep>(step)] { run(pending); });
+}
+
+/// Hands steps on to the worker of their communicator: in the turn that their launch has from the
+/// start, or, where a graph replays them, in one for each step. A communicator that was aborted
+/// meanwhile has no use for them.
+HostStepSink sink_of(const CommRef& comm, const char* function,
+                     const std::shared_ptr<SharedTurn>& turn) {
+  if (turn) {
+    return [comm, function, turn](HostStep step) {
+      turn->unless_ended([&] { push({comm, function, turn, std::move(step)}); });
+    };
+  }
+  return [comm, function](HostStep step) {
     const Pin pin(comm.handle);
     if (!comm.check(pin)) return;
-    Comm& owner = *comm.handle->comm;
-    auto pending = std::make_shared<PendingStep>(
-        PendingStep{comm, function, turn ? turn : owner.stream_turns.join(comm.handle->turns),
-                    std::move(step)});
-    owner.worker.push([pending = std::move(pending)] { run(pending); });
+    const auto joined = comm.handle->comm->stream_turns.join(comm.handle->turns);
+    push({comm, function, joined, std::move(step)});
   };
 }
 
@@ -93,10 +103,9 @@ Status DeviceBatch::launch(const char* function) const {
     Comm& comm = *share.comm.handle->comm;
     TUTTI_TRY(comm.health());
     TUTTI_ASSIGN(const bool captured, comm.device->captures(share.streams));
-    auto turn = captured ? nullptr : comm.stream_turns.join(share.comm.handle->turns);
-    TUTTI_ASSIGN(DeviceLaunch launch,
-                 comm.device->begin(share.calls, share.streams,
-                                    sink_of(share.comm, function, std::move(turn))));
+    const auto turn = captured ? nullptr : comm.stream_turns.join(share.comm.handle->turns);
+    TUTTI_ASSIGN(DeviceLaunch launch, comm.device->begin(share.calls, share.streams,
+                                                         sink_of(share.comm, function, turn)));
     launches.push_back(std::move(launch));
   }
   const Status enqueued = DeviceCalls::enqueue(launches);

@@ -26,6 +26,13 @@ class SharedTurn {
     entered_ = turn_->claim();
     return entered_ ? Entry::kEntered : Entry::kCancelled;
   }
+  /// Calls `body` unless the turn has ended; it does not end meanwhile. What the turn is on stays
+  /// as long as it has not ended.
+  template <class Body>
+  void unless_ended(Body&& body) {
+    const std::scoped_lock lock(mutex_);
+    if (turn_) body();
+  }
   /// Leaves, or gives the turn up unused, whoever has a share in it.
   void end() {
     const std::scoped_lock lock(mutex_);

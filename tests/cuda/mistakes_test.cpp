@@ -258,6 +258,8 @@ TEST(CudaDriver, MayFailAtAnyCall) {
     if (k == 0) most = calls("*");
     fail("");
     refused += result != ncclSuccess;
+    for (int r = 0; r < 2 && result == ncclSuccess; ++r)
+      EXPECT_EQ(data[r].read(ranks.streams[r]->get())[9], sum(2, 9)) << "driver call " << k;
     for (int r = 0; r < 2; ++r) {
       ranks.streams[r]->synchronize();
       EXPECT_EQ(
@@ -266,8 +268,7 @@ TEST(CudaDriver, MayFailAtAnyCall) {
     }
     ranks.comms.clear();
   }
-  EXPECT_GT(most, 20);
-  EXPECT_GT(refused, most / 2);
+  EXPECT_GT(refused, 50) << "of " << most << " driver calls";
 }
 
 }  // namespace
