@@ -12,8 +12,8 @@ endif()
 
 # The program calls NCCL's functions as any user's program does: through the shared libraries.
 if(TARGET tutti_nccl AND TARGET tutti_library)
-  tutti_program(tutti-bench SOURCES bench.cpp bench_crew.cpp bench_probe.cpp bench_run.cpp bench_series.cpp
-    LINKS tutti_bench_parts tutti_src_cost tutti_src_reduce tutti_nccl tutti_library)
+  tutti_program(tutti-bench SOURCES bench.cpp bench_crew.cpp bench_gpu.cpp bench_probe.cpp bench_run.cpp bench_series.cpp
+    LINKS tutti_bench_parts tutti_src_cost tutti_src_cuda tutti_src_reduce tutti_nccl tutti_library)
   set_target_properties(tutti-bench PROPERTIES INSTALL_RPATH
     "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};$ORIGIN/../${CMAKE_INSTALL_LIBDIR}/tutti/nccl-compat/lib")
   foreach(test all_reduce all_gather reduce_scatter broadcast reduce alltoall gather scatter sendrecv)

@@ -53,6 +53,7 @@ struct MemberCard {
   std::int32_t process;
   char host[64];
   char processor[64];
+  std::int32_t gpu;
 };
 
 template <std::size_t N>
@@ -77,7 +78,18 @@ MemberCard own_card() {
   ::gethostname(host.data(), host.size() - 1);
   put_text(card.host, host.data());
   put_text(card.processor, processor_name());
+  card.gpu = -1;
   return card;
+}
+
+/// The GPUs of the ranks `first`.. of this process; none where buffers are the host's.
+Result<std::optional<Gpus>> open_gpus(const Options& options, int first, int ranks) {
+  if (!options.on_gpus) return std::optional<Gpus>();
+  TUTTI_ASSIGN(auto driver, cuda::Driver::open());
+  const std::vector<int> devices =
+      gpus_of(first, ranks, options.ranks_per_process(), driver->device_count());
+  TUTTI_ASSIGN(Gpus gpus, Gpus::open(std::move(driver), devices));
+  return std::optional(std::move(gpus));
 }
 
 std::vector<std::string> split_names(std::string_view names) {
@@ -95,6 +107,12 @@ std::vector<std::string> split_names(std::string_view names) {
 Result<Meeting> meet(const Options& options, bool launched) {
   Meeting meeting;
   if (launched) {
+    TUTTI_ASSIGN(const auto gpus, open_gpus(options, 0, 1));
+    std::optional<cuda::ContextScope> scope;
+    if (gpus) {
+      TUTTI_ASSIGN(cuda::ContextScope first, gpus->use(0));
+      scope.emplace(std::move(first));
+    }
     ncclComm_t world = nullptr;
     TUTTI_TRY(
         to_status(tuttiCommInitFromEnvironment(&world, nullptr, 0), nullptr, "joining the job"));
@@ -116,8 +134,12 @@ Result<Meeting> meet(const Options& options, bool launched) {
   return meeting;
 }
 
-Crew::Crew(std::vector<CommHandle> comms, std::vector<Rank> ranks, Rank job_size)
-    : comms_(std::move(comms)), ranks_(std::move(ranks)), job_size_(job_size) {}
+Crew::Crew(std::vector<CommHandle> comms, std::vector<Rank> ranks, Rank job_size,
+           std::optional<Gpus> gpus)
+    : gpus_(std::move(gpus)),
+      comms_(std::move(comms)),
+      ranks_(std::move(ranks)),
+      job_size_(job_size) {}
 
 Crew::Crew(Crew&&) noexcept = default;
 
@@ -135,10 +157,12 @@ Crew::~Crew() {
 
 Result<Crew> Crew::join(Meeting& meeting, const Options& options, int thread) {
   const int per_process = options.ranks_per_process();
+  TUTTI_ASSIGN(auto gpus,
+               open_gpus(options, thread * options.ranks_per_thread, options.ranks_per_thread));
   if (meeting.world && per_process == 1) {
     std::vector<CommHandle> comms;
     comms.push_back(std::move(meeting.world));
-    return Crew(std::move(comms), {meeting.process}, meeting.processes);
+    return Crew(std::move(comms), {meeting.process}, meeting.processes, std::move(gpus));
   }
   const int job_size = meeting.processes * per_process;
   const Rank first = meeting.process * per_process + thread * options.ranks_per_thread;
@@ -147,15 +171,16 @@ Result<Crew> Crew::join(Meeting& meeting, const Options& options, int thread) {
   ncclResult_t result = ncclGroupStart();
   for (ncclComm_t& comm : comms) {
     ranks.push_back(first + static_cast<Rank>(ranks.size()));
-    if (result == ncclSuccess) {
-      result = ncclCommInitRank(&comm, job_size, meeting.id, ranks.back());
-    }
+    if (result != ncclSuccess) continue;
+    std::optional<Result<cuda::ContextScope>> scope;
+    if (gpus) scope.emplace(gpus->use(ranks.size() - 1));
+    result = ncclCommInitRank(&comm, job_size, meeting.id, ranks.back());
   }
   const ncclResult_t end = ncclGroupEnd();
   std::vector<CommHandle> handles;
   for (ncclComm_t comm : comms) handles.emplace_back(comm);
   TUTTI_TRY(to_status(result == ncclSuccess ? end : result, nullptr, "joining the communicator"));
-  return Crew(std::move(handles), std::move(ranks), job_size);
+  return Crew(std::move(handles), std::move(ranks), job_size, std::move(gpus));
 }
 
 Status Crew::checked(ncclResult_t result, std::string_view what) const {
@@ -201,6 +226,11 @@ Status Crew::barrier() {
 Result<Job> Crew::describe() {
   const auto n = static_cast<std::size_t>(job_size_);
   std::vector<MemberCard> mine(comms_.size(), own_card());
+  for (std::size_t i = 0; gpus_ && i < mine.size(); ++i) {
+    TUTTI_ASSIGN(const cuda::DeviceFacts gpu, gpus_->facts(i));
+    mine[i].gpu = gpu.ordinal;
+    put_text(mine[i].processor, gpu.name);
+  }
   std::vector<std::vector<MemberCard>> all(comms_.size(), std::vector<MemberCard>(n));
   TUTTI_TRY(in_group("gathering the job's members", [&](std::size_t i) {
     return ncclAllGather(&mine[i], all[i].data(), sizeof(MemberCard), ncclUint8, comms_[i].get(),
@@ -218,7 +248,8 @@ Result<Job> Crew::describe() {
   job.transports = split_names(transports.data());
   for (std::size_t rank = 0; rank < n; ++rank) {
     const MemberCard& card = all[0][rank];
-    job.members.push_back({static_cast<Rank>(rank), card.process, card.host, card.processor});
+    job.members.push_back(
+        {static_cast<Rank>(rank), card.process, card.host, card.processor, card.gpu});
   }
   return job;
 }
@@ -248,44 +279,44 @@ Status Crew::use_operator(const Shape& shape) {
 namespace {
 
 ncclResult_t send_and_receive(const Shape& shape, Rank rank, const Pointers& pointers,
-                              ncclComm_t comm) {
+                              ncclComm_t comm, cudaStream_t stream) {
   const Rank next = (rank + 1) % shape.ranks;
   const Rank previous = (rank + shape.ranks - 1) % shape.ranks;
   ncclResult_t result = ncclGroupStart();
   if (result == ncclSuccess) {
-    result = ncclSend(pointers.send, shape.count, nccl_type(shape.type), next, comm, nullptr);
+    result = ncclSend(pointers.send, shape.count, nccl_type(shape.type), next, comm, stream);
   }
   if (result == ncclSuccess) {
-    result = ncclRecv(pointers.recv, shape.count, nccl_type(shape.type), previous, comm, nullptr);
+    result = ncclRecv(pointers.recv, shape.count, nccl_type(shape.type), previous, comm, stream);
   }
   const ncclResult_t end = ncclGroupEnd();
   return result == ncclSuccess ? end : result;
 }
 
 ncclResult_t call(const Shape& shape, Rank rank, const Pointers& at, ncclRedOp_t op,
-                  ncclComm_t comm) {
+                  ncclComm_t comm, cudaStream_t stream) {
   const ncclDataType_t type = nccl_type(shape.type);
   const std::size_t count = shape.count;
   switch (shape.test) {
     case Collective::kAllReduce:
-      return ncclAllReduce(at.send, at.recv, count, type, op, comm, nullptr);
+      return ncclAllReduce(at.send, at.recv, count, type, op, comm, stream);
     case Collective::kAllGather:
-      return ncclAllGather(at.send, at.recv, count, type, comm, nullptr);
+      return ncclAllGather(at.send, at.recv, count, type, comm, stream);
     case Collective::kReduceScatter:
-      return ncclReduceScatter(at.send, at.recv, count, type, op, comm, nullptr);
+      return ncclReduceScatter(at.send, at.recv, count, type, op, comm, stream);
     case Collective::kBroadcast:
-      return ncclBroadcast(at.send, at.recv, count, type, shape.root, comm, nullptr);
+      return ncclBroadcast(at.send, at.recv, count, type, shape.root, comm, stream);
     case Collective::kReduce:
-      return ncclReduce(at.send, at.recv, count, type, op, shape.root, comm, nullptr);
+      return ncclReduce(at.send, at.recv, count, type, op, shape.root, comm, stream);
     case Collective::kAllToAll:
-      return ncclAlltoAll(at.send, at.recv, count, type, comm, nullptr);
+      return ncclAlltoAll(at.send, at.recv, count, type, comm, stream);
     case Collective::kGather:
-      return ncclGather(at.send, at.recv, count, type, shape.root, comm, nullptr);
+      return ncclGather(at.send, at.recv, count, type, shape.root, comm, stream);
     case Collective::kScatter:
-      return ncclScatter(at.send, at.recv, count, type, shape.root, comm, nullptr);
+      return ncclScatter(at.send, at.recv, count, type, shape.root, comm, stream);
     case Collective::kSend:
     case Collective::kRecv:
-      return send_and_receive(shape, rank, at, comm);
+      return send_and_receive(shape, rank, at, comm, stream);
   }
   return ncclInvalidArgument;
 }
@@ -294,7 +325,7 @@ ncclResult_t call(const Shape& shape, Rank rank, const Pointers& at, ncclRedOp_t
 
 Status Crew::run(const Shape& shape, std::span<const Pointers> pointers, int times) {
   const auto call_of = [&](std::size_t i) {
-    return call(shape, ranks_[i], pointers[i], operators_[i], comms_[i].get());
+    return call(shape, ranks_[i], pointers[i], operators_[i], comms_[i].get(), stream(i));
   };
   const std::string_view what = test_name(shape.test);
   if (times == 1) return in_group(what, call_of);
@@ -304,6 +335,17 @@ Status Crew::run(const Shape& shape, std::span<const Pointers> pointers, int tim
   }
   const ncclResult_t end = ncclGroupEnd();
   return checked(result == ncclSuccess ? end : result, what);
+}
+
+Status Crew::synchronize() {
+  if (!gpus_) return ok_status();
+  TUTTI_TRY(gpus_->synchronize());
+  for (const CommHandle& comm : comms_) {
+    ncclResult_t state = ncclSuccess;
+    TUTTI_TRY(checked(ncclCommGetAsyncError(comm.get(), &state), "asking for errors"));
+    TUTTI_TRY(checked(state, "a call that was enqueued"));
+  }
+  return ok_status();
 }
 
 std::string Crew::algorithm(const Shape& shape) const {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "nccl.h"
+#include "tools/bench_gpu.hpp"
 #include "tools/bench_options.hpp"
 #include "tools/bench_report.hpp"
 #include "tools/bench_shape.hpp"
@@ -66,8 +67,15 @@ class Crew {
 
   /// Chooses the reduction that the next run() calls use.
   Status use_operator(const Shape& shape);
-  /// `times` calls for each rank in one group; pointers[i] belong to ranks()[i].
+  /// `times` calls for each rank in one group; pointers[i] belong to ranks()[i]. On GPUs the calls
+  /// are enqueued, and end before synchronize() does.
   Status run(const Shape& shape, std::span<const Pointers> pointers, int times);
+
+  /// Waits for the GPUs, where there are any; an error where a call failed meanwhile. Not
+  /// collective.
+  Status synchronize();
+  /// Null where the ranks' buffers are the host's.
+  [[nodiscard]] const Gpus* gpus() const { return gpus_ ? &*gpus_ : nullptr; }
 
   /// The algorithm of a shape, "" when the library does not say. Not collective.
   [[nodiscard]] std::string algorithm(const Shape& shape) const;
@@ -90,7 +98,11 @@ class Crew {
   void abort();
 
  private:
-  explicit Crew(std::vector<CommHandle> comms, std::vector<Rank> ranks, Rank job_size);
+  Crew(std::vector<CommHandle> comms, std::vector<Rank> ranks, Rank job_size,
+       std::optional<Gpus> gpus);
+  [[nodiscard]] cudaStream_t stream(std::size_t i) const {
+    return gpus_ ? gpus_->stream(i) : nullptr;
+  }
 
   Status combine(std::span<double> values, ncclRedOp_t op);
   void drop_operators();
@@ -104,6 +116,7 @@ class Crew {
     void* handle;
   };
 
+  std::optional<Gpus> gpus_;
   std::vector<CommHandle> comms_;
   std::vector<Rank> ranks_;
   Rank job_size_;

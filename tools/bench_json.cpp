@@ -124,7 +124,7 @@ json to_json(const Report& report) {
           {"collective", options.tests.size() == 1 ? test_name(options.tests[0]) : "all"},
           {"ranks", report.job.ranks},
           {"hosts", report.job.hosts},
-          {"device", "host"},
+          {"device", options.on_gpus ? "cuda" : "host"},
           {"transport", report.job.transports},
           {"config", config_json(options)},
           {"limit", limit_json(report)},

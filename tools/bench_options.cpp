@@ -26,6 +26,7 @@ struct Words {
   std::string memory = "pages";
   std::string binding = "auto";
   std::string limit = "auto";
+  std::string device = "host";
   int blocking = 0;
   int registration = 0;
   int average = 1;
@@ -154,7 +155,8 @@ Status apply_words(const Words& words, bool perf_program, Options& options) {
   TUTTI_ASSIGN(options.root, root_named(words.root));
   options.memory = words.memory == "alloc" ? Memory::kAlloc : Memory::kPages;
   options.binding = words.binding == "none" ? Binding::kNone : Binding::kAuto;
-  options.show_limit = words.limit == "auto";
+  options.on_gpus = words.device == "cuda";
+  options.show_limit = words.limit == "auto" && !options.on_gpus;
   options.barrier = words.blocking != 0;
   options.register_buffers = words.registration != 0;
   options.timestamps = words.timestamps != 0;
@@ -220,6 +222,10 @@ void add_series_options(CLI::App& app, Options& options, Words& words) {
       ->excludes("--in-place");
   app.add_option("-u,--unalign", options.misalign, "elements between a page and each buffer")
       ->check(CLI::Range(0, 4096));
+  app.add_option("--device", words.device,
+                 "host: the ranks' buffers are memory of the host; cuda: of GPUs, which the ranks "
+                 "of a host take in turn, so that several may share one")
+      ->check(tools::one_of({"host", "cuda"}));
   app.add_option("-R,--local_register", words.registration, "1: register the buffers")
       ->check(CLI::Range(0, 2));
   app.add_option("-M,--memory", words.memory,

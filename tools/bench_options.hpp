@@ -48,6 +48,7 @@ struct Options {
   std::size_t misalign = 0;  ///< elements between a page's start and each buffer's
   bool register_buffers = false;
   Memory memory = Memory::kPages;
+  bool on_gpus = false;  ///< the ranks' buffers are GPU memory
 
   int ranks = 0;    ///< all ranks of a job that this program starts; 0: not given
   int threads = 1;  ///< of each process

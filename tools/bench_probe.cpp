@@ -33,8 +33,8 @@ class Copier {
  private:
   std::size_t piece() {
     const std::size_t length = std::min(kPiece, bytes_ - offset_);
-    const Destination to[] = {{buffers_.recv[rank_].data() + offset_, stores_}};
-    copy_bytes(buffers_.send[rank_].data() + offset_, to, length);
+    const Destination to[] = {{buffers_.recv[rank_].host.data() + offset_, stores_}};
+    copy_bytes(buffers_.send[rank_].host.data() + offset_, to, length);
     offset_ += length;
     if (offset_ == bytes_) {
       offset_ = 0;

@@ -86,8 +86,9 @@ std::string table_head(const Options& options, const Job& job) {
       "# Using {} ranks on {} host{} over {}\n", job.ranks, job.hosts, job.hosts == 1 ? "" : "s",
       job.transports.empty() ? "memory" : fmt::to_string(fmt::join(job.transports, ", ")));
   for (const Member& member : job.members) {
-    text += fmt::format("#  Rank {:2} Group  0 Pid {:6} on {:>10} device  0 [host] {}\n",
-                        member.rank, member.process, member.host, member.processor);
+    text += fmt::format("#  Rank {:2} Group  0 Pid {:6} on {:>10} device {:2} [{}] {}\n",
+                        member.rank, member.process, member.host, std::max(member.gpu, 0),
+                        member.gpu < 0 ? "host" : "cuda", member.processor);
   }
   return text + "#\n";
 }

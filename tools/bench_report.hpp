@@ -41,7 +41,8 @@ struct Member {
   Rank rank = 0;
   std::int32_t process = 0;
   std::string host;
-  std::string processor;
+  std::string processor;  ///< or the GPU
+  int gpu = -1;           ///< as its process numbers it; -1: buffers are the host's
 };
 
 /// Who took part, and how they talk.

@@ -320,6 +320,7 @@ bool would_lead(bool launched) { return !launched || environment_number("RANK") 
 
 /// The library reads these when its first function is called.
 void export_settings(const Options& options) {
+  ::setenv("TUTTI_DEVICE", options.on_gpus ? "cuda" : "host", 1);
   if (!options.algorithm.empty()) ::setenv("TUTTI_ALGO", options.algorithm.c_str(), 1);
   if (options.timeout_s > 0) {
     ::setenv("TUTTI_TIMEOUT", fmt::to_string(options.timeout_s).c_str(), 1);

@@ -33,9 +33,16 @@ Result<CrewBuffers> allocate_buffers(Crew& crew, const Options& options, std::si
   CrewBuffers buffers;
   for (std::size_t i = 0; i < crew.ranks().size(); ++i) {
     for (auto* side : {&buffers.send, &buffers.recv}) {
-      TUTTI_ASSIGN(Buffer buffer, Buffer::allocate(size, options.memory));
+      TUTTI_ASSIGN(Buffer host,
+                   Buffer::allocate(size, crew.gpus() ? Memory::kPages : options.memory));
+      RankBuffer buffer{std::move(host), std::nullopt};
+      const std::span<std::byte> whole = buffer.host.whole();
+      if (crew.gpus()) {
+        TUTTI_ASSIGN(auto memory, crew.gpus()->allocate(i, whole.size()));
+        buffer.gpu.emplace(std::move(memory));
+      }
       if (options.register_buffers) {
-        TUTTI_TRY(crew.register_buffer(i, buffer.whole().data(), buffer.whole().size()));
+        TUTTI_TRY(crew.register_buffer(i, buffer.for_calls(whole.data()), whole.size()));
       }
       side->push_back(std::move(buffer));
     }
@@ -57,9 +64,9 @@ bool Series::place(bool in_place) {
   for (std::size_t i = 0; i < crew_.ranks().size(); ++i) {
     const Rank rank = crew_.ranks()[i];
     const Blocks blocks = blocks_of(shape, rank);
-    std::byte* const recv = buffers_.recv[i].data() + offset;
-    Placement placement{buffers_.send[i].data() + offset, recv, recv,
-                        blocks.recv * shape.block_bytes()};
+    std::byte* const recv = buffers_.recv[i].host.data() + offset;
+    Placement placement{buffers_.send[i].host.data() + offset, blocks.send * shape.block_bytes(),
+                        recv, recv, blocks.recv * shape.block_bytes()};
     if (in_place) {
       const auto starts = in_place_offsets(shape, rank);
       if (!starts) return false;
@@ -68,19 +75,45 @@ bool Series::place(bool in_place) {
       placement.guarded_bytes = std::max(blocks.send, blocks.recv) * shape.block_bytes();
     }
     placements_.push_back(placement);
-    pointers_.push_back({placement.send, placement.recv});
+    const RankBuffer& sent = in_place ? buffers_.recv[i] : buffers_.send[i];
+    pointers_.push_back(
+        {sent.for_calls(placement.send), buffers_.recv[i].for_calls(placement.recv)});
   }
   return true;
 }
 
-void Series::fill() {
+/// What fill() made, guards and all.
+Status Series::upload(std::size_t i) const {
+  if (!crew_.gpus()) return ok_status();
+  const Placement& placement = placements_[i];
+  const RankBuffer& recv = buffers_.recv[i];
+  std::byte* const begin = placement.guarded - kGuardBytes;
+  TUTTI_TRY(crew_.gpus()->upload(i, recv.for_calls(begin),
+                                 {begin, placement.guarded_bytes + 2 * kGuardBytes}));
+  if (in_place_) return ok_status();
+  return crew_.gpus()->upload(i, buffers_.send[i].for_calls(placement.send),
+                              {placement.send, placement.send_bytes});
+}
+
+/// What check() looks at.
+Status Series::download(std::size_t i) const {
+  if (!crew_.gpus()) return ok_status();
+  const Placement& placement = placements_[i];
+  std::byte* const begin = placement.guarded - kGuardBytes;
+  return crew_.gpus()->download(i, {begin, placement.guarded_bytes + 2 * kGuardBytes},
+                                buffers_.recv[i].for_calls(begin));
+}
+
+Status Series::fill() {
   ++iteration_;
   for (std::size_t i = 0; i < placements_.size(); ++i) {
     const Placement& placement = placements_[i];
     set_guard(placement.guarded - kGuardBytes);
     set_guard(placement.guarded + placement.guarded_bytes);
     data_.fill(crew_.ranks()[i], iteration_, placement.send);
+    TUTTI_TRY(upload(i));
   }
+  return ok_status();
 }
 
 Status Series::iterate(std::uint64_t times) {
@@ -88,7 +121,7 @@ Status Series::iterate(std::uint64_t times) {
     TUTTI_TRY(crew_.run(data_.shape(), pointers_, options_.aggregated));
     if (options_.barrier) TUTTI_TRY(crew_.barrier());
   }
-  return ok_status();
+  return crew_.synchronize();
 }
 
 /// Says which element was wrong first, on the lowest rank that has one; once for each form.
@@ -114,6 +147,7 @@ Result<std::uint64_t> Series::check() {
   double wrong[1] = {0};
   for (std::size_t i = 0; i < placements_.size(); ++i) {
     const Placement& placement = placements_[i];
+    TUTTI_TRY(download(i));
     Findings found = data_.check(crew_.ranks()[i], iteration_, placement.recv);
     found.wrong += broken_guard_bytes(placement.guarded - kGuardBytes) +
                    broken_guard_bytes(placement.guarded + placement.guarded_bytes);
@@ -128,8 +162,9 @@ Result<std::uint64_t> Series::check() {
 }
 
 Result<std::uint64_t> Series::checked_iteration() {
-  fill();
+  TUTTI_TRY(fill());
   TUTTI_TRY(crew_.run(data_.shape(), pointers_, 1));
+  TUTTI_TRY(crew_.synchronize());
   return check();
 }
 
@@ -207,7 +242,7 @@ Result<std::uint64_t> Series::timed_rounds(Readings& readings) {
   std::uint64_t wrong = 0;
   for (std::uint64_t number = 1; !enough(readings); ++number) {
     const bool checks = options_.checks > 0 && std::has_single_bit(number);
-    if (checks) fill();
+    if (checks) TUTTI_TRY(fill());
     TUTTI_TRY(run_round(next_round(readings, per_batch, estimate), readings));
     if (!checks) continue;
     TUTTI_ASSIGN(const std::uint64_t found, in_place_ ? checked_iteration() : check());
@@ -218,7 +253,7 @@ Result<std::uint64_t> Series::timed_rounds(Readings& readings) {
 
 Result<std::optional<Timing>> Series::measure(bool in_place) {
   if (!place(in_place)) return std::optional<Timing>();
-  fill();
+  TUTTI_TRY(fill());
   std::uint64_t wrong = 0;
   for (int k = 0; k < options_.checks; ++k) {
     TUTTI_ASSIGN(const std::uint64_t found, checked_iteration());

@@ -14,9 +14,21 @@
 namespace tutti::bench {
 
 /// The send and receive buffer of each rank of a crew.
+/// A buffer of a rank: where data is made and checked, and, on GPUs, the memory that calls get.
+struct RankBuffer {
+  Buffer host;
+  std::optional<cuda::DeviceMemory> gpu;
+
+  /// Of `at`, a place of the host's buffer, what calls get.
+  [[nodiscard]] std::byte* for_calls(std::byte* at) const {
+    if (!gpu) return at;
+    return static_cast<std::byte*>(gpu->data()) + (at - host.whole().data());
+  }
+};
+
 struct CrewBuffers {
-  std::vector<Buffer> send;
-  std::vector<Buffer> recv;
+  std::vector<RankBuffer> send;
+  std::vector<RankBuffer> recv;
 };
 
 /// Room for `bytes` of data and Options::misalign, registered when asked for.
@@ -55,7 +67,9 @@ class Series {
   };
 
   bool place(bool in_place);
-  void fill();
+  Status fill();
+  Status upload(std::size_t i) const;
+  Status download(std::size_t i) const;
   Status iterate(std::uint64_t times);
   Result<std::uint64_t> check();
   Result<std::uint64_t> checked_iteration();
@@ -77,6 +91,7 @@ class Series {
   /// Of the form being measured, for each rank of the crew.
   struct Placement {
     std::byte* send;
+    std::size_t send_bytes;
     std::byte* recv;
     std::byte* guarded;  ///< where guards lie around
     std::size_t guarded_bytes;
