@@ -126,6 +126,29 @@ std::optional<int> parse(CLI::App& app, int argc, const char* const* argv) {
   }
 }
 
+std::optional<int> parse_with_command(CLI::App& app, int argc, char** argv,
+                                      std::string_view example, std::vector<std::string>& command) {
+  const std::span<char*> arguments(argv, static_cast<std::size_t>(argc));
+  const auto dashes = std::ranges::find(arguments, std::string_view("--"));
+  // Without it the user has to be told.
+  const bool has_command = dashes != arguments.end();
+  app.allow_extras(!has_command);
+  if (const auto code = parse(app, static_cast<int>(dashes - arguments.begin()), argv)) return code;
+
+  const auto extras = app.remaining();
+  if (!extras.empty())
+    return fail(app.get_name(), kExitUsage,
+                fmt::format("unknown {} '{}'; put the command after '--', as in: {} -- ./program",
+                            extras.front().starts_with('-') ? "option" : "argument", extras.front(),
+                            example));
+  if (!has_command || dashes + 1 == arguments.end())
+    return fail(
+        app.get_name(), kExitUsage,
+        fmt::format("no command given; put it after '--', as in: {} -- ./program", example));
+  command.assign(dashes + 1, arguments.end());
+  return std::nullopt;
+}
+
 CLI::Validator one_of(std::vector<std::string> words) {
   const std::string listed = fmt::format("{}", fmt::join(words, "|"));
   return {[words = std::move(words), listed](std::string& word) {

@@ -37,6 +37,11 @@ std::string version_line();
 /// nearest name suggested; a value that is empty is an error.
 std::optional<int> parse(CLI::App& app, int argc, const char* const* argv);
 
+/// The same for a program that starts another: parses what stands before "--", and puts what
+/// follows, which must not be nothing, into `command`. `example` is for errors: "tutti run -n 4".
+std::optional<int> parse_with_command(CLI::App& app, int argc, char** argv,
+                                      std::string_view example, std::vector<std::string>& command);
+
 /// A validator that accepts only these words and suggests the nearest one.
 CLI::Validator one_of(std::vector<std::string> words);
 

@@ -1,10 +1,4 @@
 // tutti run: starts ranks of a program on this machine.
-#include <algorithm>
-#include <cmath>
-#include <span>
-
-#include <fmt/format.h>
-
 #include "tools/cli.hpp"
 #include "tools/run_job.hpp"
 
@@ -23,9 +17,6 @@ tutti::Nanos seconds(double value) {
 
 int main(int argc, char** argv) {
   hold_standard_descriptors();
-  const std::span<char*> arguments(argv, static_cast<std::size_t>(argc));
-  const auto dashes = std::ranges::find(arguments, std::string_view("--"));
-
   CLI::App app(
       "tutti run -n N [OPTIONS] -- COMMAND...\n\n"
       "Starts N ranks of a program on this machine and ends them together.\n"
@@ -49,23 +40,8 @@ int main(int argc, char** argv) {
       "The ranks find RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT\n"
       "and TUTTI_JOB_KEY in their environment. Exits with the status of the first rank that\n"
       "fails (128 + signal).");
-  // What stands before it is this program's; without it the user has to be told.
-  const bool has_command = dashes != arguments.end();
-  app.allow_extras(!has_command);
-  if (const auto code = parse(app, static_cast<int>(dashes - arguments.begin()), argv))
+  if (const auto code = parse_with_command(app, argc, argv, "tutti run -n 4", options.command))
     return *code;
-
-  const auto extras = app.remaining();
-  if (!extras.empty())
-    return fail(
-        kProgram, kExitUsage,
-        fmt::format("unknown {} '{}'; put the command after '--', as in: tutti run -n 4 -- "
-                    "./program",
-                    extras.front().starts_with('-') ? "option" : "argument", extras.front()));
-  if (!has_command || dashes + 1 == arguments.end())
-    return fail(kProgram, kExitUsage,
-                "no command given; put it after '--', as in: tutti run -n 4 -- ./program");
-  options.command.assign(dashes + 1, arguments.end());
   options.timeout = seconds(timeout);
   options.grace = seconds(grace);
   options.prefix = !no_prefix;

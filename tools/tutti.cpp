@@ -29,6 +29,7 @@ constexpr Summary kSummaries[] = {
     {"calibrate", "measure what predictions need"},
     {"tune", "measure and store tuning tables"},
     {"explain", "say what would run for a size, and why"},
+    {"dropin", "run a program with Tutti in NCCL's place, or check one"},
     {"env", "show every setting and what this machine offers"},
     {"train", "train with sharded data parallelism"},
 };
