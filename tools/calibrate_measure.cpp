@@ -360,6 +360,7 @@ Result<Calibration> Meter::run() {
 }  // namespace
 
 Result<Member> join() {
+  ::setenv("TUTTI_DEVICE", "host", 1);  // what is measured is the host's memory
   Member member;
   ncclComm_t comm = nullptr;
   TUTTI_TRY(checked(tuttiCommInitFromEnvironment(&comm, nullptr, 0), "joining the job"));

@@ -18,6 +18,7 @@ namespace {
 /// While a table is made, neither the one before nor trials are to choose, nor is anything forced.
 /// The library reads these when its first function is called.
 void leave_to_the_rules() {
+  ::setenv("TUTTI_DEVICE", "host", 1);  // tables are of host memory
   ::setenv("TUTTI_TUNING", "off", 1);
   ::setenv("TUTTI_TUNING_TABLE", "none", 1);
   for (const char* const name : {"TUTTI_ALGO", "NCCL_ALGO"}) ::unsetenv(name);
