@@ -1,0 +1,44 @@
+// Words that ranks share: loads that acquire and stores that release, seen by the whole system.
+//
+// The order is that of the accesses themselves; there are no fences, which the thread sanitizer
+// could not follow. A block publishes what all of its threads have stored by a barrier and one
+// releasing store; another one takes it over by an acquiring load in one thread and a barrier.
+#pragma once
+
+#include <cstdint>
+
+#include "src/device/macros.hpp"
+
+#if defined(__CUDACC__)
+#include <cuda/atomic>
+#else
+#include <atomic>
+#endif
+
+namespace tutti::device {
+
+#if defined(__CUDACC__)
+template <class T>
+using AtomicRef = cuda::atomic_ref<T, cuda::thread_scope_system>;
+inline constexpr auto kAcquire = cuda::memory_order_acquire;
+inline constexpr auto kRelease = cuda::memory_order_release;
+inline constexpr auto kRelaxed = cuda::memory_order_relaxed;
+#else
+template <class T>
+using AtomicRef = std::atomic_ref<T>;
+inline constexpr auto kAcquire = std::memory_order_acquire;
+inline constexpr auto kRelease = std::memory_order_release;
+inline constexpr auto kRelaxed = std::memory_order_relaxed;
+#endif
+
+template <class T>
+TUTTI_DEVICE inline T load_acquire(T* word) {
+  return AtomicRef<T>(*word).load(kAcquire);
+}
+
+template <class T>
+TUTTI_DEVICE inline void store_release(T* word, T value) {
+  AtomicRef<T>(*word).store(value, kRelease);
+}
+
+}  // namespace tutti::device

@@ -1,0 +1,50 @@
+// What the kernels in kernels.cu are called, and what they take besides device::Launch.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "src/device/combine.hpp"
+#include "src/device/macros.hpp"
+#include "src/device/share.hpp"
+
+namespace tutti::device {
+
+inline constexpr std::uint32_t kThreadsPerBlock = 512;
+
+/// tutti_interpret(Launch), tutti_combine(LocalPass).
+inline constexpr const char* kInterpretKernel = "tutti_interpret";
+inline constexpr const char* kCombineKernel = "tutti_combine";
+
+/// One pass over buffers of one GPU: where ranks share it, a call is a few of these, each for all
+/// of them. Plain data, given by value.
+struct LocalPass {
+  Operands operands;
+  Arithmetic arithmetic;
+  std::uint64_t elements = 0;
+  std::uint32_t completes = 0;  ///< kAvg divides
+};
+static_assert(std::is_trivially_copyable_v<LocalPass> && sizeof(LocalPass) < 4096);
+
+/// The part of this block; `operands` is shared by its threads.
+template <class Block>
+TUTTI_DEVICE inline void run_local_pass(const Block& block, Operands& operands,
+                                        const LocalPass& pass) {
+  const std::uint64_t element_bytes = size_of(pass.arithmetic.type);
+  const Range share = share_of(pass.elements, element_bytes, block.index(), block.count());
+  const std::uint64_t begin = share.begin * element_bytes;
+  block.for_each(pass.operands.source_count,
+                 [&](std::uint64_t s) { operands.sources[s] = pass.operands.sources[s] + begin; });
+  block.for_each(pass.operands.destination_count, [&](std::uint64_t d) {
+    operands.destinations[d] = pass.operands.destinations[d] + begin;
+  });
+  block.elect([&] {
+    operands.source_count = pass.operands.source_count;
+    operands.destination_count = pass.operands.destination_count;
+    operands.scaled = pass.operands.scaled;
+  });
+  block.barrier();
+  combine(block, pass.arithmetic, pass.completes != 0, operands, share.size());
+}
+
+}  // namespace tutti::device

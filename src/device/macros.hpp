@@ -1,0 +1,13 @@
+// What makes one source serve the GPU and the host: under nvcc every function here is compiled for
+// both.
+#pragma once
+
+#if defined(__CUDACC__)
+#define TUTTI_DEVICE __host__ __device__
+#define TUTTI_UNROLL _Pragma("unroll")
+#define TUTTI_UNROLL_BY_4 _Pragma("unroll 4")
+#else
+#define TUTTI_DEVICE
+#define TUTTI_UNROLL
+#define TUTTI_UNROLL_BY_4
+#endif
