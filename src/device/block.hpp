@@ -14,7 +14,6 @@
 
 #if !defined(__CUDACC__)
 #include <atomic>
-#include <thread>
 #endif
 
 #include "src/device/macros.hpp"
@@ -92,8 +91,9 @@ class Rendezvous {
       any_[(round + 1) % 2].store(false, std::memory_order_relaxed);
       arrived_.store(0, std::memory_order_relaxed);
       round_.store(round + 1, std::memory_order_release);
+      round_.notify_all();
     } else {
-      while (round_.load(std::memory_order_acquire) == round) std::this_thread::yield();
+      round_.wait(round, std::memory_order_acquire);
     }
     return any_[round % 2].load(std::memory_order_relaxed);
   }
