@@ -1,61 +1,31 @@
 // Every algorithm in every protocol through the device interpreter, bit for bit what one thread
 // computes with the host's arithmetic, under many interleavings.
-#include "tests/device/programs.hpp"
-
 #include <algorithm>
 #include <random>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/device/bits.hpp"
-#include "tests/device/job.hpp"
+#include "tests/device/calls.hpp"
 
 namespace tutti::device::testing {
 namespace {
 
-#if defined(TUTTI_SANITIZED)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-
-constexpr std::size_t kMostElements = 3000;
-
-std::uint64_t new_seed() {
-  const std::uint64_t seed = std::random_device{}();
-  ::testing::Test::RecordProperty("seed", std::to_string(seed));
-  return seed;
-}
-
-std::vector<std::uint64_t> factors(DataType type, Rank ranks, std::mt19937_64& random) {
-  std::vector<std::uint64_t> bits(static_cast<std::size_t>(ranks));
-  fill_with_numbers(type, random, std::as_writable_bytes(std::span(bits)));
-  return bits;
-}
-
-std::vector<lower::Lowered> programs_of(const std::vector<Lowering>& lowerings) {
-  std::vector<lower::Lowered> programs;
-  for (const Lowering& lowering : lowerings) programs.push_back(lowering.lowered);
-  return programs;
-}
-
-/// Types, operators, sizes and numbers of blocks in turn, each at its own pace.
+/// Types, operators and sizes in turn, each at its own pace.
 class Variety {
  public:
-  explicit Variety(std::uint64_t start) : turn_(start) {}
+  explicit Variety(std::uint64_t start) : turn_(start % 4096) {}
   Call next(const Lowering& lowering, std::mt19937_64& random) {
     constexpr std::size_t kCounts[] = {0, 1, 37, 64, 515, kMostElements};
+    const Rank ranks = lowering.lowered.request.ranks;
     Call call;
     call.lowered = &lowering.lowered;
     call.volume.type = static_cast<DataType>(turn_ % kDataTypes);
-    call.volume.count = kCounts[(turn_ / 5) % std::size(kCounts)];
+    call.volume.count = kCounts[turn_ / 5 % std::size(kCounts)];
+    if (ranks > 8) call.volume.count = std::min<std::size_t>(call.volume.count, 700);
     call.op = lowering.scales_input ? ReduceOp::kPreMulSum
                                     : static_cast<ReduceOp>(turn_ / 3 % (kReduceOps - 1));
-    // Large calls of many ranks that hold a block for each take their time.
-    if (lowering.lowered.request.ranks > 8 && call.volume.count == kMostElements)
-      call.volume.count /= 4;
-    call.factor_bits = factors(call.volume.type, lowering.lowered.request.ranks, random);
+    call.factor_bits = factors(call.volume.type, ranks, random);
     ++turn_;
     return call;
   }
@@ -64,26 +34,20 @@ class Variety {
   std::uint64_t turn_;
 };
 
-void run_all(const Shape& shape, const std::vector<Lowering>& lowerings, int calls_each,
-             const JobOptions& options = {}) {
-  const std::uint64_t seed = options.seed != 0 ? options.seed : new_seed();
-  SCOPED_TRACE(fmt::format("seed {}", seed));
-  std::mt19937_64 random(seed);
-  const AreaShape area =
-      area_for(programs_of(lowerings), kMostElements * 8 * static_cast<std::size_t>(shape.ranks));
-  Variety variety(seed);
-  std::vector<PlannedCall> calls;
+void run_all(const Shape& shape, const std::vector<Lowering>& lowerings, int calls_each) {
+  JobOptions options;
+  options.seed = new_seed();
+  SCOPED_TRACE(fmt::format("seed {}", options.seed));
+  std::mt19937_64 random(options.seed);
+  Variety variety(options.seed);
+  std::vector<Call> calls;
   for (int i = 0; i < calls_each; ++i)
-    for (const Lowering& lowering : lowerings) {
-      const std::uint32_t blocks = 1 + static_cast<std::uint32_t>(random() % shape.blocks);
-      auto planned = plan(variety.next(lowering, random), blocks, area, random);
-      ASSERT_TRUE(planned);
-      calls.push_back(*std::move(planned));
-    }
+    for (const Lowering& lowering : lowerings) calls.push_back(variety.next(lowering, random));
   std::shuffle(calls.begin(), calls.end(), random);
-  JobOptions seeded = options;
-  seeded.seed = seed;
-  ASSERT_EQ(run_calls(shape, area, calls, seeded), "");
+  const AreaShape area = area_for(lowerings);
+  const auto planned = plan_all(calls, shape.blocks, area, random);
+  ASSERT_EQ(planned.size(), calls.size());
+  ASSERT_EQ(run_calls(shape, area, planned, options), "");
 }
 
 class EveryProgram : public ::testing::TestWithParam<int> {};
@@ -91,19 +55,83 @@ class EveryProgram : public ::testing::TestWithParam<int> {};
 TEST_P(EveryProgram, IsRunAsOneThreadRunsIt) {
   const Rank ranks = GetParam();
   const std::vector<Lowering> lowerings = all_lowerings(ranks);
-  EXPECT_GT(lowerings.size(), 20u);
-  run_all({ranks, 3, 1}, lowerings, ranks <= 8 && !kSanitized ? 3 : 1);
+  EXPECT_GT(lowerings.size(), 20U);
+  run_all({ranks, 3, 1}, lowerings, kSanitized ? 1 : ranks <= 8 ? 8 : 2);
 }
+
+INSTANTIATE_TEST_SUITE_P(Ranks, EveryProgram, ::testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 16));
 
 class EveryProgramOfFewRanks : public EveryProgram {};
 
 TEST_P(EveryProgramOfFewRanks, IsRunSoByBlocksOfSeveralThreads) {
   const Rank ranks = GetParam();
-  run_all({ranks, 2, 2}, all_lowerings(ranks), 1);
+  run_all({ranks, 2, 2}, all_lowerings(ranks), kSanitized ? 1 : 4);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, EveryProgram, ::testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 16));
 INSTANTIATE_TEST_SUITE_P(Ranks, EveryProgramOfFewRanks, ::testing::Values(1, 2, 3, 5));
+
+class EveryArithmetic : public ::testing::TestWithParam<int> {};
+
+TEST_P(EveryArithmetic, IsThatOfTheHostInAllProtocols) {
+  constexpr Rank kRanks = 4;
+  std::vector<Lowering> lowerings;
+  for (const char* algorithm : {"one_shot", "two_shot", "ring"})
+    for (Lowering& lowering : lowerings_of(algorithm, Collective::kAllReduce, kRanks))
+      lowerings.push_back(std::move(lowering));
+  JobOptions options;
+  options.seed = new_seed();
+  SCOPED_TRACE(fmt::format("seed {}", options.seed));
+  std::mt19937_64 random(options.seed);
+  std::vector<Call> calls;
+  for (const Lowering& lowering : lowerings)
+    for (int op = 0; op < kReduceOps; ++op)
+      for (const std::size_t count : {37, 1030}) {
+        Call call;
+        call.lowered = &lowering.lowered;
+        call.volume = {count, static_cast<DataType>(GetParam())};
+        call.op = static_cast<ReduceOp>(op);
+        call.factor_bits = factors(call.volume.type, kRanks, random);
+        if (lowering.scales_input == (call.op == ReduceOp::kPreMulSum)) calls.push_back(call);
+      }
+  const AreaShape area = area_for(lowerings);
+  const auto planned = plan_all(calls, 3, area, random);
+  ASSERT_EQ(planned.size(), calls.size());
+  ASSERT_EQ(run_calls({kRanks, 3, 1}, area, planned, options), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, EveryArithmetic, ::testing::Range(0, kDataTypes),
+                         [](const auto& info) {
+                           return std::string(name_of(static_cast<DataType>(info.param)));
+                         });
+
+/// Some calls of each protocol.
+std::vector<Lowering> mixture(Rank ranks) {
+  std::vector<Lowering> lowerings;
+  for (const auto& [algorithm, collective] :
+       {std::pair{"one_shot", Collective::kAllReduce}, std::pair{"ring", Collective::kAllReduce},
+        std::pair{"direct", Collective::kBroadcast}, std::pair{"direct", Collective::kAllToAll}})
+    for (Lowering& lowering : lowerings_of(algorithm, collective, ranks))
+      if (!lowering.scales_input) lowerings.push_back(std::move(lowering));
+  return lowerings;
+}
+
+// The flags of packets begin anew after 2^32 - 1 calls.
+TEST(ManyCalls, PassTheEndOfTheFlags) {
+  const std::vector<Lowering> lowerings = mixture(3);
+  JobOptions options;
+  options.seed = new_seed();
+  options.first_call = kFlags - 8;
+  SCOPED_TRACE(fmt::format("seed {}", options.seed));
+  std::mt19937_64 random(options.seed);
+  Variety variety(options.seed);
+  std::vector<Call> calls;
+  for (int i = 0; i < 2; ++i)
+    for (const Lowering& lowering : lowerings) calls.push_back(variety.next(lowering, random));
+  const AreaShape area = area_for(lowerings);
+  const auto planned = plan_all(calls, 1, area, random);
+  ASSERT_GT(planned.size(), 16U);
+  ASSERT_EQ(run_calls({3, 1, 1}, area, planned, options), "");
+}
 
 }  // namespace
 }  // namespace tutti::device::testing
