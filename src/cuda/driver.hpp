@@ -62,6 +62,7 @@ class Driver : public std::enable_shared_from_this<Driver> {
   Result<ContextScope> make_current(int device) const;
 
   // Memory. Addresses are those of the host's one address space (unified addressing).
+  /// Wants a context current where it is memory of a device.
   Result<PointerFacts> pointer(const void* address) const;
   Result<MemoryInfo> memory_info(int device) const;
   /// For IpcMemory::open in another process. Only of memory that has PointerFacts::legacy_ipc.
@@ -80,7 +81,7 @@ class Driver : public std::enable_shared_from_this<Driver> {
   Status wait_value(abi::Stream stream, const void* address, std::uint32_t value) const;
   /// Writes the word after all that came before in `stream` is visible.
   Status write_value(abi::Stream stream, const void* address, std::uint32_t value) const;
-  /// The operations of wait_value and write_value in one call, in order; at most 256.
+  /// The operations of wait_value and write_value in one call, in order; at most 255.
   Status batch(abi::Stream stream, std::span<const abi::BatchOperation> operations) const;
   static abi::BatchOperation wait_operation(const void* address, std::uint32_t value);
   static abi::BatchOperation write_operation(const void* address, std::uint32_t value);

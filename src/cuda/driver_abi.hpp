@@ -122,7 +122,7 @@ inline constexpr unsigned kHostRegisterPortable = 1, kHostRegisterDeviceMap = 2;
 inline constexpr unsigned kIpcLazyEnablePeerAccess = 1;
 inline constexpr unsigned kUserObjectNoDestructorSync = 1;
 inline constexpr unsigned kGraphUserObjectMove = 1;
-inline constexpr unsigned kMostBatchOperations = 256;
+inline constexpr unsigned kMostBatchOperations = 255;
 
 struct Uuid {
   char bytes[16];

@@ -108,6 +108,7 @@ TEST_F(Faults, NameTheOperationTheErrorAndItsWords) {
       {"cuMemImportFromShareableHandle",
        "cuMemImportFromShareableHandle of 2097152 bytes on device 0 failed: "},
       {"cuPointerGetAttributes", "cuPointerGetAttributes of 0x"},
+      {"cuMemGetAddressRange_v2", "cuMemGetAddressRange of 0x"},
       {"cuIpcGetMemHandle", "cuIpcGetMemHandle of 0x"},
       {"cuModuleLoadData", "cuModuleLoadData of 1 bytes on device 0 failed: "},
       {"cuModuleGetFunction", "cuModuleGetFunction of 'nothing' failed: "},

@@ -206,6 +206,18 @@ TEST_F(Graphs, AreEndedByTheStreamAndThreadThatBegan) {
   EXPECT_EQ(fake.end_capture(origin.get(), &graph), Return::kStreamCaptureInvalidated);
 }
 
+TEST_F(Graphs, EndWithTheStreamThatBegan) {
+  const long before = fake.live("graphs");
+  {
+    const auto gone = stream();
+    ASSERT_EQ(fake.begin_capture(gone.get()), Return::kSuccess);
+    EXPECT_EQ(fake.live("graphs"), before + 1);
+  }
+  EXPECT_EQ(fake.live("graphs"), before);
+  EXPECT_TRUE(fake->host_function(nullptr, [](void*) {}, nullptr).ok());
+  EXPECT_TRUE(fake->synchronize(nullptr).ok());
+}
+
 TEST_F(Graphs, DoNotMerge) {
   const auto other = stream();
   const auto event = Event::create(fake.shared(), 0);

@@ -16,7 +16,6 @@ Result<PointerFacts> Driver::pointer(const void* address) const {
   int device = -1;
   int legacy_ipc = 0;
   PointerFacts facts;
-  void* base = nullptr;
   std::pair<PointerAttribute, void*> asked[] = {
       {PointerAttribute::kMemoryType, &type},
       {PointerAttribute::kIsManaged, &managed},
@@ -24,7 +23,7 @@ Result<PointerFacts> Driver::pointer(const void* address) const {
       {PointerAttribute::kMapped, &mapped},
       {PointerAttribute::kContext, &facts.context},
       {PointerAttribute::kDeviceAddress, &facts.device_address},
-      {PointerAttribute::kRangeStart, &base},
+      {PointerAttribute::kRangeStart, &facts.base},
       {PointerAttribute::kRangeBytes, &facts.bytes},
       {PointerAttribute::kIsLegacyIpcCapable, &legacy_ipc},
   };
@@ -41,8 +40,13 @@ Result<PointerFacts> Driver::pointer(const void* address) const {
                : type == abi::MemoryType::kDevice ? MemoryKind::kDevice
                                                   : MemoryKind::kPinnedHost;
   facts.device = device;
-  facts.base = reinterpret_cast<abi::Address>(base);
   facts.legacy_ipc = legacy_ipc != 0;
+  facts.mapped = mapped != 0;
+  // The attributes tell the range of reserved addresses, in which several mappings may lie.
+  if (facts.kind == MemoryKind::kDevice && facts.mapped)
+    TUTTI_TRY(check(
+        functions_.memory_range(&facts.base, &facts.bytes, reinterpret_cast<abi::Address>(address)),
+        "cuMemGetAddressRange of {}", fmt::ptr(address)));
   return facts;
 }
 

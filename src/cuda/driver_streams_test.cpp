@@ -132,10 +132,10 @@ TEST_F(Streams, RunABatchInOrder) {
   words.store(1, 1);
   EXPECT_TRUE(fake->synchronize(on.get()).ok());
   EXPECT_EQ(words.load(0), 6U);
-  const std::vector<abi::BatchOperation> many(257, operations[0]);
+  const std::vector<abi::BatchOperation> many(256, operations[0]);
   const Status status = fake->batch(on.get(), many);
   ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().what, "257 operations in one batch: at most 256 fit");
+  EXPECT_EQ(status.error().what, "256 operations in one batch: at most 255 fit");
 }
 
 TEST_F(Streams, WaitOnlyForWordsThatDevicesSee) {

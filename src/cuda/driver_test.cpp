@@ -213,6 +213,18 @@ TEST_F(DriverOnFake, FreesOnlyWhatWasAllocated) {
   EXPECT_EQ(cuda.memory_free(reinterpret_cast<abi::Address>(&local)), abi::Return::kInvalidValue);
 }
 
+using DriverOnFakeDeathTest = DriverOnFake;
+TEST_F(DriverOnFakeDeathTest, EndsAProgramThatTouchesDeviceMemoryThatIsGuarded) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_DEATH(
+      {
+        ::setenv("FAKE_CUDA_GUARD", "1", 1);  // NOLINT(concurrency-mt-unsafe)
+        const auto memory = DeviceMemory::allocate(fake.shared(), 0, 100);
+        *static_cast<volatile char*>(memory->data()) = 1;
+      },
+      "");
+}
+
 TEST_F(DriverOnFake, WantsAContextForWhatNeedsOne) {
   std::thread([&] {
     abi::Address address = 0;

@@ -16,10 +16,9 @@ if(TUTTI_TESTS)
   target_link_libraries(fake_cuda PRIVATE Threads::Threads)
   target_link_options(fake_cuda PRIVATE -Wl,-soname,libcuda.so.1 -Wl,-z,nodelete)
   add_dependencies(tutti_src_cuda fake_cuda)
-  set(TUTTI_FAKE_CUDA ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/fake_cuda/libcuda.so.1)
   file(GLOB driver_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/cuda/driver*_test.cpp)
   set_source_files_properties(${driver_tests} PROPERTIES
-    COMPILE_DEFINITIONS "FAKE_CUDA=\"${TUTTI_FAKE_CUDA}\"")
+    COMPILE_DEFINITIONS "FAKE_CUDA=\"$<TARGET_FILE:fake_cuda>\"")
   if(NOT TUTTI_CUDA STREQUAL "OFF")  # NVIDIA's header is asked by that test alone
     find_path(CUDA_DRIVER_HEADER cuda.h HINTS ${CUDAToolkit_INCLUDE_DIRS} /usr/local/cuda/include)
     if(CUDA_DRIVER_HEADER)

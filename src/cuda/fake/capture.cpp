@@ -77,6 +77,15 @@ Return forbid_under_capture(const CUstream_st& stream) {
   return answer;
 }
 
+void abandon_capture(CUstream_st& stream) {
+  if (!stream.capture) return;
+  const std::shared_ptr<Capture> capture = stream.capture;
+  capture->status = CaptureStatus::kInvalidated;
+  if (capture->origin != &stream) return;
+  end(capture);
+  state().graphs.erase(capture->graph);
+}
+
 Return forbid_captured(const CUevent_st& event) {
   if (!event.capture) return Return::kSuccess;
   return invalidate(*event.capture, Return::kCapturedEvent);

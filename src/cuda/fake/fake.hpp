@@ -115,7 +115,8 @@ struct Allocation {
   unsigned mappings = 0;
 };
 
-/// Everything. The lock is held by whoever reads or writes it.
+/// Everything. Whoever reads or writes it holds the lock, and so does the caller of what is
+/// declared below and speaks of memory, streams or captures.
 struct State {
   std::mutex mutex;
   bool initialised = false;
@@ -134,12 +135,12 @@ struct State {
 State& state();
 
 // faults.cpp
-/// Counts the call, and returns the error that was injected for it, if any.
+/// Counts the call, and returns the error that was injected for it, if any. Ends the process in a
+/// host function.
 Return enter(const char* entry_point);
+/// A number from the environment.
 long setting(const char* name, long otherwise);
-/// Ends the process if this thread runs a host function.
-void forbid_in_host_functions(const char* entry_point);
-/// Marks this thread as the one of host functions.
+/// Marks this thread as the one of host functions: calls of the driver end the process from now on.
 void enter_host_functions();
 
 // devices.cpp
@@ -151,11 +152,13 @@ Return current_context(CUctx_st*& context);
 Done call_on_host_thread(std::function<void()> call);
 
 // streams.cpp
+/// The stream of a handle or of a number that stands for one.
 Return find_stream(Stream handle, CUstream_st*& stream);
-/// Puts work into a stream or into the graph that it builds. The lock must be held.
+/// Puts work into a stream, or into the graph that it is captured into; then `done` stays null.
 Return submit(CUstream_st& stream, Run run, std::vector<Done> after = {}, Done* done = nullptr);
 /// The last works of all channels of a context.
 std::vector<Done> pending_of(const CUctx_st& context);
+/// What goes with a context: its streams, events and modules.
 void forget_streams_of(const CUctx_st& context);
 
 // capture.cpp
@@ -165,6 +168,9 @@ Return forbid_beside_capture();
 /// Fails, and invalidates the capture, where `stream` is under capture. For the legacy default
 /// stream it counts if any blocking stream of its context is.
 Return forbid_under_capture(const CUstream_st& stream);
+/// Invalidates the capture that `stream`, which ends, takes part in. Where it is the origin, nobody
+/// can end the capture any more, and it ends.
+void abandon_capture(CUstream_st& stream);
 /// Fails where `event` was last recorded under capture.
 Return forbid_captured(const CUevent_st& event);
 /// Makes `run` a node of the graph that `stream` is captured into.
@@ -172,14 +178,30 @@ Return add_node(CUstream_st& stream, Run run);
 /// Makes what follows in `stream` depend on an event, where one of them is under capture.
 Return join(CUstream_st& stream, const CUevent_st& event);
 
+// guard.cpp
+/// With FAKE_CUDA_GUARD=1, device memory can be touched by this process only while one of these
+/// lives, as it is with real device memory: a program that takes it for its own ends at once. The
+/// lock must not be held.
+class DeviceAccess {
+ public:
+  DeviceAccess();
+  ~DeviceAccess();
+  DeviceAccess(const DeviceAccess&) = delete;
+  DeviceAccess& operator=(const DeviceAccess&) = delete;
+};
+/// Guards memory that is new, if memory is guarded now.
+void guard(Address address, const Range& range);
+
 // memory.cpp
 /// The range that holds `address`, or null.
 std::pair<const Address, Range>* range_of(Address address);
 /// Opens file descriptor `number` of another process; -1 where that is not possible.
 int open_of_process(int pid, int number);
-/// Whether [address, address + bytes) can be copied from or to. The lock must be held.
+/// Whether the driver knows all of [address, address + bytes), so that devices can reach it.
 bool is_known(Address address, std::size_t bytes);
+/// Whether the driver knows nothing of it, and it is memory of the process.
 bool is_pageable(Address address, std::size_t bytes);
+/// What goes with a context: allocations, registrations, what it imported; no memory by handles.
 void forget_memory_of(const CUctx_st& context);
 
 }  // namespace fake_cuda

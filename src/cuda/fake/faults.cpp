@@ -66,15 +66,12 @@ long setting(const char* name, long otherwise) {
 
 void enter_host_functions() { on_host_function_thread = true; }
 
-void forbid_in_host_functions(const char* entry_point) {
-  if (!on_host_function_thread) return;
-  std::fprintf(stderr, "fake CUDA: a host function called %s, and must not call CUDA\n",
-               entry_point);
-  std::abort();
-}
-
 Return enter(const char* entry_point) {
-  forbid_in_host_functions(entry_point);
+  if (on_host_function_thread) {
+    std::fprintf(stderr, "fake CUDA: a host function called %s, and must not call CUDA\n",
+                 entry_point);
+    std::abort();
+  }
   Faults& known = faults();
   const std::scoped_lock lock(known.mutex);
   const long call = ++known.calls[entry_point];

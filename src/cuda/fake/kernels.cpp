@@ -45,6 +45,7 @@ int blocks_that_fit(int threads, std::size_t shared_bytes) {
 using Arguments = std::vector<std::vector<std::byte>>;
 
 Return run_blocks(FakeCudaKernel kernel, unsigned blocks, const Arguments& arguments) {
+  const DeviceAccess access;
   std::vector<std::thread> threads;
   for (unsigned block = 0; block < blocks; ++block)
     threads.emplace_back([&, block] {

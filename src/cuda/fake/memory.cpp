@@ -2,6 +2,7 @@
 // it.
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -37,7 +38,9 @@ Return allocate(Address* address, std::size_t bytes, Kind kind) {
   std::memset(data, kFresh, whole_pages(bytes));
   context->used_bytes += bytes;
   *address = reinterpret_cast<Address>(data);
-  state().ranges[*address] = {.kind = kind, .bytes = bytes, .device = context->device, .fd = fd};
+  Range& range = state().ranges[*address];
+  range = {.kind = kind, .bytes = bytes, .device = context->device, .fd = fd};
+  guard(*address, range);
   return Return::kSuccess;
 }
 
@@ -50,6 +53,18 @@ Return find_own(Address address, Kind kind) {
   const auto found = state().ranges.find(address);
   const bool is_it = found != state().ranges.end() && found->second.kind == kind;
   return is_it ? Return::kSuccess : Return::kInvalidValue;
+}
+
+/// The reservation that holds `address`, or else the range; nothing where there is neither.
+std::pair<Address, std::size_t> reserved_around(Address address) {
+  const auto after = state().reservations.upper_bound(address);
+  if (after != state().reservations.begin()) {
+    const auto [start, bytes] = *std::prev(after);
+    if (address < start + bytes) return {start, bytes};
+  }
+  const auto* const range = range_of(address);
+  if (range == nullptr) return {0, 0};
+  return {range->first, range->second.bytes};
 }
 
 }  // namespace
@@ -154,6 +169,8 @@ FAKE_CUDA_EXPORT Return cuMemGetAddressRange_v2(Address* base, std::size_t* byte
                                                 Address address) {
   FAKE_CUDA_TRY(enter(__func__));
   const std::scoped_lock lock(state().mutex);
+  CUctx_st* context = nullptr;
+  FAKE_CUDA_TRY(current_context(context));
   const auto* const range = range_of(address);
   if (range == nullptr || range->second.kind == Kind::kPinned) return Return::kNotFound;
   if (base != nullptr) *base = range->first;
@@ -242,10 +259,10 @@ FAKE_CUDA_EXPORT Return cuPointerGetAttributes(unsigned count, PointerAttribute*
         put(values[i], static_cast<int>(range != nullptr && range->kind == Kind::kDevice));
         break;
       case PointerAttribute::kRangeStart:
-        put(values[i], entry == nullptr ? 0 : entry->first);
+        put(values[i], reserved_around(address).first);
         break;
       case PointerAttribute::kRangeBytes:
-        put(values[i], range == nullptr ? 0 : range->bytes);
+        put(values[i], reserved_around(address).second);
         break;
       case PointerAttribute::kMapped:
         put(values[i], static_cast<int>(range != nullptr));
@@ -279,7 +296,7 @@ FAKE_CUDA_EXPORT Return cuIpcOpenMemHandle_v2(Address* address, IpcHandle handle
   int number = 0;
   std::size_t bytes = 0;
   handle.reserved[sizeof handle.reserved - 1] = '\0';
-  if (flags > kIpcLazyEnablePeerAccess ||
+  if (flags != kIpcLazyEnablePeerAccess ||
       std::sscanf(handle.reserved, "%d %d %zu", &pid, &number, &bytes) != 3)
     return Return::kInvalidValue;
   if (pid == ::getpid()) return Return::kInvalidContext;
@@ -297,11 +314,13 @@ FAKE_CUDA_EXPORT Return cuIpcOpenMemHandle_v2(Address* address, IpcHandle handle
     return Return::kMapFailed;
   }
   *address = reinterpret_cast<Address>(data);
-  state().ranges[*address] = {.kind = Kind::kImported,
-                              .bytes = bytes,
-                              .device = context->device,
-                              .fd = fd,
-                              .origin = handle.reserved};
+  Range& range = state().ranges[*address];
+  range = {.kind = Kind::kImported,
+           .bytes = bytes,
+           .device = context->device,
+           .fd = fd,
+           .origin = handle.reserved};
+  guard(*address, range);
   return Return::kSuccess;
 }
 

@@ -28,14 +28,21 @@ bool is_known_now(Address address, std::size_t bytes) {
   return is_known(address, bytes);
 }
 
+Return look(Address address, std::uint32_t value, unsigned flags, bool& satisfied) {
+  const DeviceAccess access;
+  if (!is_known_now(address, sizeof value)) return Return::kIllegalAddress;
+  const auto* const word = reinterpret_cast<const std::uint32_t*>(address);
+  satisfied = is_satisfied(__atomic_load_n(word, __ATOMIC_ACQUIRE), value, flags);
+  return Return::kSuccess;
+}
+
 /// Polls: the word may be written by the host or by another process.
 Return wait_for(const CUctx_st& context, Address address, std::uint32_t value, unsigned flags) {
   constexpr int kSpins = 200;
   for (int polls = 0; context.broken == Return::kSuccess; ++polls) {
-    if (!is_known_now(address, sizeof value)) return Return::kIllegalAddress;
-    const auto* const word = reinterpret_cast<const std::uint32_t*>(address);
-    if (is_satisfied(__atomic_load_n(word, __ATOMIC_ACQUIRE), value, flags))
-      return Return::kSuccess;
+    bool satisfied = false;
+    FAKE_CUDA_TRY(look(address, value, flags, satisfied));
+    if (satisfied) return Return::kSuccess;
     if (polls < kSpins)
       ::sched_yield();
     else
@@ -45,6 +52,7 @@ Return wait_for(const CUctx_st& context, Address address, std::uint32_t value, u
 }
 
 Return write(Address address, std::uint32_t value) {
+  const DeviceAccess access;
   if (!is_known_now(address, sizeof value)) return Return::kIllegalAddress;
   __atomic_store_n(reinterpret_cast<std::uint32_t*>(address), value, __ATOMIC_RELEASE);
   return Return::kSuccess;
@@ -101,6 +109,7 @@ Return submit_copy(Stream handle, Address to, Address from, std::size_t bytes) {
           if (!is_known(address, bytes) && !is_pageable(address, bytes))
             return Return::kIllegalAddress;
       }
+      const DeviceAccess access;
       std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
       return Return::kSuccess;
     };
@@ -162,6 +171,7 @@ FAKE_CUDA_EXPORT Return cuMemsetD8Async(Address to, unsigned char byte, std::siz
   if (!is_known(to, bytes)) return Return::kInvalidValue;
   return submit(*stream, [=] {
     if (!is_known_now(to, bytes)) return Return::kIllegalAddress;
+    const DeviceAccess access;
     std::memset(reinterpret_cast<void*>(to), byte, bytes);
     return Return::kSuccess;
   });

@@ -72,9 +72,13 @@ std::vector<Done> pending_of(const CUctx_st& context) {
 }
 
 void forget_streams_of(const CUctx_st& context) {
+  for (const auto& [stream, owned] : state().streams)
+    if (stream->context == &context) abandon_capture(*stream);
   std::erase_if(state().streams,
                 [&](const auto& entry) { return entry.first->context == &context; });
   std::erase_if(state().events,
+                [&](const auto& entry) { return entry.first->context == &context; });
+  std::erase_if(state().modules,
                 [&](const auto& entry) { return entry.first->context == &context; });
   auto& own = *state().devices[context.device];
   own.legacy = nullptr;
@@ -102,8 +106,8 @@ FAKE_CUDA_EXPORT Return cuStreamDestroy_v2(Stream handle) {
   CUstream_st* stream = nullptr;
   if (reinterpret_cast<std::uintptr_t>(handle) <= kPerThreadStream) return Return::kInvalidHandle;
   FAKE_CUDA_TRY(find_stream(handle, stream));
-  (void)forbid_under_capture(*stream);  // which cannot be ended any more
-  state().streams.erase(stream);        // its works need it no more
+  abandon_capture(*stream);
+  state().streams.erase(stream);  // its works need it no more
   return Return::kSuccess;
 }
 

@@ -288,6 +288,10 @@ FAKE_CUDA_EXPORT Return cuMemSetAccess(Address address, std::size_t bytes,
     if (descriptions[i].flags != AccessFlags::kReadWrite) return Return::kNotSupported;
   }
   ::mprotect(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE);
-  for (const Address mapping : mappings) state().ranges[mapping].accessible = true;
+  for (const Address mapping : mappings) {
+    Range& range = state().ranges[mapping];
+    range.accessible = true;
+    guard(mapping, range);
+  }
   return Return::kSuccess;
 }
