@@ -5,6 +5,7 @@
 #include "src/base/result.hpp"
 #include "src/cost/asked.hpp"
 #include "src/cuda/driver.hpp"
+#include "src/exec/cuda/device_code.hpp"
 #include "src/topo/probe.hpp"
 #include "src/wire/service.hpp"
 #include "transports/shm/shm_transport.hpp"
@@ -57,6 +58,9 @@ Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
     runtime->slots = std::make_shared<exec::cuda::SlotPool>(runtime->cuda, runtime->heap);
     runtime->allocations = std::make_unique<exec::cuda::Allocations>(runtime->cuda);
     runtime->lineups = std::make_unique<exec::cuda::LineupBoard>();
+    runtime->joint_calls = std::make_unique<exec::cuda::JointBoard>();
+    runtime->kernels =
+        std::make_unique<exec::cuda::Kernels>(runtime->cuda, exec::cuda::device_code());
   }
 
   if (settings.flag("SHM")) {

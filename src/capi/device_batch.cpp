@@ -98,17 +98,17 @@ Status DeviceBatch::launch(const char* function) const {
   std::vector<Comm*> in_one_order = comms;
   std::ranges::sort(in_one_order);
   for (Comm* const comm : in_one_order) locks.emplace_back(comm->launching);
-  std::vector<DeviceLaunch> launches;
+  std::vector<DeviceWork> works;
   for (const Share& share : shares_) {
     Comm& comm = *share.comm.handle->comm;
     TUTTI_TRY(comm.health());
+    TUTTI_TRY(comm.device->check(share.calls, share.streams));
     TUTTI_ASSIGN(const bool captured, comm.device->captures(share.streams));
     const auto turn = captured ? nullptr : comm.stream_turns.join(share.comm.handle->turns);
-    TUTTI_ASSIGN(DeviceLaunch launch, comm.device->begin(share.calls, share.streams,
-                                                         sink_of(share.comm, function, turn)));
-    launches.push_back(std::move(launch));
+    works.push_back(
+        {comm.device.get(), share.calls, share.streams, sink_of(share.comm, function, turn)});
   }
-  const Status enqueued = DeviceCalls::enqueue(launches);
+  const Status enqueued = DeviceCalls::enqueue(works);
   if (enqueued) return ok_status();
   // What is enqueued of the calls waits for what is not, on this rank and on others.
   for (Comm* const comm : comms) {

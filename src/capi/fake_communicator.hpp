@@ -41,6 +41,10 @@ class FakeCommunicator : public Communicator {
 
   [[nodiscard]] std::uint64_t id() const override { return 0; }
   [[nodiscard]] std::vector<Rank> ranks_of_this_process() const override { return {rank_}; }
+  [[nodiscard]] bool shares_one_gpu() const override { return false; }
+  Result<std::shared_ptr<const lower::Lowered>> direct_program(const Call&, bool) const override {
+    return std::shared_ptr<const lower::Lowered>();
+  }
 
   Status start(std::span<const Call> calls) override {
     std::scoped_lock lock(mutex_);

@@ -68,6 +68,12 @@ class Assembler {
     assembly.calibration = std::move(calibration_);
     assembly.transports.assign(used_.begin(), used_.end());
     assembly.calls = class_of_calls(cards_, assembly.team->placement());
+    assembly.one_gpu = std::ranges::all_of(cards_,
+                                           [&](const Card& card) {
+                                             return card.process_token == runtime_.process_token &&
+                                                    card.device == device_;
+                                           }) &&
+                       !device_.empty();
     assembly.job = std::move(job_);
     return assembly;
   }

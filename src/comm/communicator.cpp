@@ -40,6 +40,7 @@ class RankCommunicator final : public Communicator {
         team_(std::move(assembly.team)),
         transports_(std::move(assembly.transports)),
         hosts_(assembly.calls.hosts),
+        one_gpu_(assembly.one_gpu),
         job_(std::move(assembly.job)),
         calibration_(std::move(assembly.calibration).value_or(Calibration{})),
         name_(options.name),
@@ -74,6 +75,7 @@ class RankCommunicator final : public Communicator {
       if (peer == rank() || team_->member(peer).places != nullptr) ranks.push_back(peer);
     return ranks;
   }
+  [[nodiscard]] bool shares_one_gpu() const override { return one_gpu_; }
   [[nodiscard]] std::int32_t hosts() const override { return hosts_; }
   [[nodiscard]] std::span<const std::int32_t> host_of_ranks() const override {
     return team_->placement().host;
@@ -176,6 +178,11 @@ class RankCommunicator final : public Communicator {
     if (is_point_to_point(call)) return std::string("direct");
     TUTTI_ASSIGN(const ir::Algorithm* const algorithm, plans_.algorithm_for(call));
     return std::string(algorithm->name);
+  }
+
+  Result<std::shared_ptr<const lower::Lowered>> direct_program(const Call& call,
+                                                               bool in_place) const override {
+    return plans_.direct_program(call, in_place);
   }
 
   Result<double> predict(std::span<const Call> calls) override {
@@ -588,6 +595,7 @@ class RankCommunicator final : public Communicator {
   std::unique_ptr<exec::Team> team_;
   std::vector<std::string> transports_;
   std::int32_t hosts_ = 1;
+  const bool one_gpu_;
   std::shared_ptr<const topo::JobTopology> job_;
   const Calibration calibration_;  ///< of predictions
   std::string name_, who_;

@@ -18,6 +18,7 @@
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/comm/call.hpp"
 #include "src/comm/runtime.hpp"
+#include "src/lower/program.hpp"
 #include "src/topo/fuse.hpp"
 #include "tutti/error.hpp"
 #include "tutti/types.hpp"
@@ -52,6 +53,8 @@ class Communicator {
   [[nodiscard]] virtual std::uint64_t id() const = 0;
   /// Those that are threads of this process, this one too.
   [[nodiscard]] virtual std::vector<Rank> ranks_of_this_process() const = 0;
+  /// Whether all are, and use one GPU.
+  [[nodiscard]] virtual bool shares_one_gpu() const = 0;
 
   /// Starts the calls of one group: they are queued behind the calls started before and run as
   /// poll() is called. Arguments are validated here (check_group() included); nothing starts when
@@ -101,6 +104,10 @@ class Communicator {
                                    std::optional<bool> kernel_reads) = 0;
   /// Algorithm that would run `call`, for logs and `tutti bench`: "one_shot", "two_shot" ...
   virtual Result<std::string> algorithm_for(const Call& call) = 0;
+  /// The program of a collective where all ranks reach all buffers, with Protocol::kDirect;
+  /// `in_place`: of all ranks' buffers. Null where there is none. Any thread may ask.
+  virtual Result<std::shared_ptr<const lower::Lowered>> direct_program(const Call& call,
+                                                                       bool in_place) const = 0;
   /// Microseconds that the calls of one group would take, by the cost model
   /// (src/cost/predict.hpp) and the calibration of rank 0, or the default one. Nothing is started;
   /// the calls must be valid. kUnsupported where the model cannot tell.

@@ -9,6 +9,7 @@
 
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
+#include "src/exec/entries.hpp"
 
 namespace tutti {
 
@@ -100,8 +101,12 @@ DeviceCalls::DeviceCalls(const Runtime& runtime, const Communicator& communicato
       slot_bytes_(static_cast<std::size_t>(runtime.settings.integer("CUDA_SLOT_BYTES"))),
       neighbours_(communicator.ranks_of_this_process()),
       lineup_(runtime.lineups->of(communicator.id())),
-      detour_(runtime.cuda, device, runtime.slots) {
+      detour_(runtime.cuda, device, runtime.slots),
+      communicator_(communicator),
+      kernels_(*runtime.kernels) {
   std::erase(neighbours_, rank_);
+  if (communicator.shares_one_gpu() && kernels_.available())
+    joint_ = runtime.joint_calls->of(communicator.id(), size_);
 }
 
 /// Whether `buffer` is memory that only the host reaches; an error where this GPU does not reach
@@ -137,22 +142,25 @@ Result<PageableBuffers> DeviceCalls::pageable_of(std::span<const Call> calls) co
   return pageable;
 }
 
-Result<DeviceLaunch> DeviceCalls::begin(std::span<const Call> calls,
-                                        std::span<const StreamHandle> streams, HostStepSink sink) {
+Status DeviceCalls::check(std::span<const Call> calls,
+                          std::span<const StreamHandle> streams) const {
+  TUTTI_ASSIGN(const cuda::ContextScope scope, driver_->make_current(device_));
+  TUTTI_ASSIGN(const bool captured, detour_.captures(streams));
+  TUTTI_ASSIGN(const PageableBuffers pageable, pageable_of(calls));
+  if (pageable.empty() || !captured) return ok_status();
+  return make_error(Code::kInvalidUsage,
+                    "a call on ordinary host memory cannot be captured into a graph: allocate its "
+                    "buffers with cudaMalloc, cudaMallocHost or ncclMemAlloc");
+}
+
+Result<DeviceLaunch> DeviceCalls::begin(const DeviceWork& work, std::span<const Call> calls) {
   TUTTI_ASSIGN(const cuda::ContextScope scope, driver_->make_current(device_));
   TUTTI_ASSIGN(const PageableBuffers pageable, pageable_of(calls));
   DeviceLaunch launch;
   launch.calls_ = this;
-  launch.stream_ = streams.front();
+  launch.stream_ = work.streams.front();
   launch.synchronous_ = !pageable.empty();
-  if (launch.synchronous_) {
-    TUTTI_ASSIGN(const bool captured, detour_.captures(streams));
-    if (captured)
-      return make_error(Code::kInvalidUsage,
-                        "a call on ordinary host memory cannot be captured into a graph: allocate "
-                        "its buffers with cudaMalloc, cudaMallocHost or ncclMemAlloc");
-  }
-  const auto shared_sink = std::make_shared<const HostStepSink>(std::move(sink));
+  const auto shared_sink = std::make_shared<const HostStepSink>(work.sink);
   std::vector<DetourStep> steps;
   for (Step& step : cut(calls, rank_, size_, slot_bytes_)) {
     launch.marks_.push_back(marks_of(step));
@@ -165,7 +173,7 @@ Result<DeviceLaunch> DeviceCalls::begin(std::span<const Call> calls,
                        (*shared_sink)(HostStep(plan, std::move(use)));
                      }});
   }
-  TUTTI_ASSIGN(launch.detour_, detour_.begin(streams, std::move(steps)));
+  TUTTI_ASSIGN(launch.detour_, detour_.begin(work.streams, std::move(steps)));
   return launch;
 }
 
@@ -220,7 +228,7 @@ Result<bool> DeviceCalls::advance(DeviceLaunch& launch) const {
   return more;
 }
 
-Status DeviceCalls::enqueue(std::span<DeviceLaunch> launches) {
+Status DeviceCalls::enqueue_detours(std::span<DeviceLaunch> launches) {
   std::vector<DeviceLaunch*> unfinished;
   for (DeviceLaunch& launch : launches) unfinished.push_back(&launch);
   while (!unfinished.empty()) {
@@ -239,6 +247,141 @@ Status DeviceCalls::enqueue(std::span<DeviceLaunch> launches) {
 Status DeviceCalls::synchronize(const DeviceLaunch& launch) const {
   TUTTI_ASSIGN(const cuda::ContextScope scope, driver_->make_current(device_));
   return driver_->synchronize(launch.stream_);
+}
+
+// ---- Calls of all ranks at once
+
+/// Whether this rank can take part in a launch for all. All ranks find the same of what the calls
+/// have in common; where they differ, the call is dissolved.
+Result<bool> DeviceCalls::can_join(const Call& call, std::span<const StreamHandle> streams) const {
+  if (call.blocks || call.op == ReduceOp::kPreMulSum) return false;
+  const auto misaligned = [&](const void* buffer) {
+    return reinterpret_cast<std::uintptr_t>(buffer) % size_of(call.type) != 0;
+  };
+  if (misaligned(call.send) || misaligned(call.recv)) return false;
+  TUTTI_ASSIGN(const bool captured, detour_.captures(streams));
+  return !captured;
+}
+
+/// Makes the next call of all, or keeps out of it.
+Status DeviceCalls::come(const DeviceWork& work, const Call& call) {
+  TUTTI_ASSIGN(const auto scope, driver_->make_current(device_));
+  TUTTI_ASSIGN(const PageableBuffers pageable, pageable_of({&call, 1}));
+  TUTTI_ASSIGN(const bool joins, can_join(call, work.streams));
+  const std::uint64_t number = joint_calls_++;
+  if (!joins || !pageable.empty()) {
+    joint_->dissolve(number);
+    return ok_status();
+  }
+  const auto arrive = [&]() -> Status {
+    for (JointEvent* const event : {&ready_, &done_}) {
+      if (*event) continue;
+      TUTTI_ASSIGN(cuda::Event made, cuda::Event::create(driver_, device_));
+      *event = std::make_shared<cuda::Event>(std::move(made));
+    }
+    TUTTI_TRY(detour_.follow(work.streams));
+    return ready_->record(work.streams.front());
+  };
+  if (Status arrived = arrive(); !arrived) {
+    joint_->dissolve(number);
+    (void)joint_->await(number, Deadline::never().within(kLineUp));
+    return arrived;
+  }
+  joint_->come(
+      number, rank_,
+      {.input = static_cast<const std::byte*>(call.send),
+       .output = static_cast<std::byte*>(call.recv),
+       .stream = work.streams.front(),
+       .ready = ready_,
+       .call_hash = exec::hash_of(signature_of(call)),
+       .in_place = is_in_place(call, rank_)},
+      [&](const std::vector<exec::cuda::JointRank>& ranks) { return launch_for_all(call, ranks); });
+  return ok_status();
+}
+
+/// Of the call that this rank came to last: whether it was launched, and its streams go on behind.
+Result<bool> DeviceCalls::was_launched(const DeviceWork& work) {
+  TUTTI_ASSIGN(const JointEvent behind, joint_->await(joint_calls_ - 1, Deadline::after(kLineUp)));
+  if (!behind) return false;
+  TUTTI_ASSIGN(const auto scope, driver_->make_current(device_));
+  TUTTI_TRY(behind->hold(work.streams.front()));
+  TUTTI_TRY(detour_.mark(work.streams));
+  return true;
+}
+
+/// By the rank that came last, on its stream.
+Result<DeviceCalls::JointEvent> DeviceCalls::launch_for_all(
+    const Call& call, const std::vector<exec::cuda::JointRank>& ranks) {
+  exec::cuda::RankBuffers buffers;
+  for (const exec::cuda::JointRank& rank : ranks) {
+    const exec::cuda::JointRank& own = ranks[static_cast<std::size_t>(rank_)];
+    if (rank.call_hash != own.call_hash || rank.in_place != own.in_place) return JointEvent();
+    buffers.inputs.push_back(rank.input);
+    buffers.outputs.push_back(rank.output);
+  }
+  TUTTI_ASSIGN(const Passes* const passes, passes_of(call, is_in_place(call, rank_)));
+  if (passes == nullptr) return JointEvent();
+  const StreamHandle stream = ranks[static_cast<std::size_t>(rank_)].stream;
+  for (const exec::cuda::JointRank& rank : ranks) TUTTI_TRY(rank.ready->hold(stream));
+  const Reduction reduction{.type = call.type,
+                            .op = reduces(call.collective) ? call.op : ReduceOp::kSum,
+                            .divisor = size_};
+  for (const auto& pass : *passes)
+    TUTTI_TRY(kernels_.combine(device_, stream, reduction, pass, buffers));
+  TUTTI_TRY(done_->record(stream));
+  return done_;
+}
+
+/// Null where no program of this call is without waits.
+Result<const DeviceCalls::Passes*> DeviceCalls::passes_of(const Call& call, bool in_place) {
+  constexpr std::size_t kMostKept = 256;
+  const CallSignature of = signature_of(call);
+  const PassesKey key(of.collective, of.type, of.op, of.root, of.count, in_place);
+  const auto known = passes_.find(key);
+  if (known != passes_.end()) return known->second.empty() ? nullptr : &known->second;
+  if (passes_.size() >= kMostKept) passes_.clear();
+  TUTTI_ASSIGN(const auto program, communicator_.direct_program(call, in_place));
+  Passes passes;
+  if (program) {
+    TUTTI_ASSIGN(passes, exec::cuda::local_passes(*program, {call.count, call.type, nullptr}));
+  }
+  const Passes& kept = passes_[key] = std::move(passes);
+  return kept.empty() ? nullptr : &kept;
+}
+
+Status DeviceCalls::enqueue(std::span<const DeviceWork> works) {
+  std::vector<std::vector<Call>> rest(works.size());
+  std::vector<std::vector<const Call*>> joint(works.size());
+  std::size_t rounds = 0;
+  for (std::size_t w = 0; w < works.size(); ++w) {
+    for (const Call& call : works[w].calls) {
+      if (works[w].device->joint_ && !is_point_to_point(call))
+        joint[w].push_back(&call);
+      else
+        rest[w].push_back(call);
+    }
+    rounds = std::max(rounds, joint[w].size());
+  }
+  for (std::size_t round = 0; round < rounds; ++round) {
+    std::vector<DeviceLaunch> dissolved;
+    for (std::size_t w = 0; w < works.size(); ++w)
+      if (round < joint[w].size()) TUTTI_TRY(works[w].device->come(works[w], *joint[w][round]));
+    for (std::size_t w = 0; w < works.size(); ++w) {
+      if (round >= joint[w].size()) continue;
+      TUTTI_ASSIGN(const bool launched, works[w].device->was_launched(works[w]));
+      if (launched) continue;
+      TUTTI_ASSIGN(DeviceLaunch launch, works[w].device->begin(works[w], {joint[w][round], 1}));
+      dissolved.push_back(std::move(launch));
+    }
+    TUTTI_TRY(enqueue_detours(dissolved));
+  }
+  std::vector<DeviceLaunch> launches;
+  for (std::size_t w = 0; w < works.size(); ++w) {
+    if (rest[w].empty()) continue;
+    TUTTI_ASSIGN(DeviceLaunch launch, works[w].device->begin(works[w], rest[w]));
+    launches.push_back(std::move(launch));
+  }
+  return enqueue_detours(launches);
 }
 
 }  // namespace tutti

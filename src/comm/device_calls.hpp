@@ -1,5 +1,8 @@
-// Calls on GPU buffers: they run on the host, in the order of the caller's streams, on copies that
-// pass through host memory (src/exec/cuda/detour.hpp).
+// Calls on GPU buffers, in the order of the caller's streams.
+//
+// Where all ranks of a communicator are threads of this process and use one GPU, a collective is a
+// few kernels over the buffers of all of them (src/exec/cuda/joint_calls.hpp). Everything else runs
+// on the host, on copies that pass through host memory (src/exec/cuda/detour.hpp).
 #pragma once
 
 #include <cstdint>
@@ -10,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "src/comm/communicator.hpp"
@@ -55,7 +59,15 @@ Result<std::string> device_label(const Runtime& runtime, int device);
 class DeviceCalls;
 class PageableBuffers;
 
-/// Calls of one rank on their way onto its streams.
+/// Calls of one rank of a communicator, to be put onto its streams: all that take part in a group.
+struct DeviceWork {
+  DeviceCalls* device = nullptr;
+  std::span<const Call> calls;  ///< valid ones
+  std::span<const exec::cuda::StreamHandle> streams;
+  HostStepSink sink;  ///< of what passes through the host
+};
+
+/// Calls of one rank on their way through the host.
 class DeviceLaunch {
  private:
   friend class DeviceCalls;
@@ -75,19 +87,18 @@ class DeviceLaunch {
 /// The GPU side of one rank of a communicator. Used by one thread at a time. Resource.
 class DeviceCalls {
  public:
-  /// `device` as CUDA numbers it. `runtime` must have CUDA.
+  /// `device` as CUDA numbers it. `runtime` must have CUDA, and outlive it, as `communicator`.
   DeviceCalls(const Runtime& runtime, const Communicator& communicator, int device);
 
-  /// Checks where the buffers lie and cuts the calls, which must be valid. `streams`: all that take
-  /// part. Buffers of ordinary host memory pass too; then enqueue() returns when all is over, as
-  /// cudaMemcpyAsync would. kInvalidArgument: memory of another GPU. kInvalidUsage: ordinary host
-  /// memory in a stream that is being captured.
-  Result<DeviceLaunch> begin(std::span<const Call> calls,
-                             std::span<const exec::cuda::StreamHandle> streams, HostStepSink sink);
+  /// Whether calls can be enqueued. kInvalidArgument: memory of another GPU. kInvalidUsage: some
+  /// streams are being captured and others not, or the call is on ordinary host memory.
+  Status check(std::span<const Call> calls,
+               std::span<const exec::cuda::StreamHandle> streams) const;
 
-  /// Puts the launches, of different ranks, onto their streams together. After an error some may be
-  /// there and others not.
-  static Status enqueue(std::span<DeviceLaunch> launches);
+  /// Enqueues checked calls of different ranks together, each on the first of its rank's streams.
+  /// Buffers of ordinary host memory pass too; then it returns when all is over, as cudaMemcpyAsync
+  /// would. After an error some may be enqueued and others not.
+  static Status enqueue(std::span<const DeviceWork> works);
 
   /// Whether what begins on these streams goes into a graph. kInvalidUsage: on some of them alone.
   Result<bool> captures(std::span<const exec::cuda::StreamHandle> streams) const;
@@ -95,10 +106,22 @@ class DeviceCalls {
  private:
   Result<bool> is_pageable(const void* buffer, std::string_view name) const;
   Result<PageableBuffers> pageable_of(std::span<const Call> calls) const;
+
+  Result<DeviceLaunch> begin(const DeviceWork& work, std::span<const Call> calls);
   DeviceLaunch::Marks marks_of(const Step& step);
   void line_up(DeviceLaunch& launch) const;
   Result<bool> advance(DeviceLaunch& launch) const;
   Status synchronize(const DeviceLaunch& launch) const;
+  static Status enqueue_detours(std::span<DeviceLaunch> launches);
+
+  Status come(const DeviceWork& work, const Call& call);
+  Result<bool> was_launched(const DeviceWork& work);
+  Result<bool> can_join(const Call& call, std::span<const exec::cuda::StreamHandle> streams) const;
+  using JointEvent = std::shared_ptr<cuda::Event>;
+  Result<JointEvent> launch_for_all(const Call& call,
+                                    const std::vector<exec::cuda::JointRank>& ranks);
+  using Passes = std::vector<exec::cuda::LocalPassPlaces>;
+  Result<const Passes*> passes_of(const Call& call, bool in_place);
 
   const cuda::SharedDriver driver_;
   const int device_;
@@ -109,6 +132,16 @@ class DeviceCalls {
   std::shared_ptr<exec::cuda::Lineup> lineup_;
   std::map<exec::cuda::Progression, std::uint64_t> counts_;  ///< of calls that were begun
   exec::cuda::Detour detour_;
+
+  const Communicator& communicator_;
+  exec::cuda::Kernels& kernels_;
+  /// Null where ranks have no GPU in common, or there are no kernels.
+  std::shared_ptr<exec::cuda::JointCalls> joint_;
+  std::uint64_t joint_calls_ = 0;  ///< collectives that were begun
+  JointEvent ready_, done_;
+  /// By signature and whether in place; empty ones where there is no such program.
+  using PassesKey = std::tuple<Collective, DataType, ReduceOp, Rank, std::uint64_t, bool>;
+  std::map<PassesKey, Passes> passes_;
 };
 
 }  // namespace tutti

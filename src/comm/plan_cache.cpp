@@ -299,6 +299,23 @@ Result<BoundPlan> PlanCache::make(const Call& call, bool in_place, const Task& t
   return bound;
 }
 
+Result<ProgramLibrary::Program> PlanCache::direct_program(const Call& call, bool in_place) const {
+  TUTTI_ASSIGN(const Choice choice, choose(call));
+  std::vector<const ir::Algorithm*> candidates = {choice.mapped, choice.algorithm};
+  candidates.insert(candidates.end(), choice.others.begin(), choice.others.end());
+  candidates.insert(candidates.end(), choice.instead.begin(), choice.instead.end());
+  const Shape shape = shape_of(call);
+  ir::Request request = shape.request;
+  request.in_place = in_place;
+  for (const ir::Algorithm* const algorithm : candidates) {
+    if (algorithm == nullptr || algorithm->lossy || !algorithm->supports(request)) continue;
+    TUTTI_ASSIGN(LoweredPointer program,
+                 lowered(*algorithm, request, shape, Protocol::kDirect, true));
+    if (program) return program;
+  }
+  return LoweredPointer();
+}
+
 /// Null where the inputs are too large for it, or the algorithm is.
 Result<PlanCache::LoweredPointer> PlanCache::published_for(const ir::Algorithm& algorithm,
                                                            const Shape& shape) const {

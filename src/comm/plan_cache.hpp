@@ -60,6 +60,8 @@ class PlanCache {
                  std::optional<bool> kernel_reads);
   /// What runs `call`, or would if nothing about it is measured yet. Any thread may ask.
   Result<const ir::Algorithm*> algorithm_for(const Call& call) const;
+  /// See Communicator::direct_program(). Any thread may ask.
+  Result<ProgramLibrary::Program> direct_program(const Call& call, bool in_place) const;
   /// Microseconds that the call of a collective would take, by the cost model.
   Result<double> predict(const Call& call, const Calibration& calibration) const;
 

@@ -15,6 +15,8 @@
 #include "src/cost/tuning_file.hpp"
 #include "src/cuda/driver.hpp"
 #include "src/exec/cuda/allocations.hpp"
+#include "src/exec/cuda/joint_calls.hpp"
+#include "src/exec/cuda/kernels.hpp"
 #include "src/exec/cuda/lineup.hpp"
 #include "src/exec/cuda/slot_pool.hpp"
 #include "src/exec/local_board.hpp"
@@ -48,6 +50,8 @@ struct Runtime {
   std::shared_ptr<exec::cuda::SlotPool> slots;
   std::unique_ptr<exec::cuda::Allocations> allocations;
   std::unique_ptr<exec::cuda::LineupBoard> lineups;
+  std::unique_ptr<exec::cuda::JointBoard> joint_calls;
+  std::unique_ptr<exec::cuda::Kernels> kernels;
 };
 
 }  // namespace tutti

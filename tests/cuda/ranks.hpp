@@ -7,16 +7,32 @@
 #include <thread>
 #include <vector>
 
+#include "src/device/block.hpp"
+#include "src/device/kernels.hpp"
+#include "src/exec/cuda/device_code.hpp"
 #include "tests/cuda/gpu.hpp"
 
 namespace tutti::testing_cuda {
+
+/// What the kernel of that name does, by the same source.
+inline void combine(unsigned blocks, unsigned block, void** arguments) {
+  device::Operands operands;
+  device::Rendezvous alone(1);
+  device::run_local_pass(device::HostBlock(block, blocks, 0, alone), operands,
+                         *static_cast<const device::LocalPass*>(arguments[0]));
+}
 
 /// Before anything else of this program looks for a CUDA driver: the fake is found by its soname.
 inline const bool kFakeFirst = [] {
   setenv("TUTTI_DEVICE", "cuda", 1);
   setenv("TUTTI_CUDA_SLOT_BYTES", "64K", 1);  // so that little data has several steps
   setenv("FAKE_CUDA_DEVICES", "2", 1);
-  return ::dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL) != nullptr;
+  if (::dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL) == nullptr) return false;
+  const auto add = fake<FakeCudaRegisterKernel>("fake_cuda_register_kernel");
+  constexpr std::size_t kBytes[] = {sizeof(device::LocalPass)};
+  for (int type = 0; type < kDataTypes; ++type)
+    add(exec::cuda::combine_kernel(static_cast<DataType>(type)).c_str(), combine, kBytes, 1);
+  return true;
 }();
 
 /// With the slots of 64 KiB: one step, and several.

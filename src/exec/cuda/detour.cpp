@@ -108,6 +108,21 @@ Result<std::shared_ptr<SlotSet>> Detour::slots_for(const CaptureState& capture) 
   return current;
 }
 
+Status Detour::follow(std::span<const StreamHandle> streams) {
+  for (const StreamHandle other : streams.subspan(1))
+    TUTTI_TRY(wait_for(driver_, device_, streams.front(), other));
+  if (!slots_ || !slots_->used) return ok_status();
+  return slots_->last.hold(streams.front());
+}
+
+Status Detour::mark(std::span<const StreamHandle> streams) {
+  TUTTI_ASSIGN(const std::shared_ptr<SlotSet> slots, slots_for({}));
+  TUTTI_TRY(slots->last.record(streams.front()));
+  slots->used = true;
+  for (const StreamHandle other : streams.subspan(1)) TUTTI_TRY(slots->last.hold(other));
+  return ok_status();
+}
+
 Result<DetourLaunch> Detour::begin(std::span<const StreamHandle> streams,
                                    std::vector<DetourStep> steps) {
   TUTTI_ASSIGN(const CaptureState capture, capture_of(*driver_, streams));

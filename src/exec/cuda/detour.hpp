@@ -101,6 +101,12 @@ class Detour {
   Detour(tutti::cuda::SharedDriver driver, int device, std::shared_ptr<SlotPool> pool)
       : driver_(std::move(driver)), device_(device), pool_(std::move(pool)) {}
 
+  /// Makes the first of `streams` wait for what the others did before, and for the last launch, as
+  /// begin() does; for commands of others that have to keep the same order.
+  Status follow(std::span<const StreamHandle> streams);
+  /// What comes next follows what the first of `streams` does now, and the others wait for that.
+  Status mark(std::span<const StreamHandle> streams);
+
   /// Whether what begins on these streams goes into a graph. kInvalidUsage: on some of them alone.
   Result<bool> captures(std::span<const StreamHandle> streams) const;
 

@@ -1,0 +1,62 @@
+#include "src/exec/cuda/joint_calls.hpp"
+
+#include <utility>
+
+namespace tutti::exec::cuda {
+
+using tutti::cuda::Event;
+using Outcome = Result<std::shared_ptr<Event>>;
+
+/// Under the lock.
+JointCalls::State& JointCalls::state_of(std::uint64_t number) {
+  State& state = calls_[number];
+  if (state.here.empty()) state.here.resize(static_cast<std::size_t>(ranks_));
+  return state;
+}
+
+void JointCalls::come(std::uint64_t number, Rank rank, JointRank bring, const Launch& launch) {
+  {
+    const std::scoped_lock lock(mutex_);
+    State& state = state_of(number);
+    state.here[static_cast<std::size_t>(rank)] = std::move(bring);
+    if (++state.came < ranks_ || state.outcome) return;
+    std::vector<JointRank> all;
+    for (auto& one : state.here) all.push_back(std::move(*one));
+    state.outcome = launch(all);
+  }
+  changed_.notify_all();
+}
+
+void JointCalls::dissolve(std::uint64_t number) {
+  {
+    const std::scoped_lock lock(mutex_);
+    State& state = state_of(number);
+    if (!state.outcome) state.outcome = Outcome(nullptr);
+  }
+  changed_.notify_all();
+}
+
+Outcome JointCalls::await(std::uint64_t number, Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  State& state = state_of(number);
+  const bool in_time =
+      changed_.wait_until(lock, deadline.when(), [&] { return state.outcome.has_value(); });
+  if (!in_time) {
+    state.outcome = Outcome(nullptr);
+    changed_.notify_all();
+  }
+  Outcome outcome = *state.outcome;
+  if (++state.left == ranks_) calls_.erase(number);
+  return outcome;
+}
+
+std::shared_ptr<JointCalls> JointBoard::of(std::uint64_t communicator, std::int32_t ranks) {
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(calls_, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<JointCalls>& place = calls_[communicator];
+  std::shared_ptr<JointCalls> calls = place.lock();
+  if (!calls) place = calls = std::make_shared<JointCalls>(ranks);
+  return calls;
+}
+
+}  // namespace tutti::exec::cuda

@@ -1,0 +1,53 @@
+// The kernels of this library on the devices that use them.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "src/cuda/driver.hpp"
+#include "src/exec/cuda/local_passes.hpp"
+#include "src/reduce/reduce.hpp"
+#include "tutti/error.hpp"
+#include "tutti/types.hpp"
+
+namespace tutti::exec::cuda {
+
+/// Buffers of ranks, by rank, on one device.
+struct RankBuffers {
+  std::vector<const std::byte*> inputs;
+  std::vector<std::byte*> outputs;
+};
+
+/// One per process. Thread-safe. Resource.
+class Kernels {
+ public:
+  /// Without `code`, there are none.
+  Kernels(tutti::cuda::SharedDriver driver, std::span<const std::byte> code)
+      : driver_(std::move(driver)), code_(code) {}
+
+  [[nodiscard]] bool available() const { return !code_.empty(); }
+
+  /// Enqueues a pass; the context of `device` is current. `reduction`: as of reduce(), its divisor
+  /// is what the pass divides by if it completes.
+  Status combine(int device, tutti::cuda::abi::Stream stream, const Reduction& reduction,
+                 const LocalPassPlaces& pass, const RankBuffers& buffers);
+
+ private:
+  /// A kernel on a device, and how many blocks fill that.
+  struct Loaded {
+    tutti::cuda::abi::Function function = nullptr;
+    unsigned blocks = 0;
+  };
+  Result<Loaded> load(int device, DataType type);
+
+  const tutti::cuda::SharedDriver driver_;
+  const std::span<const std::byte> code_;
+  std::mutex mutex_;
+  std::map<int, tutti::cuda::Module> modules_;
+  std::map<std::pair<int, DataType>, Loaded> combine_;
+};
+
+}  // namespace tutti::exec::cuda
