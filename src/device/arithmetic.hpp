@@ -39,7 +39,6 @@ enum class Way : std::uint8_t {
   kMultiply,
   kMaximum,
   kMinimum,
-  kAverage,    ///< added, then divided
   kScaledAdd,  ///< some are scaled, then all added
 };
 
@@ -130,16 +129,32 @@ TUTTI_DEVICE inline void with_element(DataType type, const F& f) {
   }
 }
 
+/// Which types code is made for. Kernels are made for one each, which keeps them small.
+struct AllTypes {
+  template <class F>
+  TUTTI_DEVICE static void with_element(DataType type, const F& f) {
+    tutti::device::with_element(type, f);
+  }
+};
+template <class E>
+struct OneType {
+  template <class F>
+  TUTTI_DEVICE static void with_element(DataType, const F& f) {
+    f(E{});
+  }
+};
+
 template <Way kWay>
 struct WayTag {
   static constexpr Way value = kWay;
 };
 
-/// f(WayTag<...>{}) for the operator; `divides`: kAvg divides here.
+/// f(WayTag<...>{}) for the operator.
 template <class F>
-TUTTI_DEVICE inline void with_way(ReduceOp op, bool divides, const F& f) {
+TUTTI_DEVICE inline void with_way(ReduceOp op, const F& f) {
   switch (op) {
     case ReduceOp::kSum:
+    case ReduceOp::kAvg:
       return f(WayTag<Way::kAdd>{});
     case ReduceOp::kProd:
       return f(WayTag<Way::kMultiply>{});
@@ -147,8 +162,6 @@ TUTTI_DEVICE inline void with_way(ReduceOp op, bool divides, const F& f) {
       return f(WayTag<Way::kMaximum>{});
     case ReduceOp::kMin:
       return f(WayTag<Way::kMinimum>{});
-    case ReduceOp::kAvg:
-      return divides ? f(WayTag<Way::kAverage>{}) : f(WayTag<Way::kAdd>{});
     case ReduceOp::kPreMulSum:
       return f(WayTag<Way::kScaledAdd>{});
   }

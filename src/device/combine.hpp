@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "src/device/arithmetic.hpp"
 #include "src/device/macros.hpp"
@@ -30,9 +31,10 @@ struct Operands {
 };
 
 /// Elements next to each other.
-template <class Stored, std::uint32_t kCount>
+template <class Stored, std::uint32_t kElements>
 struct Elements {
-  Stored at[kCount];
+  static constexpr std::uint32_t kCount = kElements;
+  Stored at[kElements];
 };
 
 struct alignas(kVectorBytes) Vector {
@@ -67,20 +69,22 @@ class Combination {
   using Stored = typename E::Stored;
   using Value = typename E::Value;
 
-  TUTTI_DEVICE Combination(const Arithmetic& arithmetic, const Operands& operands)
-      : divisor_(arithmetic.divisor),
+  /// `completes`: kAvg divides.
+  TUTTI_DEVICE Combination(const Arithmetic& arithmetic, bool completes, const Operands& operands)
+      : divisor_(completes && arithmetic.op == ReduceOp::kAvg ? arithmetic.divisor : 0),
         sources_(operands.source_count),
         scaled_(operands.scaled),
         factor_(E::load(first_element(arithmetic.factor_bits))) {}
 
-  /// Combines kCount elements; `read(s)` yields those of source s.
-  template <std::uint32_t kCount, class Read>
+  /// Combines kCount elements; `read(s)` yields those of source s. Loads from kAtOnce sources may
+  /// be under way at once.
+  template <std::uint32_t kCount, std::uint32_t kAtOnce, class Read>
   TUTTI_DEVICE Elements<Stored, kCount> run(const Read& read) const {
     Value values[kCount];
     const Elements<Stored, kCount> first = read(0U);
     TUTTI_UNROLL
     for (std::uint32_t i = 0; i < kCount; ++i) values[i] = operand(0, first.at[i]);
-    TUTTI_UNROLL_BY_4
+    TUTTI_UNROLL_SOURCES
     for (std::uint32_t s = 1; s < sources_; ++s) {
       const Elements<Stored, kCount> next = read(s);
       TUTTI_UNROLL
@@ -106,13 +110,12 @@ class Combination {
   }
 
   TUTTI_DEVICE Value completed(Value value) const {
-    if constexpr (kWay == Way::kAverage)
-      return divide(value, divisor_);
-    else
-      return value;
+    if constexpr (kWay == Way::kAdd)
+      if (divisor_ != 0) return divide(value, divisor_);
+    return value;
   }
 
-  std::int32_t divisor_;
+  std::int32_t divisor_;  // 0: none
   std::uint32_t sources_;
   std::uint64_t scaled_;
   Value factor_;
@@ -152,6 +155,13 @@ TUTTI_DEVICE inline void for_each_part(const Block& block, const Split& split,
                  [&](std::uint64_t i) { visit_one(i < split.head ? i : i + in_vectors); });
 }
 
+/// The integer of so many bytes.
+template <std::size_t kBytes>
+using UnitOf = std::conditional_t<
+    kBytes == 1, std::uint8_t,
+    std::conditional_t<kBytes == 2, std::uint16_t,
+                       std::conditional_t<kBytes == 4, std::uint32_t, std::uint64_t>>>;
+
 /// Copies elements of the size of Unit from the one source to the destinations.
 template <class Unit, class Block>
 TUTTI_DEVICE inline void copy_units(const Block& block, const Operands& operands,
@@ -168,30 +178,17 @@ TUTTI_DEVICE inline void copy_units(const Block& block, const Operands& operands
       [&](std::uint64_t element) { copy(element, Vector{}); });
 }
 
-template <class Block>
-TUTTI_DEVICE inline void copy(const Block& block, std::uint64_t element_bytes,
-                              const Operands& operands, std::uint64_t elements) {
-  switch (element_bytes) {
-    case 1:
-      return copy_units<std::uint8_t>(block, operands, elements);
-    case 2:
-      return copy_units<std::uint16_t>(block, operands, elements);
-    case 4:
-      return copy_units<std::uint32_t>(block, operands, elements);
-    default:
-      return copy_units<std::uint64_t>(block, operands, elements);
-  }
-}
-
 template <class E, Way kWay, class Block>
 TUTTI_DEVICE inline void combine_elements(const Block& block, const Arithmetic& arithmetic,
-                                          const Operands& operands, std::uint64_t elements) {
+                                          bool completes, const Operands& operands,
+                                          std::uint64_t elements) {
   using Stored = typename E::Stored;
   constexpr std::uint32_t kPerVector = kVectorBytes / sizeof(Stored);
-  const Combination<E, kWay> combination(arithmetic, operands);
+  constexpr std::uint32_t kAtOnce = sizeof(Stored) >= 4 ? 4 : sizeof(Stored);  // registers!
+  const Combination<E, kWay> combination(arithmetic, completes, operands);
   const auto one = [&](std::uint64_t element) {
     const std::uint64_t at = element * sizeof(Stored);
-    const auto result = combination.template run<1>([&](std::uint32_t s) {
+    const auto result = combination.template run<1, 1>([&](std::uint32_t s) {
       return Elements<Stored, 1>{{load<Stored>(operands.sources[s] + at)}};
     });
     for (std::uint32_t d = 0; d < operands.destination_count; ++d)
@@ -199,7 +196,7 @@ TUTTI_DEVICE inline void combine_elements(const Block& block, const Arithmetic& 
   };
   const auto many = [&](std::uint64_t element) {
     const std::uint64_t at = element * sizeof(Stored);
-    const auto result = combination.template run<kPerVector>([&](std::uint32_t s) {
+    const auto result = combination.template run<kPerVector, kAtOnce>([&](std::uint32_t s) {
       return std::bit_cast<Elements<Stored, kPerVector>>(load<Vector>(operands.sources[s] + at));
     });
     for (std::uint32_t d = 0; d < operands.destination_count; ++d)
@@ -216,14 +213,15 @@ TUTTI_DEVICE inline bool only_copies(const Arithmetic& arithmetic, const Operand
 }
 
 /// By all threads of the block, without a barrier. `completes`: kAvg divides.
-template <class Block>
+template <class Types = AllTypes, class Block>
 TUTTI_DEVICE inline void combine(const Block& block, const Arithmetic& arithmetic, bool completes,
                                  const Operands& operands, std::uint64_t elements) {
-  if (only_copies(arithmetic, operands))
-    return copy(block, size_of(arithmetic.type), operands, elements);
-  with_element(arithmetic.type, [&]<class E>(E) {
-    with_way(arithmetic.op, completes, [&]<class WayOf>(WayOf) {
-      combine_elements<E, WayOf::value>(block, arithmetic, operands, elements);
+  Types::with_element(arithmetic.type, [&]<class E>(E) {
+    using Stored = typename E::Stored;
+    if (only_copies(arithmetic, operands))
+      return copy_units<UnitOf<sizeof(Stored)>>(block, operands, elements);
+    with_way(arithmetic.op, [&]<class WayOf>(WayOf) {
+      combine_elements<E, WayOf::value>(block, arithmetic, completes, operands, elements);
     });
   });
 }

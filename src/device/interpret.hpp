@@ -60,8 +60,8 @@ struct Workspace {
 /// The position in a call of kDirect after which a rank touches nobody's buffers any more.
 inline constexpr std::uint64_t kDoneWithBuffers = 1;
 
-/// Each thread of the block has one.
-template <class Block, class Manners = Dutiful>
+/// Each thread of the block has one. The program's type must be among Types.
+template <class Block, class Manners = Dutiful, class Types = AllTypes>
 class Interpreter {
  public:
   TUTTI_DEVICE Interpreter(const Block& block, Workspace& workspace, const Launch& launch)
@@ -80,24 +80,12 @@ class Interpreter {
   /// Runs the call. False: gave up, as *launch.failure says, and no call can follow.
   TUTTI_DEVICE bool run() {
     enter();
-    if (!run_program()) return false;
+    if (!begin() || !run_ops() || !end()) return false;
     leave();
     return true;
   }
 
  private:
-  TUTTI_DEVICE bool run_program() {
-    switch (header_.protocol) {
-      case Protocol::kPackets:
-        return run_packets();
-      case Protocol::kDirect:
-        return run_direct();
-      case Protocol::kStaged:
-        return run_staged();
-    }
-    return false;
-  }
-
   // --- a call ---
 
   TUTTI_DEVICE void enter() {
@@ -120,13 +108,44 @@ class Interpreter {
                     [&](std::uint64_t i) { store_packet(packets + i, 0, 0); });
   }
 
-  // --- packets ---
-
-  TUTTI_DEVICE bool run_packets() {
-    if (!await_ranks(Duty::kFreePacket, header_.readers, word_at(call_ - 1, 0))) return false;
-    for (std::uint32_t i = 0; i < header_.pushes.count; ++i) push(image_.push(i));
-    return run_passes(0, header_.passes.count, 0) && !block_.any(failed_);
+  /// What has to be waited for before the first op.
+  TUTTI_DEVICE bool begin() {
+    switch (header_.protocol) {
+      case Protocol::kPackets:
+        if (!await_ranks(Duty::kFreePacket, header_.readers, word_at(call_ - 1, 0))) return false;
+        for (std::uint32_t i = 0; i < header_.pushes.count; ++i) push(image_.push(i));
+        return true;
+      case Protocol::kDirect:
+        return await_ranks(Duty::kEntry, header_.owners, word_at(call_, 0));
+      case Protocol::kStaged:
+        break;
+    }
+    return await(Duty::kFreeSlots, header_.ranks, [&](std::uint32_t peer) {
+      return Goal{peer, peer == header_.rank ? 0 : word_at(call_ - 1, 0)};
+    });
   }
+
+  /// The pipeline; in one-round programs, one op for one slice.
+  TUTTI_DEVICE bool run_ops() {
+    const std::uint64_t iterations = header_.slices + header_.last_stage;
+    for (std::uint64_t iteration = 0; iteration < iterations; ++iteration)
+      for (std::uint32_t i = 0; i < header_.ops.count; ++i) {
+        const Op& op = image_.op(i);
+        if (iteration < op.stage || iteration - op.stage >= header_.slices) continue;
+        if (!run_op(op, iteration - op.stage)) return false;
+      }
+    return true;
+  }
+
+  /// What has to be waited for after the last op.
+  TUTTI_DEVICE bool end() {
+    if (block_.any(failed_)) return false;
+    if (header_.protocol != Protocol::kDirect) return true;
+    tell_all(header_.owners, kDoneWithBuffers);
+    return await_ranks(Duty::kUsers, header_.users, word_at(call_, kDoneWithBuffers));
+  }
+
+  // --- packets ---
 
   TUTTI_DEVICE void push(const Push& push) {
     const Range share = share_of_block(push.elements);
@@ -134,16 +153,18 @@ class Interpreter {
         launch_.bases.inputs[header_.rank] + push.offset + share.begin * element_bytes_;
     const bool scales = arithmetic_.op == ReduceOp::kPreMulSum;
     const std::uint32_t flag = flag_of(call_);
-    for_each_word(block_, share.size() * element_bytes_,
-                  [&](std::uint64_t word, std::uint64_t begin, std::uint64_t bytes) {
-                    std::uint64_t data = load_word(from + begin, bytes, element_bytes_);
-                    if (scales) data = scale_word(arithmetic_, data);
-                    for (std::uint32_t i = 0; i < push.readers; ++i) {
-                      const std::uint32_t reader = image_.rank_number(push.first_reader + i);
-                      Manners::dawdle();
-                      store_packet(packets_of(reader, push.to) + word, data, flag);
-                    }
-                  });
+    Types::with_element(arithmetic_.type, [&]<class E>(E) {
+      for_each_word(block_, share.size() * element_bytes_,
+                    [&](std::uint64_t word, std::uint64_t begin, std::uint64_t bytes) {
+                      auto data = Words<typename E::Stored>::load_word(from + begin, bytes);
+                      if (scales) data = scale_word<E>(arithmetic_, data);
+                      for (std::uint32_t i = 0; i < push.readers; ++i) {
+                        const std::uint32_t reader = image_.rank_number(push.first_reader + i);
+                        Manners::dawdle();
+                        store_packet(packets_of(reader, push.to) + word, data, flag);
+                      }
+                    });
+    });
   }
 
   TUTTI_DEVICE Packet* packets_of(std::uint32_t reader, std::uint64_t offset) const {
@@ -166,35 +187,7 @@ class Interpreter {
     return data;
   }
 
-  // --- direct ---
-
-  TUTTI_DEVICE bool run_direct() {
-    if (!await_ranks(Duty::kEntry, header_.owners, word_at(call_, 0))) return false;
-    if (!run_passes(0, header_.passes.count, 0)) return false;
-    block_.barrier();
-    block_.for_each(header_.owners.count, [&](std::uint64_t i) {
-      tell(image_.rank_number(header_.owners.first + static_cast<std::uint32_t>(i)),
-           kDoneWithBuffers);
-    });
-    return await_ranks(Duty::kUsers, header_.users, word_at(call_, kDoneWithBuffers));
-  }
-
-  // --- staged ---
-
-  TUTTI_DEVICE bool run_staged() {
-    const bool free = await(Duty::kFreeSlots, header_.ranks, [&](std::uint32_t peer) {
-      return Goal{peer, peer == header_.rank ? 0 : word_at(call_ - 1, 0)};
-    });
-    if (!free) return false;
-    const std::uint64_t iterations = header_.slices + header_.last_stage;
-    for (std::uint64_t iteration = 0; iteration < iterations; ++iteration)
-      for (std::uint32_t i = 0; i < header_.ops.count; ++i) {
-        const Op& op = image_.op(i);
-        if (iteration < op.stage || iteration - op.stage >= header_.slices) continue;
-        if (!run_op(op, iteration - op.stage)) return false;
-      }
-    return true;
-  }
+  // --- ops ---
 
   TUTTI_DEVICE bool run_op(const Op& op, std::uint64_t slice) {
     const auto goal = [&](std::uint32_t i) {
@@ -209,9 +202,7 @@ class Interpreter {
     if (op.readers == 0) return true;
     block_.barrier();
     const std::uint64_t position = (slice + op.stage) * header_.told_ops + op.ordinal + 1;
-    block_.for_each(op.readers, [&](std::uint64_t i) {
-      tell(image_.rank_number(op.first_reader + static_cast<std::uint32_t>(i)), position);
-    });
+    tell_all({op.first_reader, op.readers}, position);
     return true;
   }
 
@@ -233,16 +224,19 @@ class Interpreter {
   }
 
   TUTTI_DEVICE void run_pass(const Pass& pass, const Operands& operands, std::uint64_t elements) {
+    const bool completes = pass.completes != 0;
     if (header_.protocol != Protocol::kPackets)
-      return combine(block_, arithmetic_, pass.completes != 0, operands, elements);
-    combine_words(
-        block_, arithmetic_, pass.completes != 0, operands, elements,
-        [&](std::uint32_t s, std::uint64_t word, std::uint64_t begin, std::uint64_t bytes) {
-          const std::byte* const source = operands.sources[s];
-          if ((pass.in_packets >> s & 1) == 0)
-            return load_word(source + begin, bytes, element_bytes_);
-          return receive(source, word, image_.location(pass.first_location + s).rank);
-        });
+      return combine<Types>(block_, arithmetic_, completes, operands, elements);
+    Types::with_element(arithmetic_.type, [&]<class E>(E) {
+      const auto read = [&](std::uint32_t s, std::uint64_t word, std::uint64_t begin,
+                            std::uint64_t bytes) {
+        const std::byte* const source = operands.sources[s];
+        if ((pass.in_packets >> s & 1) == 0)
+          return Words<typename E::Stored>::load_word(source + begin, bytes);
+        return receive(source, word, image_.location(pass.first_location + s).rank);
+      };
+      combine_words<E>(block_, arithmetic_, completes, operands, elements, read);
+    });
   }
 
   /// `begin`: the first element, from the begin of the chunk.
@@ -322,6 +316,12 @@ class Interpreter {
   TUTTI_DEVICE void tell(std::uint32_t peer, std::uint64_t position) const {
     Manners::dawdle();
     signal(word_of(area_of(peer), header_.rank), word_at(call_, position));
+  }
+
+  TUTTI_DEVICE void tell_all(RankList peers, std::uint64_t position) const {
+    block_.for_each(peers.count, [&](std::uint64_t i) {
+      tell(image_.rank_number(peers.first + static_cast<std::uint32_t>(i)), position);
+    });
   }
 
   TUTTI_DEVICE void note(Wake wake, std::uint32_t peer) {

@@ -1,4 +1,4 @@
-// What the kernels in kernels.cu are called, and what they take besides device::Launch.
+// What the kernels in kernels.cu take besides device::Launch.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,8 @@
 
 namespace tutti::device {
 
+/// At most; that many let a thread have 128 registers.
 inline constexpr std::uint32_t kThreadsPerBlock = 512;
-
-/// tutti_interpret(Launch), tutti_combine(LocalPass).
-inline constexpr const char* kInterpretKernel = "tutti_interpret";
-inline constexpr const char* kCombineKernel = "tutti_combine";
 
 /// One pass over buffers of one GPU: where ranks share it, a call is a few of these, each for all
 /// of them. Plain data, given by value.
@@ -27,7 +24,7 @@ struct LocalPass {
 static_assert(std::is_trivially_copyable_v<LocalPass> && sizeof(LocalPass) < 4096);
 
 /// The part of this block; `operands` is shared by its threads.
-template <class Block>
+template <class Types = AllTypes, class Block>
 TUTTI_DEVICE inline void run_local_pass(const Block& block, Operands& operands,
                                         const LocalPass& pass) {
   const std::uint64_t element_bytes = size_of(pass.arithmetic.type);
@@ -44,7 +41,7 @@ TUTTI_DEVICE inline void run_local_pass(const Block& block, Operands& operands,
     operands.scaled = pass.operands.scaled;
   });
   block.barrier();
-  combine(block, pass.arithmetic, pass.completes != 0, operands, share.size());
+  combine<Types>(block, pass.arithmetic, pass.completes != 0, operands, share.size());
 }
 
 }  // namespace tutti::device

@@ -5,9 +5,9 @@
 #if defined(__CUDACC__)
 #define TUTTI_DEVICE __host__ __device__
 #define TUTTI_UNROLL _Pragma("unroll")
-#define TUTTI_UNROLL_BY_4 _Pragma("unroll 4")
+#define TUTTI_UNROLL_SOURCES _Pragma("unroll kAtOnce")
 #else
 #define TUTTI_DEVICE
 #define TUTTI_UNROLL
-#define TUTTI_UNROLL_BY_4
+#define TUTTI_UNROLL_SOURCES
 #endif

@@ -38,10 +38,15 @@ TUTTI_DEVICE inline std::uint64_t now_ns() {
 #endif
 }
 
-/// Lets others run where threads share a processor.
-TUTTI_DEVICE inline void relax() {
+/// Between two polls. On the host threads share processors: there others get to run, and who has
+/// waited for long sleeps, since one that only yields waits for its turn among all that are busy.
+TUTTI_DEVICE inline void relax([[maybe_unused]] std::uint32_t polls) {
 #if !defined(__CUDACC__)
-  std::this_thread::yield();
+  constexpr std::uint32_t kYields = 16;
+  if (polls <= kYields)
+    std::this_thread::yield();
+  else
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
 #endif
 }
 
@@ -53,7 +58,7 @@ template <class Ready>
 TUTTI_DEVICE inline Wake wait_until(const Patience& patience, const Ready& ready) {
   std::uint64_t deadline = 0;  // 0: not looked at the clock yet
   for (std::uint32_t polls = 1; !ready(); ++polls) {
-    relax();
+    relax(polls);
     if (polls % kPollsPerLook != 0) continue;
     if (load_acquire(patience.abort_word) != 0) return Wake::kAborted;
     if (patience.timeout_ns == 0) continue;

@@ -158,13 +158,15 @@ TEST_P(DeviceArithmetic, IsThatOfTheHostInVectorsAndByElement) {
 }
 
 TEST_P(DeviceArithmetic, IsThatOfTheHostInWords) {
-  const std::size_t element = size_of(static_cast<DataType>(GetParam()));
-  for_trials([&](Trial& trial, const Arithmetic& arithmetic, bool completes, std::size_t elements) {
+  for_trials([](Trial& trial, const Arithmetic& arithmetic, bool completes, std::size_t elements) {
     const auto run = [&](const HostBlock& block, const Operands& operands) {
-      combine_words(block, arithmetic, completes, operands, elements,
-                    [&](std::uint32_t s, std::uint64_t, std::uint64_t begin, std::uint64_t bytes) {
-                      return load_word(operands.sources[s] + begin, bytes, element);
-                    });
+      with_element(arithmetic.type, [&]<class E>(E) {
+        combine_words<E>(
+            block, arithmetic, completes, operands, elements,
+            [&](std::uint32_t s, std::uint64_t, std::uint64_t begin, std::uint64_t bytes) {
+              return Words<typename E::Stored>::load_word(operands.sources[s] + begin, bytes);
+            });
+      });
     };
     ASSERT_EQ(trial.run_reference(), trial.run_device(1, run)) << trial.name();
   });

@@ -112,7 +112,7 @@ class Job {
 
   void be_thread(Rank rank, std::uint32_t block, std::uint32_t thread, std::uint64_t seed) {
     Restless::random = seed * 0x9e3779b97f4a7c15 | 1;
-    Restless::most_yields = !options_.slow ? 4 : *options_.slow == rank ? 400 : 1;
+    Restless::most_yields = !options_.slow ? 4 : *options_.slow == rank ? 64 : 1;
     RankState& state = *ranks_[rank];
     const bool leads = block == 0 && thread == 0;
     for (const PlannedCall& call : calls_) {

@@ -26,6 +26,7 @@ class Neglecting : public ::testing::TestWithParam<Neglect> {
   static std::string run(std::optional<Duty> neglected) {
     const Neglect& neglect = GetParam();
     constexpr Rank kRanks = 3;
+    constexpr std::size_t kCalls = 100;
     JobOptions options;
     options.seed = new_seed();
     options.neglected = neglected;
@@ -44,11 +45,11 @@ class Neglecting : public ::testing::TestWithParam<Neglect> {
       call.lowered = &lowering.lowered;
       call.volume = {neglect.count, DataType::kFloat32};
       call.factor_bits.resize(kRanks);
-      calls.resize(200, call);
+      calls.resize(kCalls, call);
     }
     const AreaShape area = area_for(lowerings);
     const auto planned = plan_all(calls, 1, area, random);
-    EXPECT_EQ(planned.size(), 200U);
+    EXPECT_EQ(planned.size(), kCalls);
     return run_calls({kRanks, 1, 1}, area, planned, options);
   }
 };

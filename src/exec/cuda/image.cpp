@@ -133,7 +133,11 @@ class Builder {
 
   Result<std::vector<std::byte>> run() {
     TUTTI_TRY(choose_slices());
-    for (std::uint32_t id = 0; id < program_.ops.size(); ++id) TUTTI_TRY(add_op(id));
+    if (staged()) {
+      for (std::uint32_t id = 0; id < program_.ops.size(); ++id) TUTTI_TRY(add_op(id));
+    } else {
+      TUTTI_TRY(add_only_op());
+    }
     switch (header_.protocol) {
       case device::Protocol::kPackets:
         TUTTI_TRY(add_pushes());
@@ -211,7 +215,6 @@ class Builder {
     device::Op added;
     added.first_pass = static_cast<std::uint32_t>(passes_.size());
     TUTTI_TRY(add_passes(op));
-    if (!staged()) return ok_status();
     added.passes = static_cast<std::uint32_t>(passes_.size()) - added.first_pass;
     added.stage = op.stage;
     added.ordinal = op.ordinal;
@@ -221,6 +224,15 @@ class Builder {
     const device::RankList readers = add_ranks(waiters_of(id));
     added.first_reader = readers.first;
     added.readers = readers.count;
+    ops_.push_back(added);
+    return ok_status();
+  }
+
+  /// All of a one-round program.
+  Status add_only_op() {
+    for (const lower::Op& op : program_.ops) TUTTI_TRY(add_passes(op));
+    device::Op added;
+    added.passes = static_cast<std::uint32_t>(passes_.size());
     ops_.push_back(added);
     return ok_status();
   }
