@@ -105,7 +105,8 @@ DeviceCalls::DeviceCalls(const Runtime& runtime, const Communicator& communicato
       communicator_(communicator),
       kernels_(*runtime.kernels) {
   std::erase(neighbours_, rank_);
-  if (communicator.shares_one_gpu() && kernels_.available())
+  const bool direct = runtime.settings.flag("DIRECT");
+  if (direct && communicator.shares_one_gpu() && kernels_.available())
     joint_ = runtime.joint_calls->of(communicator.id(), size_);
 }
 
