@@ -1,11 +1,14 @@
 // Every algorithm in every protocol through the device interpreter, bit for bit what one thread
 // computes with the host's arithmetic, under many interleavings.
 #include <algorithm>
+#include <memory>
 #include <random>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "src/ir/blocks.hpp"
+#include "src/lower/check.hpp"
 #include "tests/device/calls.hpp"
 
 namespace tutti::device::testing {
@@ -117,6 +120,48 @@ std::vector<Lowering> mixture(Rank ranks) {
     for (Lowering& lowering : lowerings_of(algorithm, collective, ranks))
       if (!lowering.scales_input) lowerings.push_back(std::move(lowering));
   return lowerings;
+}
+
+/// Of sizes that have nothing to do with each other, in order without gaps.
+std::shared_ptr<const ir::Blocks> uneven_blocks(Rank ranks) {
+  constexpr std::size_t kCounts[] = {0, 37, 1200, 5, 64};
+  auto blocks = std::make_shared<ir::Blocks>();
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    blocks->starts.push_back(blocks->total());
+    blocks->counts.push_back(kCounts[static_cast<std::size_t>(rank) % std::size(kCounts)]);
+  }
+  return blocks;
+}
+
+TEST(UnevenBlocks, AreSharedLikeOthers) {
+  constexpr Rank kRanks = 5;
+  const lower::Placement one_host{std::vector<std::int32_t>(kRanks, 0)};
+  std::vector<Lowering> lowerings;
+  for (Lowering& lowering : all_lowerings(kRanks)) {
+    const ir::Request& request = lowering.lowered.request;
+    if (request.in_place || lowering.scales_input || !ir::may_be_uneven(request.collective))
+      continue;
+    if (lower::check(lowering.lowered, one_host, {.uneven_blocks = true}))
+      lowerings.push_back(std::move(lowering));
+  }
+  ASSERT_GT(lowerings.size(), 4U);
+  JobOptions options;
+  options.seed = new_seed();
+  SCOPED_TRACE(fmt::format("seed {}", options.seed));
+  std::mt19937_64 random(options.seed);
+  std::vector<Call> calls;
+  for (const Lowering& lowering : lowerings)
+    for (const DataType type : {DataType::kFloat32, DataType::kUint8, DataType::kBfloat16}) {
+      const auto blocks = uneven_blocks(kRanks);
+      calls.push_back({&lowering.lowered,
+                       {blocks->total(), type, blocks},
+                       ReduceOp::kSum,
+                       factors(type, kRanks, random)});
+    }
+  const AreaShape area = area_for(lowerings);
+  const auto planned = plan_all(calls, 3, area, random);
+  ASSERT_EQ(planned.size(), calls.size());
+  ASSERT_EQ(run_calls({kRanks, 3, 1}, area, planned, options), "");
 }
 
 // The flags of packets begin anew after 2^32 - 1 calls.
