@@ -57,8 +57,9 @@ constexpr SettingInfo kSettings[] = {
      "Whose memory communicators work on: host, CPU processes and their memory; cuda, GPUs, or an "
      "error where there is none; auto, GPUs where the CUDA driver finds one."},
     {"CUDA_SLOT_BYTES", Kind::kBytes, "4M", "bytes", "64K..1G", "",
-     "Host memory that a step of a call on GPU buffers passes through; a rank has two. The same on "
-     "all ranks."},
+     "Pinned memory of the host that a step of a call on GPU buffers passes through; a rank has "
+     "two, "
+     "and takes no memory of its GPU. The same on all ranks."},
 
     // How
     {"SHM", Kind::kBool, "1", "", "0|1", "",
