@@ -5,7 +5,7 @@ target_link_libraries(tutti_tune_parts PUBLIC tutti_bench_parts tutti_src_cost t
 
 if(TARGET tutti_nccl AND TARGET tutti_library)
   tutti_program(tutti-tune SOURCES tune.cpp tune_meter.cpp tune_run.cpp bench_crew.cpp bench_gpu.cpp bench_series.cpp
-    LINKS tutti_tune_parts tutti_src_reduce tutti_nccl tutti_library)
+    LINKS tutti_tune_parts tutti_src_cuda tutti_src_reduce tutti_nccl tutti_library)
   set_target_properties(tutti-tune PROPERTIES INSTALL_RPATH
     "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};$ORIGIN/../${CMAKE_INSTALL_LIBDIR}/tutti/nccl-compat/lib")
   if(TUTTI_TESTS)

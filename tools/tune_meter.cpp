@@ -31,7 +31,7 @@ double microseconds(Clock::duration duration) {
 }  // namespace
 
 Status Meter::run(const bench::Shape& shape, std::uint64_t calls) {
-  const bench::Pointers pointers{buffers_.send[0].data(), buffers_.recv[0].data()};
+  const bench::Pointers pointers{buffers_.send[0].host.data(), buffers_.recv[0].host.data()};
   for (std::uint64_t i = 0; i < calls; ++i) TUTTI_TRY(crew_.run(shape, {&pointers, 1}, 1));
   return ok_status();
 }
