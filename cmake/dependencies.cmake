@@ -52,7 +52,7 @@ endforeach()
 if(NOT TUTTI_CUDA STREQUAL "OFF")
   find_package(CUDAToolkit QUIET)
 endif()
-tutti_optional(CUDA "CUDA Toolkit" "planned: GPU communicators; nothing is built from it yet"
+tutti_optional(CUDA "CUDA Toolkit" "kernels for GPUs, compiled into the library"
                CUDAToolkit_FOUND "${CUDAToolkit_VERSION}")
 
 if(NOT TUTTI_IBVERBS STREQUAL "OFF")

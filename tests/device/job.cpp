@@ -78,6 +78,7 @@ class Job {
       ranks_.push_back(
           std::make_unique<RankState>(shape, shape.blocks * area.block_bytes(), memory));
     count_from(options.first_call);
+    if (options.aborted) abort_ = 1;
   }
 
   std::string run() {
@@ -85,7 +86,7 @@ class Job {
     std::vector<std::thread> crew;
     std::uint64_t seed = options_.seed;
     for (Rank rank = 0; rank < shape_.ranks; ++rank)
-      for (std::uint32_t block = 0; block < shape_.blocks; ++block)
+      for (std::uint32_t block = 0; block < shape_.blocks && rank != options_.absent; ++block)
         for (std::uint32_t thread = 0; thread < shape_.threads_per_block; ++thread)
           crew.emplace_back([this, rank, block, thread, own_seed = ++seed] {
             be_thread(rank, block, thread, own_seed);
@@ -122,9 +123,16 @@ class Job {
       (void)state.meeting.meet(false);
       bool over = true;
       if (block < call.blocks) over = run_block(rank, block, thread, call);
-      if (state.meeting.meet(!over)) return report(fmt::format("{}: gave up", call.name));
+      if (state.meeting.meet(!over)) return report(gave_up(call));
       if (leads) check(rank, call);
     }
+  }
+
+  std::string gave_up(const PlannedCall& call) {
+    const std::uint64_t failure = load_acquire(&failure_);
+    const bool aborted = Failure::wake(failure) == Wake::kAborted;
+    return fmt::format("{}: {} waiting for rank {}", call.name, aborted ? "aborted" : "timed out",
+                       Failure::peer(failure));
   }
 
   bool run_block(Rank rank, std::uint32_t index, std::uint32_t thread, const PlannedCall& call) {

@@ -44,6 +44,8 @@ struct JobOptions {
   std::uint64_t first_call = 1;
   std::optional<Duty> neglected;  ///< by all ranks
   std::optional<Rank> slow;       ///< this rank dawdles, others hardly
+  std::optional<Rank> absent;     ///< this rank makes no call
+  bool aborted = false;           ///< from the start
   std::uint64_t timeout_ns = 60'000'000'000;
 };
 
