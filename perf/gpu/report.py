@@ -1,0 +1,115 @@
+"""What the parts of perf/gpu/run share: how results are reported and programs are run."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+MARK = "@result "  # begins a line that is a result
+GOOD, BAD = "ok", "FAILED"
+
+_start = time.monotonic()
+
+
+def row(what, value=None, unit="", ok=None, note="", verdict=None):
+    """Reports one result. `ok` makes the verdict where none is given; None: there is none."""
+    verdict = verdict or {None: "", True: GOOD, False: BAD}[ok]
+    line = {"what": what, "value": value, "unit": unit, "verdict": verdict, "note": note}
+    print(MARK + json.dumps(line), flush=True)
+
+
+def seconds_left():
+    """Of the part's limit."""
+    return float(os.environ.get("TUTTI_PART_SECONDS", "600")) - (time.monotonic() - _start)
+
+
+def build_folder():
+    return pathlib.Path(os.environ.get("TUTTI_PART_BUILD", ROOT / "build/release"))
+
+
+def program(name):
+    return str(build_folder() / "bin" / name)
+
+
+def library():
+    return str(build_folder() / "lib" / "libnccl.so.2")
+
+
+def is_quick():
+    """Whether sizes and counts are to be small: for a try without a GPU."""
+    return os.environ.get("TUTTI_PART_QUICK") == "1"
+
+
+def environment(**more):
+    """Without the variables by which a launcher around this would reach the ranks; the build's
+    libraries are found first."""
+    prefixes = ("OMPI_", "PMI_", "PMIX_", "SLURM_", "NCCL_", "RANK", "WORLD_SIZE", "MASTER_")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(prefixes)}
+    folders = [kept.get("LD_LIBRARY_PATH", ""), str(build_folder() / "lib")]
+    kept["LD_LIBRARY_PATH"] = ":".join(folder for folder in folders if folder)
+    kept["PYTHONUNBUFFERED"] = "1"
+    return {**kept, **{name: str(value) for name, value in more.items()}}
+
+
+class Done:
+    """A program that has ended, or was ended: `code` is None then."""
+
+    def __init__(self, code, output, seconds):
+        self.code, self.output, self.seconds = code, output, seconds
+
+    def ending(self):
+        """In words, with the last line that says something."""
+        how = "hung" if self.code is None else f"exit {self.code}"
+        lines = [line.strip() for line in self.output.splitlines() if line.strip()]
+        return f"{how}: {lines[-1][:300]}" if lines else how
+
+
+def start(command, env=None, output=subprocess.PIPE):
+    """A program in a process group of its own."""
+    return subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=output,
+                            stderr=subprocess.STDOUT, text=True, errors="replace",
+                            env=env or environment(), process_group=0)
+
+
+def kill_group(child):
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def finish(child, seconds):
+    """Waits that long, then kills the program with its process group."""
+    begin = time.monotonic()
+    try:
+        output, _ = child.communicate(timeout=max(0.1, seconds))
+        code = child.returncode
+    except subprocess.TimeoutExpired:
+        kill_group(child)
+        try:
+            output, _ = child.communicate(timeout=3)
+        except subprocess.TimeoutExpired:
+            output = ""
+        code = None
+    return Done(code, output or "", time.monotonic() - begin)
+
+
+def run(command, seconds, env=None):
+    """Runs a program; what it printed goes to the log too."""
+    seconds = min(seconds, seconds_left() - 1)
+    print("$", *command, flush=True)
+    try:
+        done = finish(start(command, env), seconds)
+    except OSError as error:
+        done = Done(127, str(error), 0.0)
+    print(done.output, f"({done.ending() if done.code != 0 else 'exit 0'}, {done.seconds:.1f} s)", sep="\n",
+          flush=True)
+    return done
+
+
+def median(values):
+    return sorted(values)[len(values) // 2]
