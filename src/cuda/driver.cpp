@@ -109,10 +109,8 @@ Result<DeviceFacts> Driver::device(int ordinal) const {
   TUTTI_TRY(check(functions_.device_bus_id(text.data(), bytes, device),
                   "cuDeviceGetPCIBusId of device {}", ordinal));
   facts.bus_id = linux_bus_id(text.data());
-  if (functions_.device_uuid == nullptr) return lacks("cuDeviceGetUuid_v2", "CUDA 11.4");
   abi::Uuid uuid{};
-  TUTTI_TRY(
-      check(functions_.device_uuid(&uuid, device), "cuDeviceGetUuid_v2 of device {}", ordinal));
+  TUTTI_TRY(check(functions_.device_uuid(&uuid, device), "cuDeviceGetUuid of device {}", ordinal));
   for (const char byte : uuid.bytes)
     facts.uuid += fmt::format("{:02x}", static_cast<unsigned char>(byte));
 

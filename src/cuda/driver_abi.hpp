@@ -21,6 +21,9 @@ namespace tutti::cuda::abi {
 
 using Device = int;
 using Address = unsigned long long;  // of memory, as the device sees it
+inline void* pointer_to(Address address) {
+  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
 using Context = CUctx_st*;
 using Stream = CUstream_st*;
 using Event = CUevent_st*;
@@ -187,6 +190,7 @@ struct Functions {
   Return (*device)(Device* device, int ordinal) = nullptr;
   Return (*device_name)(char* name, int bytes, Device device) = nullptr;
   Return (*device_bus_id)(char* text, int bytes, Device device) = nullptr;
+  Return (*device_uuid)(Uuid* uuid, Device device) = nullptr;
   Return (*device_attribute)(int* value, DeviceAttribute attribute, Device device) = nullptr;
   Return (*device_can_access_peer)(int* can, Device device, Device peer) = nullptr;
 
@@ -276,9 +280,6 @@ struct Functions {
   Return (*user_object_release)(UserObject object, unsigned count) = nullptr;
   Return (*graph_retain_user_object)(Graph graph, UserObject object, unsigned count,
                                      unsigned flags) = nullptr;
-
-  // 11.4.
-  Return (*device_uuid)(Uuid* uuid, Device device) = nullptr;
 
   // 11.7: words that a stream waits for and writes, with no option of the kernel module needed.
   Return (*stream_wait_value)(Stream stream, Address address, std::uint32_t value,

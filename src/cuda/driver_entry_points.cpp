@@ -45,7 +45,8 @@ void find_devices(Finder& find, abi::Functions& driver) {
   find.need("cuCtxEnablePeerAccess", driver.context_enable_peer_access);
   find.need("cuDevicePrimaryCtxRetain", driver.primary_context_retain);
   find.need("cuDevicePrimaryCtxRelease_v2", driver.primary_context_release);
-  find.take("cuDeviceGetUuid_v2", driver.device_uuid);
+  if (!find.take("cuDeviceGetUuid_v2", driver.device_uuid))  // which tells parts of a GPU apart
+    find.need("cuDeviceGetUuid", driver.device_uuid);
 }
 
 void find_memory(Finder& find, abi::Functions& driver) {
@@ -130,7 +131,7 @@ Result<abi::Functions> find_entry_points(const char* library) {
   find_kernels(find, driver);
   if (find.missing() != nullptr)
     return make_error(Code::kUnsupported,
-                      "{} lacks the entry point {}: a driver for CUDA 10.2 or later has it",
+                      "{} lacks the entry point {}: a driver for CUDA 10.1 or later has it",
                       library, find.missing());
   return driver;
 }

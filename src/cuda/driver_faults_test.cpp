@@ -89,7 +89,7 @@ TEST_F(Faults, NameTheOperationTheErrorAndItsWords) {
       {"cuDeviceGet", "cuDeviceGet of device 0 failed: "},
       {"cuDeviceGetName", "cuDeviceGetName of device 0 failed: "},
       {"cuDeviceGetPCIBusId", "cuDeviceGetPCIBusId of device 0 failed: "},
-      {"cuDeviceGetUuid_v2", "cuDeviceGetUuid_v2 of device 0 failed: "},
+      {"cuDeviceGetUuid_v2", "cuDeviceGetUuid of device 0 failed: "},
       {"cuDeviceCanAccessPeer", "cuDeviceCanAccessPeer of device 0 to device 1 failed: "},
       {"cuCtxEnablePeerAccess", "cuCtxEnablePeerAccess of device 0 to device 1 failed: "},
       {"cuMemGetInfo_v2", "cuMemGetInfo of device 0 failed: "},

@@ -7,7 +7,6 @@
 namespace tutti::cuda {
 
 using abi::PointerAttribute;
-using abi::Return;
 
 Result<PointerFacts> Driver::pointer(const void* address) const {
   abi::MemoryType type{};

@@ -149,7 +149,7 @@ class DeviceMemory {
   static Result<DeviceMemory> allocate(SharedDriver driver, int device, std::size_t bytes);
   [[nodiscard]] int device() const { return owned_.handle().device; }
   [[nodiscard]] abi::Address address() const { return owned_.handle().address; }
-  [[nodiscard]] void* data() const { return reinterpret_cast<void*>(address()); }
+  [[nodiscard]] void* data() const { return abi::pointer_to(address()); }
   [[nodiscard]] std::size_t bytes() const { return owned_.handle().bytes; }
 
  private:
@@ -164,7 +164,7 @@ class IpcMemory {
   static Result<IpcMemory> open(SharedDriver driver, int device, const abi::IpcHandle& handle);
   /// Of the other process's whole allocation, also where the handle was asked inside of it.
   [[nodiscard]] abi::Address address() const { return owned_.handle().address; }
-  [[nodiscard]] void* data() const { return reinterpret_cast<void*>(address()); }
+  [[nodiscard]] void* data() const { return abi::pointer_to(address()); }
 
  private:
   explicit IpcMemory(Owned<IpcRange> owned) : owned_(std::move(owned)) {}
@@ -189,7 +189,7 @@ class VmmAllocation {
 
   [[nodiscard]] int device() const { return owned_.handle().device; }
   [[nodiscard]] abi::Address address() const { return owned_.handle().address; }
-  [[nodiscard]] void* data() const { return reinterpret_cast<void*>(address()); }
+  [[nodiscard]] void* data() const { return abi::pointer_to(address()); }
   [[nodiscard]] std::size_t bytes() const { return owned_.handle().bytes; }
   [[nodiscard]] Reach reach() const {
     return owned_.handle().handle_type == abi::HandleType::kFabric ? Reach::kFabric : Reach::kHost;

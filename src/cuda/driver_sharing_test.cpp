@@ -37,15 +37,19 @@ class Sharing : public testing::Test {
 };
 
 /// Runs the test `name` of this program in a child, with `what` in its environment; `fd` is open
-/// there as descriptor 3.
+/// there as descriptor 3. Its libcuda.so.1 is the driver in memory.
 int run_child(const std::string& name, const std::string& what, int fd) {
-  const std::string filter = "--gtest_filter=Sharing.DISABLED_" + name;
+  const std::string filter = "--gtest_filter=*.DISABLED_" + name;
   const std::string shared = "SHARED=" + what;
-  const std::string devices = "FAKE_CUDA_DEVICES=2";
+  const std::string devices = "FAKE_CUDA_DEVICES=3";
   const std::string fabric = "FAKE_CUDA_FABRIC=1";
+  const std::string failing = "FAKE_CUDA_FAIL=cuMemAlloc_v2:2:2";
+  const std::string file = FAKE_CUDA;
+  const std::string libraries = "LD_LIBRARY_PATH=" + file.substr(0, file.rfind('/'));
   std::vector<const char*> arguments = {"child", filter.c_str(), "--gtest_also_run_disabled_tests",
                                         nullptr};
-  std::vector<const char*> environment = {shared.c_str(), devices.c_str(), fabric.c_str(), nullptr};
+  std::vector<const char*> environment = {shared.c_str(),  devices.c_str(),   fabric.c_str(),
+                                          failing.c_str(), libraries.c_str(), nullptr};
   const pid_t child = ::fork();
   if (child == 0) {
     if (fd >= 0) ::dup2(fd, 3);
@@ -152,6 +156,20 @@ TEST_F(Sharing, FallsBackToTheHostWhereTheFabricIsAbsentOrRefuses) {
   ::unsetenv("FAKE_CUDA_FABRIC");  // NOLINT(concurrency-mt-unsafe)
   ASSERT_TRUE(refused) << refused.error().what;
   EXPECT_EQ(refused->reach(), VmmAllocation::Reach::kHost);
+}
+
+TEST(AnyProgram, RunsOnTheDriverInMemoryThatItFindsFirst) {
+  EXPECT_EQ(run_child("ChildOpensTheDriverByItsName", "", -1), 0);
+}
+
+TEST(AnyProgram, DISABLED_ChildOpensTheDriverByItsName) {
+  const auto driver = Driver::open();
+  ASSERT_TRUE(driver) << driver.error().what;
+  EXPECT_EQ((*driver)->device_count(), 3);
+  EXPECT_TRUE(DeviceMemory::allocate(*driver, 2, 8).ok());
+  const auto second = DeviceMemory::allocate(*driver, 2, 8);  // which it is told to fail
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Code::kUnavailable);
 }
 
 TEST_F(Sharing, RefusesADescriptorOfAnotherKind) {

@@ -233,13 +233,56 @@ TEST_F(DriverOnFake, WantsAContextForWhatNeedsOne) {
   }).join();
 }
 
-TEST_F(DriverOnFake, LacksWhatAnOlderDriverLacks) {
-  const Error error = fake->lacks("cuMemCreate", "CUDA 10.2");
-  EXPECT_EQ(error.code, Code::kUnsupported);
-  EXPECT_EQ(
-      error.what,
-      "the CUDA driver lacks cuMemCreate: it is of CUDA 13.0, and CUDA 10.2 has it; install a "
-      "newer driver");
+TEST(OldDriver, SaysWhatItLacksAndWhichReleaseHasIt) {
+  ::setenv("FAKE_CUDA_VERSION", "10010", 1);  // NOLINT(concurrency-mt-unsafe)
+  const FakeClient old(FAKE_CUDA_OLD);
+  ::unsetenv("FAKE_CUDA_VERSION");  // NOLINT(concurrency-mt-unsafe)
+  const auto scope = old->make_current(0);
+  const auto facts = old->device(0);
+  ASSERT_TRUE(facts) << facts.error().what;
+  EXPECT_FALSE(facts->stream_values || facts->memory_handles || facts->posix_fd_handles);
+  EXPECT_EQ(facts->uuid.size(), 32U);
+
+  const auto made = VmmAllocation::create(old.shared(), 0, 100);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().what,
+            "the CUDA driver lacks cuMemCreate: it is of CUDA 10.1, and CUDA 10.2 has it; install "
+            "a newer driver");
+  int word = 0;
+  const abi::BatchOperation operations[] = {Driver::wait_operation(&word, 1)};
+  static bool destroyed = false;
+  const auto destroy = [](void*) { destroyed = true; };
+  const std::pair<Status, const char*> refused[] = {
+      {old->wait_value(nullptr, &word, 1),
+       "lacks cuStreamWaitValue32_v2: it is of CUDA 10.1, and "
+       "CUDA 11.7 has it"},
+      {old->write_value(nullptr, &word, 1), "lacks cuStreamWriteValue32_v2"},
+      {old->batch(nullptr, operations), "lacks cuStreamBatchMemOp_v2"},
+      {old->give_to_graph(nullptr, destroy, nullptr),
+       "lacks cuUserObjectCreate: it is of CUDA "
+       "10.1, and CUDA 11.3 has it"}};
+  for (const auto& [status, text] : refused) {
+    ASSERT_FALSE(status) << text;
+    EXPECT_EQ(status.error().code, Code::kUnsupported);
+    EXPECT_THAT(status.error().what, HasSubstr(text));
+  }
+  EXPECT_TRUE(destroyed);
+  const auto fd = VmmAllocation::import(old.shared(), 0, 0, 100);
+  ASSERT_FALSE(fd);
+  EXPECT_EQ(fd.error().code, Code::kUnsupported);
+}
+
+TEST(OldDriver, TellsThatAStreamIsUnderCaptureButNotWhichOne) {
+  const FakeClient old(FAKE_CUDA_OLD);
+  const auto scope = old->make_current(0);
+  const auto stream = OwnedStream::create(old.shared(), 0);
+  EXPECT_EQ(old->capture_status(stream->get())->kind, CaptureKind::kNone);
+  ASSERT_EQ(old.begin_capture(stream->get()), abi::Return::kSuccess);
+  const auto active = old->capture_status(stream->get());
+  ASSERT_FALSE(active);
+  EXPECT_THAT(active.error().what, HasSubstr("lacks cuStreamGetCaptureInfo_v2"));
+  EXPECT_FALSE(old->synchronize(stream->get()));
+  EXPECT_EQ(old->capture_status(stream->get())->kind, CaptureKind::kInvalidated);
 }
 
 TEST_F(DriverOnFake, RefusesToExportWhatIsNotDeviceMemory) {

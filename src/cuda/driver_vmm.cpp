@@ -8,7 +8,6 @@ namespace tutti::cuda {
 namespace {
 
 using abi::HandleType;
-using abi::Return;
 
 constexpr std::string_view kWithHandles = "CUDA 10.2";
 
@@ -140,7 +139,7 @@ Result<VmmAllocation> VmmAllocation::import(SharedDriver driver, int device, int
   range.handle_type = HandleType::kPosixFd;
   range.bytes = bytes;
   // The driver takes the number of the descriptor in the place of a pointer.
-  auto* const shareable = reinterpret_cast<void*>(static_cast<std::intptr_t>(fd));
+  auto* const shareable = abi::pointer_to(static_cast<abi::Address>(fd));
   TUTTI_ASSIGN(Owned<VmmRange> owned, imported(std::move(driver), range, shareable));
   return VmmAllocation(std::move(owned));
 }

@@ -219,6 +219,10 @@ FAKE_CUDA_EXPORT Return cuDeviceGetUuid_v2(Uuid* uuid, Device device) {
   return Return::kSuccess;
 }
 
+FAKE_CUDA_EXPORT Return cuDeviceGetUuid(Uuid* uuid, Device device) {
+  return cuDeviceGetUuid_v2(uuid, device);
+}
+
 FAKE_CUDA_EXPORT Return cuDeviceGetPCIBusId(char* text, int bytes, Device device) {
   FAKE_CUDA_TRY(enter(__func__));
   const std::scoped_lock lock(state().mutex);
