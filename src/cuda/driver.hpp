@@ -35,7 +35,7 @@ inline constexpr const char* kDriverLibrary = "libcuda.so.1";
 /// Operations on a stream want a context current on the calling thread (make_current), that of the
 /// stream's device. A stream is a raw handle, because streams come from the program that calls; it
 /// may be null (the legacy default stream), 1 (the same) or 2 (the thread's default stream).
-class Driver : public std::enable_shared_from_this<Driver> {
+class Driver {
  public:
   /// kUnsupported where `library` cannot be opened or lacks an entry point; kUnavailable where the
   /// driver does not start (no device, too old for the kernel module), with its words and the
@@ -67,6 +67,10 @@ class Driver : public std::enable_shared_from_this<Driver> {
   Result<MemoryInfo> memory_info(int device) const;
   /// For IpcMemory::open in another process. Only of memory that has PointerFacts::legacy_ipc.
   Result<abi::IpcHandle> ipc_handle(const void* address) const;
+
+  /// For VmmAllocation::import: of the memory by handle that is mapped at `address`, also where the
+  /// program that calls mapped it. Fails where that did not make it exportable.
+  Result<Fd> export_mapping(const void* address) const;
 
   // Operations on streams: each is submitted and runs after what was submitted before.
   /// From anywhere to anywhere. From or to pageable memory it may wait for the stream.

@@ -42,6 +42,7 @@ Status use_all(const FakeClient& fake) {
   TUTTI_ASSIGN(const Fd fd, shared.export_fd());
   TUTTI_ASSIGN(const VmmAllocation imported,
                VmmAllocation::import(driver, 0, fd.get(), shared.bytes()));
+  TUTTI_TRY(driver->export_mapping(shared.data()));
   TUTTI_TRY(driver->pointer(memory.data()));
   TUTTI_TRY(driver->ipc_handle(memory.data()));
   const std::array<std::byte, 1> image{};
@@ -107,6 +108,7 @@ TEST_F(Faults, NameTheOperationTheErrorAndItsWords) {
        "cuMemExportToShareableHandle of 2097152 bytes as a file descriptor failed: "},
       {"cuMemImportFromShareableHandle",
        "cuMemImportFromShareableHandle of 2097152 bytes on device 0 failed: "},
+      {"cuMemRetainAllocationHandle", "cuMemRetainAllocationHandle of 0x"},
       {"cuPointerGetAttributes", "cuPointerGetAttributes of 0x"},
       {"cuMemGetAddressRange_v2", "cuMemGetAddressRange of 0x"},
       {"cuIpcGetMemHandle", "cuIpcGetMemHandle of 0x"},

@@ -222,6 +222,8 @@ class Module {
 /// Makes a context current on this thread until it ends, then what was current before.
 class ContextScope {
  public:
+  /// What Driver::make_current returns. `driver` null: there is nothing to restore.
+  ContextScope(const Driver* driver, abi::Context before) : driver_(driver), before_(before) {}
   ContextScope(ContextScope&& other) noexcept
       : driver_(std::exchange(other.driver_, nullptr)), before_(other.before_) {}
   ContextScope& operator=(ContextScope&&) = delete;
@@ -230,9 +232,7 @@ class ContextScope {
   ~ContextScope();
 
  private:
-  friend class Driver;
-  ContextScope(const Driver* driver, abi::Context before) : driver_(driver), before_(before) {}
-  const Driver* driver_;  // null: nothing to restore
+  const Driver* driver_;
   abi::Context before_;
 };
 

@@ -99,6 +99,22 @@ TEST_F(Sharing, DISABLED_ChildImportsADescriptor) {
   put(memory->data(), 42);
 }
 
+TEST_F(Sharing, OfWhatTheProgramMappedGoesByItsAddress) {
+  const auto memory = VmmAllocation::create(fake.shared(), 0, 100);
+  put(memory->data(), 41);
+  const long handles = fake.live("handles");
+  const auto fd = fake->export_mapping(static_cast<const std::byte*>(memory->data()) + 99);
+  ASSERT_TRUE(fd) << fd.error().what;
+  EXPECT_EQ(fake.live("handles"), handles);
+  EXPECT_EQ(run_child("ChildImportsADescriptor", "", fd->get()), 0);
+  EXPECT_EQ(get(memory->data()), 42U);
+
+  const auto other = DeviceMemory::allocate(fake.shared(), 0, 100);
+  const auto refused = fake->export_mapping(other->data());
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().what, HasSubstr("cuMemRetainAllocationHandle of 0x"));
+}
+
 TEST_F(Sharing, OfAllocationsGoesByIpc) {
   const auto memory = DeviceMemory::allocate(fake.shared(), 0, 100);
   put(memory->data(), 41);

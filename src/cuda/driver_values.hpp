@@ -43,11 +43,10 @@ struct PointerFacts {
   int device = -1;                  ///< -1 for pageable memory
   abi::Context context = nullptr;   ///< null for memory by handles (VMM) and for pageable memory
   abi::Address device_address = 0;  ///< of the byte that was asked about; 0: devices do not see it
-  abi::Address base = 0;  ///< of the allocation, registration or mapping; 0 where it is not told
-  std::size_t bytes = 0;  ///< of it
-  bool mapped = false;    ///< for addresses that are reserved, whether there is memory behind
-  bool legacy_ipc =
-      false;  ///< Driver::ipc_handle will do; VmmAllocation is otherwise shared by its owner alone
+  abi::Address base = 0;    ///< of the allocation, registration or mapping; 0 where it is not told
+  std::size_t bytes = 0;    ///< of it
+  bool mapped = false;      ///< for addresses that are reserved, whether there is memory behind
+  bool legacy_ipc = false;  ///< Driver::ipc_handle will do; otherwise export_mapping may
   friend bool operator==(const PointerFacts&, const PointerFacts&) = default;
 };
 

@@ -8,6 +8,7 @@ namespace tutti::cuda {
 namespace {
 
 using abi::HandleType;
+using abi::Return;
 
 constexpr std::string_view kWithHandles = "CUDA 10.2";
 
@@ -22,10 +23,11 @@ abi::AllocationProperties properties_on(int device, HandleType type) {
 /// All entry points of this file, or none.
 Status check_entry_points(const Driver& driver) {
   const abi::Functions& cuda = driver.functions();
-  if (cuda.allocation_create != nullptr && cuda.allocation_release != nullptr &&
-      cuda.allocation_granularity != nullptr && cuda.allocation_export != nullptr &&
-      cuda.allocation_import != nullptr && cuda.address_reserve != nullptr &&
-      cuda.address_free != nullptr && cuda.memory_map != nullptr && cuda.memory_unmap != nullptr &&
+  if (cuda.allocation_create != nullptr && cuda.allocation_retain != nullptr &&
+      cuda.allocation_release != nullptr && cuda.allocation_granularity != nullptr &&
+      cuda.allocation_export != nullptr && cuda.allocation_import != nullptr &&
+      cuda.address_reserve != nullptr && cuda.address_free != nullptr &&
+      cuda.memory_map != nullptr && cuda.memory_unmap != nullptr &&
       cuda.memory_set_access != nullptr)
     return ok_status();
   return driver.lacks("cuMemCreate", kWithHandles);
@@ -175,6 +177,18 @@ Result<abi::FabricHandle> VmmAllocation::export_fabric() const {
       driver.functions().allocation_export(&handle, owned_.handle().handle, HandleType::kFabric, 0),
       "cuMemExportToShareableHandle of {} bytes for the fabric", bytes()));
   return handle;
+}
+
+Result<Fd> Driver::export_mapping(const void* address) const {
+  TUTTI_TRY(check_entry_points(*this));
+  abi::AllocationHandle handle = 0;
+  TUTTI_TRY(check(functions_.allocation_retain(&handle, const_cast<void*>(address)),
+                  "cuMemRetainAllocationHandle of {}", fmt::ptr(address)));
+  int fd = -1;
+  const Return exported = functions_.allocation_export(&fd, handle, HandleType::kPosixFd, 0);
+  functions_.allocation_release(handle);
+  TUTTI_TRY(check(exported, "cuMemExportToShareableHandle of {}", fmt::ptr(address)));
+  return Fd(fd);
 }
 
 Status VmmAllocation::grant(int device) const {
