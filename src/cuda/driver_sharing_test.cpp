@@ -1,5 +1,6 @@
 // Memory that processes share, on the driver in memory. A child is this program once more, since a
-// process with threads cannot be forked for long; it runs one of the tests called DISABLED_Child.
+// process with threads cannot be forked for long: with CHILD in its environment, it does the part
+// of that name before main, and ends.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -19,42 +20,44 @@ namespace {
 
 using testing::HasSubstr;
 
+/// Writes `value` to the first word of device memory.
+bool put(const FakeClient& fake, void* to, std::uint32_t value) {
+  return fake->copy_async(to, &value, sizeof value, nullptr) && fake->synchronize(nullptr);
+}
+
+/// The first word of device memory; 0 where it cannot be read.
+std::uint32_t get(const FakeClient& fake, const void* from) {
+  std::uint32_t value = 0;
+  const bool copied =
+      fake->copy_async(&value, from, sizeof value, nullptr) && fake->synchronize(nullptr);
+  return copied ? value : 0;
+}
+
 class Sharing : public testing::Test {
  protected:
-  /// Writes `value` to the first word of device memory at `to`, or reads it.
-  void put(void* to, std::uint32_t value) const {
-    EXPECT_TRUE(fake->copy_async(to, &value, sizeof value, nullptr).ok());
-    EXPECT_TRUE(fake->synchronize(nullptr).ok());
-  }
-  [[nodiscard]] std::uint32_t get(const void* from) const {
-    std::uint32_t value = 0;
-    EXPECT_TRUE(fake->copy_async(&value, from, sizeof value, nullptr).ok());
-    EXPECT_TRUE(fake->synchronize(nullptr).ok());
-    return value;
-  }
   FakeClient fake{FAKE_CUDA};
   ContextScope scope = *fake->make_current(0);
 };
 
-/// Runs the test `name` of this program in a child, with `what` in its environment; `fd` is open
-/// there as descriptor 3. Its libcuda.so.1 is the driver in memory.
-int run_child(const std::string& name, const std::string& what, int fd) {
-  const std::string filter = "--gtest_filter=*.DISABLED_" + name;
-  const std::string shared = "SHARED=" + what;
-  const std::string devices = "FAKE_CUDA_DEVICES=3";
-  const std::string fabric = "FAKE_CUDA_FABRIC=1";
-  const std::string failing = "FAKE_CUDA_FAIL=cuMemAlloc_v2:2:2";
+/// Runs the part `name` in a child, with `shared` in its environment; `fd` is open there as
+/// descriptor 3. Its libcuda.so.1 is the driver in memory. Returns its status, 0 if all went well.
+int run_child(const std::string& name, const std::string& shared, int fd) {
   const std::string file = FAKE_CUDA;
-  const std::string libraries = "LD_LIBRARY_PATH=" + file.substr(0, file.rfind('/'));
-  std::vector<const char*> arguments = {"child", filter.c_str(), "--gtest_also_run_disabled_tests",
-                                        nullptr};
-  std::vector<const char*> environment = {shared.c_str(),  devices.c_str(),   fabric.c_str(),
-                                          failing.c_str(), libraries.c_str(), nullptr};
+  const std::string settings[] = {"CHILD=" + name,
+                                  "SHARED=" + shared,
+                                  "FAKE_CUDA_DEVICES=3",
+                                  "FAKE_CUDA_FABRIC=1",
+                                  "FAKE_CUDA_FAIL=cuMemAlloc_v2:2:2",
+                                  "LD_LIBRARY_PATH=" + file.substr(0, file.rfind('/'))};
+  std::vector<char*> environment;
+  for (const std::string& setting : settings)
+    environment.push_back(const_cast<char*>(setting.c_str()));
+  environment.push_back(nullptr);
+  char* arguments[] = {environment.front(), nullptr};
   const pid_t child = ::fork();
   if (child == 0) {
     if (fd >= 0) ::dup2(fd, 3);
-    ::execve("/proc/self/exe", const_cast<char**>(arguments.data()),
-             const_cast<char**>(environment.data()));
+    ::execve("/proc/self/exe", arguments, environment.data());
     ::_exit(127);
   }
   int status = -1;
@@ -80,34 +83,74 @@ Handle handle_of_parent() {
   return handle;
 }
 
+/// Finds 41 in the memory that the parent shares, and writes 42.
+bool answers(const FakeClient& fake, void* memory) {
+  return get(fake, memory) == 41 && put(fake, memory, 42);
+}
+
+bool imports_a_descriptor(const FakeClient& fake) {
+  const auto memory = VmmAllocation::import(fake.shared(), 0, 3, std::size_t{2} << 20);
+  return memory && answers(fake, memory->data());
+}
+
+bool imports_from_the_fabric(const FakeClient& fake) {
+  const auto memory = VmmAllocation::import(fake.shared(), 0, handle_of_parent<abi::FabricHandle>(),
+                                            std::size_t{2} << 20);
+  return memory && answers(fake, memory->data());
+}
+
+bool opens_an_ipc_handle(const FakeClient& fake) {
+  const auto handle = handle_of_parent<abi::IpcHandle>();
+  const auto memory = IpcMemory::open(fake.shared(), 0, handle);
+  const auto again = IpcMemory::open(fake.shared(), 0, handle);
+  return memory && again && again->address() == memory->address() && fake.live("imports") == 1 &&
+         answers(fake, memory->data());
+}
+
+bool opens_the_driver_by_its_name() {
+  const auto driver = Driver::open();
+  if (!driver || (*driver)->device_count() != 3) return false;
+  const bool first = DeviceMemory::allocate(*driver, 2, 8).ok();
+  const auto second = DeviceMemory::allocate(*driver, 2, 8);  // which it is told to fail
+  return first && !second && second.error().code == Code::kUnavailable;
+}
+
+bool do_part(const std::string& name) {
+  if (name == "opens the driver by its name") return opens_the_driver_by_its_name();
+  const FakeClient fake(FAKE_CUDA);
+  const auto scope = fake->make_current(0);
+  if (name == "imports a descriptor") return imports_a_descriptor(fake);
+  if (name == "imports from the fabric") return imports_from_the_fabric(fake);
+  return name == "opens an ipc handle" && opens_an_ipc_handle(fake);
+}
+
+[[maybe_unused]] const bool kIsChild = [] {
+  const char* const part = std::getenv("CHILD");  // NOLINT(concurrency-mt-unsafe)
+  if (part != nullptr) ::_exit(do_part(part) ? 0 : 1);
+  return false;
+}();
+
 TEST_F(Sharing, OfHandlesGoesByFileDescriptor) {
   const auto memory = VmmAllocation::create(fake.shared(), 0, 100);
   ASSERT_TRUE(memory) << memory.error().what;
   EXPECT_EQ(memory->bytes(), std::size_t{2} << 20);
   EXPECT_EQ(memory->reach(), VmmAllocation::Reach::kHost);
-  put(memory->data(), 41);
+  ASSERT_TRUE(put(fake, memory->data(), 41));
   const auto fd = memory->export_fd();
   ASSERT_TRUE(fd) << fd.error().what;
-  EXPECT_EQ(run_child("ChildImportsADescriptor", "", fd->get()), 0);
-  EXPECT_EQ(get(memory->data()), 42U);
-}
-
-TEST_F(Sharing, DISABLED_ChildImportsADescriptor) {
-  const auto memory = VmmAllocation::import(fake.shared(), 0, 3, std::size_t{2} << 20);
-  ASSERT_TRUE(memory) << memory.error().what;
-  EXPECT_EQ(get(memory->data()), 41U);
-  put(memory->data(), 42);
+  EXPECT_EQ(run_child("imports a descriptor", "", fd->get()), 0);
+  EXPECT_EQ(get(fake, memory->data()), 42U);
 }
 
 TEST_F(Sharing, OfWhatTheProgramMappedGoesByItsAddress) {
   const auto memory = VmmAllocation::create(fake.shared(), 0, 100);
-  put(memory->data(), 41);
+  ASSERT_TRUE(put(fake, memory->data(), 41));
   const long handles = fake.live("handles");
   const auto fd = fake->export_mapping(static_cast<const std::byte*>(memory->data()) + 99);
   ASSERT_TRUE(fd) << fd.error().what;
   EXPECT_EQ(fake.live("handles"), handles);
-  EXPECT_EQ(run_child("ChildImportsADescriptor", "", fd->get()), 0);
-  EXPECT_EQ(get(memory->data()), 42U);
+  EXPECT_EQ(run_child("imports a descriptor", "", fd->get()), 0);
+  EXPECT_EQ(get(fake, memory->data()), 42U);
 
   const auto other = DeviceMemory::allocate(fake.shared(), 0, 100);
   const auto refused = fake->export_mapping(other->data());
@@ -117,23 +160,11 @@ TEST_F(Sharing, OfWhatTheProgramMappedGoesByItsAddress) {
 
 TEST_F(Sharing, OfAllocationsGoesByIpc) {
   const auto memory = DeviceMemory::allocate(fake.shared(), 0, 100);
-  put(memory->data(), 41);
+  ASSERT_TRUE(put(fake, memory->data(), 41));
   const auto handle = fake->ipc_handle(static_cast<const std::byte*>(memory->data()) + 50);
   ASSERT_TRUE(handle) << handle.error().what;
-  EXPECT_EQ(run_child("ChildOpensAnIpcHandle", hexadecimal(&*handle, sizeof *handle), -1), 0);
-  EXPECT_EQ(get(memory->data()), 42U);
-}
-
-TEST_F(Sharing, DISABLED_ChildOpensAnIpcHandle) {
-  const auto handle = handle_of_parent<abi::IpcHandle>();
-  const auto memory = IpcMemory::open(fake.shared(), 0, handle);
-  ASSERT_TRUE(memory) << memory.error().what;
-  const auto again = IpcMemory::open(fake.shared(), 0, handle);
-  ASSERT_TRUE(again);
-  EXPECT_EQ(again->address(), memory->address());
-  EXPECT_EQ(fake.live("imports"), 1);
-  EXPECT_EQ(get(memory->data()), 41U);
-  put(memory->data(), 42);
+  EXPECT_EQ(run_child("opens an ipc handle", hexadecimal(&*handle, sizeof *handle), -1), 0);
+  EXPECT_EQ(get(fake, memory->data()), 42U);
 }
 
 TEST_F(Sharing, ReachesTheFabricWhereThereIsOne) {
@@ -143,20 +174,12 @@ TEST_F(Sharing, ReachesTheFabricWhereThereIsOne) {
   ASSERT_TRUE(memory) << memory.error().what;
   EXPECT_EQ(memory->reach(), VmmAllocation::Reach::kFabric);
   EXPECT_EQ(memory->export_fd().error().code, Code::kUnsupported);
-  put(memory->data(), 41);
+  ASSERT_TRUE(put(fake, memory->data(), 41));
   const auto handle = memory->export_fabric();
   ASSERT_TRUE(handle) << handle.error().what;
-  EXPECT_EQ(run_child("ChildImportsFromTheFabric", hexadecimal(&*handle, sizeof *handle), -1), 0);
-  EXPECT_EQ(get(memory->data()), 42U);
+  EXPECT_EQ(run_child("imports from the fabric", hexadecimal(&*handle, sizeof *handle), -1), 0);
+  EXPECT_EQ(get(fake, memory->data()), 42U);
   ::unsetenv("FAKE_CUDA_FABRIC");  // NOLINT(concurrency-mt-unsafe)
-}
-
-TEST_F(Sharing, DISABLED_ChildImportsFromTheFabric) {
-  const auto memory = VmmAllocation::import(fake.shared(), 0, handle_of_parent<abi::FabricHandle>(),
-                                            std::size_t{2} << 20);
-  ASSERT_TRUE(memory) << memory.error().what;
-  EXPECT_EQ(get(memory->data()), 41U);
-  put(memory->data(), 42);
 }
 
 TEST_F(Sharing, FallsBackToTheHostWhereTheFabricIsAbsentOrRefuses) {
@@ -175,17 +198,7 @@ TEST_F(Sharing, FallsBackToTheHostWhereTheFabricIsAbsentOrRefuses) {
 }
 
 TEST(AnyProgram, RunsOnTheDriverInMemoryThatItFindsFirst) {
-  EXPECT_EQ(run_child("ChildOpensTheDriverByItsName", "", -1), 0);
-}
-
-TEST(AnyProgram, DISABLED_ChildOpensTheDriverByItsName) {
-  const auto driver = Driver::open();
-  ASSERT_TRUE(driver) << driver.error().what;
-  EXPECT_EQ((*driver)->device_count(), 3);
-  EXPECT_TRUE(DeviceMemory::allocate(*driver, 2, 8).ok());
-  const auto second = DeviceMemory::allocate(*driver, 2, 8);  // which it is told to fail
-  ASSERT_FALSE(second);
-  EXPECT_EQ(second.error().code, Code::kUnavailable);
+  EXPECT_EQ(run_child("opens the driver by its name", "", -1), 0);
 }
 
 TEST_F(Sharing, RefusesADescriptorOfAnotherKind) {

@@ -130,6 +130,7 @@ TEST_F(DriverOnFake, OpensPeerAccessOnceOrMore) {
 }
 
 TEST_F(DriverOnFake, AllocatesOnTheDeviceThatIsAsked) {
+  const auto scope = fake->make_current(0);
   const auto before = fake->memory_info(1);
   auto memory = DeviceMemory::allocate(fake.shared(), 1, 5000);
   ASSERT_TRUE(memory) << memory.error().what;

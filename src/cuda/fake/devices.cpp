@@ -9,7 +9,6 @@
 namespace fake_cuda {
 namespace {
 
-constexpr int kMultiprocessors = 16;
 thread_local CUctx_st* current = nullptr;
 
 Return find_device(int device, CUctx_st*& found) {
@@ -109,17 +108,17 @@ const Words* words_of(Return error) {
 int attribute_of(DeviceAttribute attribute) {
   switch (attribute) {
     case DeviceAttribute::kMaxSharedBytesPerBlock:
-      return 48 << 10;
+      return kSharedBytesPerBlock;
     case DeviceAttribute::kMultiprocessors:
       return kMultiprocessors;
     case DeviceAttribute::kMaxThreadsPerMultiprocessor:
-      return 2048;
+      return kThreadsPerMultiprocessor;
     case DeviceAttribute::kAsyncEngines:
       return 3;
     case DeviceAttribute::kComputeMajor:
       return 9;
     case DeviceAttribute::kMaxSharedBytesPerBlockOptIn:
-      return 227 << 10;
+      return kSharedBytesPerBlockOptIn;
     case DeviceAttribute::kRegisteredAtHostAddress:
     case DeviceAttribute::kCooperativeLaunch:
     case DeviceAttribute::kHostRegister:

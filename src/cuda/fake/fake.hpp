@@ -33,6 +33,12 @@
 namespace fake_cuda {
 using namespace tutti::cuda::abi;  // NOLINT(google-build-using-namespace): this is that interface
 
+// What every device is made of.
+inline constexpr int kMultiprocessors = 16;
+inline constexpr int kThreadsPerMultiprocessor = 2048;
+inline constexpr int kSharedBytesPerBlock = 48 << 10;
+inline constexpr int kSharedBytesPerBlockOptIn = 227 << 10;
+
 /// Whether something that was submitted is over.
 struct Completion {
   std::atomic<bool> reached = false;

@@ -8,15 +8,13 @@
 struct CUfunc_st {
   FakeCudaKernel kernel;
   std::vector<std::size_t> argument_bytes;
-  int max_dynamic_shared_bytes = 48 << 10;
+  int max_dynamic_shared_bytes = fake_cuda::kSharedBytesPerBlock;
 };
 
 namespace fake_cuda {
 namespace {
 
 constexpr int kMaxThreads = 1024;
-constexpr int kMaxSharedBytes = 227 << 10;
-constexpr int kMultiprocessors = 16;
 
 struct Kernels {
   std::mutex mutex;
@@ -36,7 +34,7 @@ struct Launch {
 };
 
 int blocks_that_fit(int threads, std::size_t shared_bytes) {
-  const int by_threads = 2048 / threads;
+  const int by_threads = kThreadsPerMultiprocessor / threads;
   const int by_memory =
       shared_bytes == 0 ? 32 : static_cast<int>((228U << 10) / (shared_bytes + 1024));
   return std::min({by_threads, by_memory, 32});
@@ -134,7 +132,7 @@ FAKE_CUDA_EXPORT Return cuFuncSetAttribute(Function function, FunctionAttribute 
   CUctx_st* context = nullptr;
   FAKE_CUDA_TRY(current_context(context));
   if (attribute != FunctionAttribute::kMaxDynamicSharedBytes || value < 0 ||
-      value > kMaxSharedBytes)
+      value > kSharedBytesPerBlockOptIn)
     return Return::kInvalidValue;
   function->max_dynamic_shared_bytes = value;
   return Return::kSuccess;
