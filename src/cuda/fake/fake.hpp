@@ -230,15 +230,15 @@ struct CUstream_st {
   bool blocking = false;
   fake_cuda::Channel* channel = nullptr;
   fake_cuda::Done last;
-  std::shared_ptr<fake_cuda::Capture> capture{};
-  std::set<std::size_t> frontier{};  // the nodes of the capture that come last in this stream
+  std::shared_ptr<fake_cuda::Capture> capture;
+  std::set<std::size_t> frontier;  // the nodes of the capture that come last in this stream
 };
 
 struct CUevent_st {
   CUctx_st* context = nullptr;
-  fake_cuda::Done last;                           // null: never recorded
-  std::shared_ptr<fake_cuda::Capture> capture{};  // it was last recorded in, if any
-  std::set<std::size_t> nodes{};
+  fake_cuda::Done last;                         // null: never recorded
+  std::shared_ptr<fake_cuda::Capture> capture;  // it was last recorded in, if any
+  std::set<std::size_t> nodes;
 };
 
 struct CUmod_st {
