@@ -121,7 +121,9 @@ struct Comm {
   /// A failed init, split or background call: what ncclCommGetAsyncError reports from now on.
   void set_failure(const Error& error);
 
-  Worker worker;  ///< runs background calls; last member, so that it ends first
+  // Last members, so that they end first.
+  Worker worker;         ///< runs background calls
+  Worker stream_worker;  ///< runs what calls on streams have to do on the host
 
  private:
   mutable std::mutex mutex_;

@@ -245,6 +245,7 @@ Result<ncclResult_t> revoke(ncclComm* handle, int flags) {
                       expected == Comm::Phase::kRevoked ? "revoked" : "finalized");
   }
   comm.communicator->abort(make_error(Code::kAborted, "rank {} called ncclCommRevoke", comm.rank));
+  comm.stream_turns.end();
   // What an open group holds back has its turn when the group ends.
   if (!this_thread_group().open()) handle->turns.drain();
   return ncclSuccess;

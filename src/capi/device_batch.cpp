@@ -14,14 +14,6 @@ namespace {
 
 constexpr std::uint32_t kNap = 1000;  // polls after which a wait sleeps
 
-/// A step of calls whose data has reached the host, on its way through the communicator's worker.
-struct PendingStep {
-  CommRef comm;
-  const char* function;
-  std::shared_ptr<SharedTurn> turn;
-  HostStep step;
-};
-
 /// What a failure means: the communicator has ended, and ncclCommGetAsyncError says so.
 void settle(Comm& comm, const char* function, const Error& error) {
   report(function, error, comm.who());
@@ -29,28 +21,28 @@ void settle(Comm& comm, const char* function, const Error& error) {
   comm.set_failure(error);
 }
 
-/// On the communicator's worker.
-void run(const std::shared_ptr<PendingStep>& pending) {
-  Comm& comm = *pending->comm.handle->comm;  // stays: its end waits for its worker
-  switch (pending->turn->try_enter()) {
-    case SharedTurn::Entry::kNotYet:
-      // Others have the communicator, and may wait for steps that come behind this one.
-      wait_once({}, kNap, pending->turn->until());
-      comm.worker.push([pending] { run(pending); });
-      return;
-    case SharedTurn::Entry::kCancelled:
-      return;
-    case SharedTurn::Entry::kEntered:
-      break;
+/// Runs the next step of a turn on the worker, which `comm` outlives. One run for each step.
+void run_next(Comm& comm, const char* function, const std::shared_ptr<SharedTurn>& turn) {
+  const SharedTurn::Entry entry = turn->try_enter();
+  if (entry == SharedTurn::Entry::kNotYet) {
+    // Others have the communicator, and may wait for steps of an earlier turn, which come behind.
+    wait_once({}, kNap, turn->until());
+    comm.stream_worker.push([&comm, function, turn] { run_next(comm, function, turn); });
+    return;
   }
-  if (!comm.health()) return;
-  if (const Status done = pending->step.run(*comm.communicator); !done)
-    settle(comm, pending->function, done.error());
+  const std::optional<HostStep> step = turn->take();
+  if (!step || entry == SharedTurn::Entry::kCancelled || !comm.health()) return;
+  if (const Status done = step->run(*comm.communicator); !done)
+    settle(comm, function, done.error());
 }
 
-void push(const PendingStep& step) {
-  step.comm.handle->comm->worker.push(
-      [pending = std::make_shared<PendingStep>(step)] { run(pending); });
+/// `handle` is pinned, or the turn has not ended.
+void hand_over(ncclComm* handle, const char* function, const std::shared_ptr<SharedTurn>& turn,
+               HostStep step) {
+  turn->add(std::move(step), [&] {
+    Comm& comm = *handle->comm;
+    comm.stream_worker.push([&comm, function, turn] { run_next(comm, function, turn); });
+  });
 }
 
 /// Hands steps on to the worker of their communicator: in the turn that their launch has from the
@@ -60,14 +52,14 @@ HostStepSink sink_of(const CommRef& comm, const char* function,
                      const std::shared_ptr<SharedTurn>& turn) {
   if (turn) {
     return [comm, function, turn](HostStep step) {
-      turn->unless_ended([&] { push({comm, function, turn, std::move(step)}); });
+      hand_over(comm.handle, function, turn, std::move(step));
     };
   }
   return [comm, function](HostStep step) {
     const Pin pin(comm.handle);
     if (!comm.check(pin)) return;
     const auto joined = comm.handle->comm->stream_turns.join(comm.handle->turns);
-    push({comm, function, joined, std::move(step)});
+    hand_over(comm.handle, function, joined, std::move(step));
   };
 }
 

@@ -69,8 +69,8 @@ Status make_and_publish(ncclComm* handle, const Maker& make, double timeout_s) {
   if (!made) return std::move(made).error();
   std::unique_ptr<DeviceCalls> device;
   if (comm.config.device) {
-    TUTTI_TRY(comm.worker.start());
-    device = std::make_unique<DeviceCalls>(*runtime, **made, *comm.config.device);
+    TUTTI_TRY(comm.stream_worker.start());
+    TUTTI_ASSIGN(device, DeviceCalls::create(*runtime, **made, *comm.config.device));
   }
   publish(comm, *std::move(made), std::move(device));
   return ok_status();
@@ -128,6 +128,11 @@ Status finalize(const CommRef& comm) {
   // In the background the communicator stays: whoever ends it waits for its worker.
   const auto ended = [&] { return comm.blocking && comm.handle->life.load() != comm.life; };
   if (ended()) return aborted_meanwhile();  // the turn of the handle's next one may take long
+  if (!drain_in_time(comm.handle->turns)) {
+    return make_error(Code::kTimeout,
+                      "calls were still under way after TUTTI_INIT_TIMEOUT: synchronize their "
+                      "streams first, or abort the communicator");
+  }
   const Turn turn(comm.handle->turns);
   if (ended()) return aborted_meanwhile();
   return flush(comm.handle);
@@ -144,6 +149,8 @@ Status end_comm(const CommRef& ref, bool abort) {
   if (abort || late) end_calls(handle);
   handle->turns.drain();
   comm.worker.drain();
+  comm.stream_turns.end();
+  comm.stream_worker.drain();
   if (abort || late) {
     abort_communicator(comm);  // it may have come to life in the end
   } else if (comm.phase.load() == Comm::Phase::kReady && comm.health()) {

@@ -2,18 +2,24 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "src/capi/turnstile.hpp"
+#include "src/comm/device_calls.hpp"
 
 namespace tutti::capi {
 
-/// Entered by the first who needs it, left as the last owner goes. Thread-safe.
+/// Entered by the first who needs it, left as the last owner goes. Steps that were added are taken
+/// in their order, whoever takes them. Thread-safe.
 class SharedTurn {
  public:
   explicit SharedTurn(Turnstile& turnstile) : turn_(std::make_unique<TurnLater>(turnstile)) {}
+  /// One that has ended.
+  SharedTurn() = default;
 
   enum class Entry : std::uint8_t { kEntered, kNotYet, kCancelled };
   /// Does not wait.
@@ -26,17 +32,28 @@ class SharedTurn {
     entered_ = turn_->claim();
     return entered_ ? Entry::kEntered : Entry::kCancelled;
   }
-  /// Calls `body` unless the turn has ended; it does not end meanwhile. What the turn is on stays
-  /// as long as it has not ended.
-  template <class Body>
-  void unless_ended(Body&& body) {
+  /// Adds a step and calls `announce`, unless the turn has ended; it does not end meanwhile.
+  template <class Announce>
+  void add(HostStep step, Announce&& announce) {
     const std::scoped_lock lock(mutex_);
-    if (turn_) body();
+    if (!turn_) return;
+    steps_.push_back(std::move(step));
+    announce();
+  }
+  /// The first of the steps that nobody has taken; none once the turn has ended.
+  std::optional<HostStep> take() {
+    const std::scoped_lock lock(mutex_);
+    if (!turn_ || steps_.empty()) return std::nullopt;
+    HostStep step = std::move(steps_.front());
+    steps_.pop_front();
+    return step;
   }
   /// Leaves, or gives the turn up unused, whoever has a share in it.
   void end() {
+    std::deque<HostStep> left;  // outside the lock: what waits for them goes on
     const std::scoped_lock lock(mutex_);
     turn_.reset();
+    left.swap(steps_);
   }
   /// Whether nobody has taken a turn behind this one, which has not ended.
   [[nodiscard]] bool is_last() const {
@@ -52,6 +69,7 @@ class SharedTurn {
  private:
   mutable std::mutex mutex_;
   std::unique_ptr<TurnLater> turn_;
+  std::deque<HostStep> steps_;
   bool entered_ = false;
 };
 
@@ -61,6 +79,7 @@ class StreamTurns {
   /// The one that calls have now, if nobody waits behind it, else a new one.
   std::shared_ptr<SharedTurn> join(Turnstile& turnstile) {
     const std::scoped_lock lock(mutex_);
+    if (ended_) return std::make_shared<SharedTurn>();
     std::erase_if(turns_, [](const auto& turn) { return turn.expired(); });
     if (!turns_.empty()) {
       const std::shared_ptr<SharedTurn> current = turns_.back().lock();
@@ -70,9 +89,11 @@ class StreamTurns {
     turns_.push_back(turn);
     return turn;
   }
-  /// Ends the turns that calls have: what they have still to do they leave.
+  /// Ends the turns that calls have, and those that they would get: what they have still to do they
+  /// leave.
   void end() {
     const std::scoped_lock lock(mutex_);
+    ended_ = true;
     for (const auto& turn : turns_)
       if (const auto owned = turn.lock()) owned->end();
   }
@@ -80,6 +101,7 @@ class StreamTurns {
  private:
   std::mutex mutex_;
   std::vector<std::weak_ptr<SharedTurn>> turns_;  // in their order
+  bool ended_ = false;
 };
 
 }  // namespace tutti::capi

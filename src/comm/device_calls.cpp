@@ -42,7 +42,13 @@ class PageableBuffers {
 namespace {
 
 /// How long ranks of one process wait for each other before they enqueue what waits for all.
-constexpr auto kLineUp = std::chrono::milliseconds(100);
+constexpr auto kLineUp = std::chrono::seconds(1);
+/// The same on the default stream, where what comes behind a gate does not come before it opens.
+constexpr auto kLineUpOnDefaultStream = std::chrono::seconds(30);
+
+bool is_default(StreamHandle stream) {
+  return reinterpret_cast<std::uintptr_t>(stream) <= cuda::abi::kLegacyStream;
+}
 
 /// Takes those of the host's own out of `passages`.
 std::vector<Passage> take_pageable(const PageableBuffers& pageable,
@@ -90,6 +96,11 @@ Result<std::optional<int>> current_device(const Runtime& runtime) {
 
 Result<std::string> device_label(const Runtime& runtime, int device) {
   TUTTI_ASSIGN(const cuda::DeviceFacts facts, runtime.cuda->device(device));
+  if (!facts.stream_values || !facts.host_register)
+    return make_error(Code::kUnsupported,
+                      "streams of GPU {} ({}) cannot wait for words of host memory: install a "
+                      "driver of release 515 (CUDA 11.7) or later, or set TUTTI_DEVICE=host",
+                      device, facts.name);
   return fmt::format("GPU {} ({}, {})", device, facts.name, facts.bus_id);
 }
 
@@ -105,9 +116,18 @@ DeviceCalls::DeviceCalls(const Runtime& runtime, const Communicator& communicato
       communicator_(communicator),
       kernels_(*runtime.kernels) {
   std::erase(neighbours_, rank_);
+}
+
+Result<std::unique_ptr<DeviceCalls>> DeviceCalls::create(const Runtime& runtime,
+                                                         const Communicator& communicator,
+                                                         int device) {
+  std::unique_ptr<DeviceCalls> made(new DeviceCalls(runtime, communicator, device));
   const bool direct = runtime.settings.flag("DIRECT");
-  if (direct && communicator.shares_one_gpu() && kernels_.available())
-    joint_ = runtime.joint_calls->of(communicator.id(), size_);
+  if (!direct || !communicator.shares_one_gpu() || !runtime.kernels->available()) return made;
+  TUTTI_ASSIGN(const auto scope, runtime.cuda->make_current(device));
+  TUTTI_TRY(runtime.kernels->prepare(device));
+  made->joint_ = runtime.joint_calls->of(communicator.id(), made->size_);
+  return made;
 }
 
 /// Whether `buffer` is memory that only the host reaches; an error where this GPU does not reach
@@ -146,6 +166,13 @@ Result<PageableBuffers> DeviceCalls::pageable_of(std::span<const Call> calls) co
 Status DeviceCalls::check(std::span<const Call> calls,
                           std::span<const StreamHandle> streams) const {
   TUTTI_ASSIGN(const cuda::ContextScope scope, driver_->make_current(device_));
+  for (const StreamHandle stream : streams) {
+    TUTTI_ASSIGN(const int device, driver_->device_of(stream));
+    if (device != device_)
+      return make_error(Code::kInvalidArgument,
+                        "stream {} is one of GPU {}, but rank {} of this communicator uses GPU {}",
+                        static_cast<const void*>(stream), device, rank_, device_);
+  }
   TUTTI_ASSIGN(const bool captured, detour_.captures(streams));
   TUTTI_ASSIGN(const PageableBuffers pageable, pageable_of(calls));
   if (pageable.empty() || !captured) return ok_status();
@@ -211,12 +238,14 @@ DeviceLaunch::Marks DeviceCalls::marks_of(const Step& step) {
 void DeviceCalls::line_up(DeviceLaunch& launch) const {
   if (neighbours_.empty() || !launch.lines_up_ || launch.detour_.opened() == 0) return;
   const auto& marks = launch.marks_[launch.detour_.closed()];
-  launch.lines_up_ = lineup_->await(marks.others, Deadline::after(kLineUp));
+  const std::chrono::seconds patience =
+      is_default(launch.stream_) ? kLineUpOnDefaultStream : kLineUp;
+  launch.lines_up_ = lineup_->await(marks.others, Deadline::after(patience));
   if (!launch.lines_up_)
-    log_info(Subsystem::kColl, fmt::format("[rank {}/{}]", rank_, size_),
-             "other ranks of this process did not make the same call within {} ms: its commands "
-             "are enqueued without theirs",
-             kLineUp.count());
+    log_warn(fmt::format("[rank {}/{}]", rank_, size_),
+             "other ranks of this process did not make the same call within {} s; its commands are "
+             "enqueued without theirs, which hangs where their streams share a hardware queue",
+             patience.count());
 }
 
 Result<bool> DeviceCalls::advance(DeviceLaunch& launch) const {
@@ -252,42 +281,39 @@ Status DeviceCalls::synchronize(const DeviceLaunch& launch) const {
 
 // ---- Calls of all ranks at once
 
-/// Whether this rank can take part in a launch for all. All ranks find the same of what the calls
-/// have in common; where they differ, the call is dissolved.
+/// Whether this rank can take part in a launch for all. What is captured may be replayed as often
+/// as anybody likes, so that ranks would count calls differently.
 Result<bool> DeviceCalls::can_join(const Call& call, std::span<const StreamHandle> streams) const {
+  TUTTI_ASSIGN(const bool captured, detour_.captures(streams));
+  if (captured) {
+    joint_->dissolve_all();
+    return false;
+  }
   if (call.blocks || call.op == ReduceOp::kPreMulSum) return false;
   const auto misaligned = [&](const void* buffer) {
     return reinterpret_cast<std::uintptr_t>(buffer) % size_of(call.type) != 0;
   };
   if (misaligned(call.send) || misaligned(call.recv)) return false;
-  TUTTI_ASSIGN(const bool captured, detour_.captures(streams));
-  return !captured;
+  TUTTI_ASSIGN(const PageableBuffers pageable, pageable_of({&call, 1}));
+  return pageable.empty();
 }
 
-/// Makes the next call of all, or keeps out of it.
+/// Makes the next call of all, or keeps out of it. After an error keep_out() has to follow.
 Status DeviceCalls::come(const DeviceWork& work, const Call& call) {
-  TUTTI_ASSIGN(const auto scope, driver_->make_current(device_));
-  TUTTI_ASSIGN(const PageableBuffers pageable, pageable_of({&call, 1}));
-  TUTTI_ASSIGN(const bool joins, can_join(call, work.streams));
   const std::uint64_t number = joint_calls_++;
-  if (!joins || !pageable.empty()) {
+  TUTTI_ASSIGN(const auto scope, driver_->make_current(device_));
+  TUTTI_ASSIGN(const bool joins, can_join(call, work.streams));
+  if (!joins) {
     joint_->dissolve(number);
     return ok_status();
   }
-  const auto arrive = [&]() -> Status {
-    for (JointEvent* const event : {&ready_, &done_}) {
-      if (*event) continue;
-      TUTTI_ASSIGN(cuda::Event made, cuda::Event::create(driver_, device_));
-      *event = std::make_shared<cuda::Event>(std::move(made));
-    }
-    TUTTI_TRY(detour_.follow(work.streams));
-    return ready_->record(work.streams.front());
-  };
-  if (Status arrived = arrive(); !arrived) {
-    joint_->dissolve(number);
-    (void)joint_->await(number, Deadline::never().within(kLineUp));
-    return arrived;
+  for (JointEvent* const event : {&ready_, &done_}) {
+    if (*event) continue;
+    TUTTI_ASSIGN(cuda::Event made, cuda::Event::create(driver_, device_));
+    *event = std::make_shared<cuda::Event>(std::move(made));
   }
+  TUTTI_TRY(detour_.follow(work.streams));
+  TUTTI_TRY(ready_->record(work.streams.front()));
   joint_->come(
       number, rank_,
       {.input = static_cast<const std::byte*>(call.send),
@@ -298,6 +324,12 @@ Status DeviceCalls::come(const DeviceWork& work, const Call& call) {
        .in_place = is_in_place(call, rank_)},
       [&](const std::vector<exec::cuda::JointRank>& ranks) { return launch_for_all(call, ranks); });
   return ok_status();
+}
+
+/// Leaves the last call that this rank came to, to whoever still comes.
+void DeviceCalls::keep_out() {
+  joint_->dissolve(joint_calls_ - 1);
+  (void)joint_->await(joint_calls_ - 1, Deadline::after(Nanos::zero()));
 }
 
 /// Of the call that this rank came to last: whether it was launched, and its streams go on behind.
@@ -316,11 +348,14 @@ Result<DeviceCalls::JointEvent> DeviceCalls::launch_for_all(
   exec::cuda::RankBuffers buffers;
   for (const exec::cuda::JointRank& rank : ranks) {
     const exec::cuda::JointRank& own = ranks[static_cast<std::size_t>(rank_)];
-    if (rank.call_hash != own.call_hash || rank.in_place != own.in_place) return JointEvent();
+    const bool alike = rooted(call.collective) || rank.in_place == own.in_place;
+    if (rank.call_hash != own.call_hash || !alike) return JointEvent();
     buffers.inputs.push_back(rank.input);
     buffers.outputs.push_back(rank.output);
   }
-  TUTTI_ASSIGN(const Passes* const passes, passes_of(call, is_in_place(call, rank_)));
+  const Rank decides = rooted(call.collective) ? call.root : rank_;
+  const bool in_place = ranks[static_cast<std::size_t>(decides)].in_place;
+  TUTTI_ASSIGN(const Passes* const passes, passes_of(call, in_place));
   if (passes == nullptr) return JointEvent();
   const StreamHandle stream = ranks[static_cast<std::size_t>(rank_)].stream;
   for (const exec::cuda::JointRank& rank : ranks) TUTTI_TRY(rank.ready->hold(stream));
@@ -350,6 +385,32 @@ Result<const DeviceCalls::Passes*> DeviceCalls::passes_of(const Call& call, bool
   return kept.empty() ? nullptr : &kept;
 }
 
+/// One call of each of these ranks.
+Status DeviceCalls::enqueue_jointly(
+    std::span<const std::pair<const DeviceWork*, const Call*>> calls) {
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const auto& [work, call] = calls[i];
+    const Status came = work->device->come(*work, *call);
+    if (came) continue;
+    for (std::size_t j = 0; j <= i; ++j) calls[j].first->device->keep_out();
+    return came;
+  }
+  Status outcome = ok_status();
+  std::vector<DeviceLaunch> dissolved;
+  for (const auto& [work, call] : calls) {
+    const Result<bool> launched = work->device->was_launched(*work);  // of all, after an error too
+    if (!launched && outcome) outcome = launched.error();
+    if (!outcome || *launched) continue;
+    auto launch = work->device->begin(*work, {call, 1});
+    if (launch)
+      dissolved.push_back(*std::move(launch));
+    else
+      outcome = std::move(launch).error();
+  }
+  TUTTI_TRY(outcome);
+  return enqueue_detours(dissolved);
+}
+
 Status DeviceCalls::enqueue(std::span<const DeviceWork> works) {
   std::vector<std::vector<Call>> rest(works.size());
   std::vector<std::vector<const Call*>> joint(works.size());
@@ -364,17 +425,10 @@ Status DeviceCalls::enqueue(std::span<const DeviceWork> works) {
     rounds = std::max(rounds, joint[w].size());
   }
   for (std::size_t round = 0; round < rounds; ++round) {
-    std::vector<DeviceLaunch> dissolved;
+    std::vector<std::pair<const DeviceWork*, const Call*>> calls;
     for (std::size_t w = 0; w < works.size(); ++w)
-      if (round < joint[w].size()) TUTTI_TRY(works[w].device->come(works[w], *joint[w][round]));
-    for (std::size_t w = 0; w < works.size(); ++w) {
-      if (round >= joint[w].size()) continue;
-      TUTTI_ASSIGN(const bool launched, works[w].device->was_launched(works[w]));
-      if (launched) continue;
-      TUTTI_ASSIGN(DeviceLaunch launch, works[w].device->begin(works[w], {joint[w][round], 1}));
-      dissolved.push_back(std::move(launch));
-    }
-    TUTTI_TRY(enqueue_detours(dissolved));
+      if (round < joint[w].size()) calls.emplace_back(&works[w], joint[w][round]);
+    TUTTI_TRY(enqueue_jointly(calls));
   }
   std::vector<DeviceLaunch> launches;
   for (std::size_t w = 0; w < works.size(); ++w) {

@@ -53,7 +53,7 @@ int device_count(const Runtime& runtime);
 /// The device that CUDA communicators which this thread makes use; none where the process makes
 /// host communicators.
 Result<std::optional<int>> current_device(const Runtime& runtime);
-/// "GPU 0 (NVIDIA H100 80GB HBM3, 0000:07:00.0)".
+/// "GPU 0 (NVIDIA H100 80GB HBM3, 0000:07:00.0)". kUnsupported where no communicator can use it.
 Result<std::string> device_label(const Runtime& runtime, int device);
 
 class DeviceCalls;
@@ -88,7 +88,8 @@ class DeviceLaunch {
 class DeviceCalls {
  public:
   /// `device` as CUDA numbers it. `runtime` must have CUDA, and outlive it, as `communicator`.
-  DeviceCalls(const Runtime& runtime, const Communicator& communicator, int device);
+  static Result<std::unique_ptr<DeviceCalls>> create(const Runtime& runtime,
+                                                     const Communicator& communicator, int device);
 
   /// Whether calls can be enqueued. kInvalidArgument: memory of another GPU. kInvalidUsage: some
   /// streams are being captured and others not, or the call is on ordinary host memory.
@@ -104,6 +105,7 @@ class DeviceCalls {
   Result<bool> captures(std::span<const exec::cuda::StreamHandle> streams) const;
 
  private:
+  DeviceCalls(const Runtime& runtime, const Communicator& communicator, int device);
   Result<bool> is_pageable(const void* buffer, std::string_view name) const;
   Result<PageableBuffers> pageable_of(std::span<const Call> calls) const;
 
@@ -115,6 +117,8 @@ class DeviceCalls {
   static Status enqueue_detours(std::span<DeviceLaunch> launches);
 
   Status come(const DeviceWork& work, const Call& call);
+  void keep_out();
+  static Status enqueue_jointly(std::span<const std::pair<const DeviceWork*, const Call*>> calls);
   Result<bool> was_launched(const DeviceWork& work);
   Result<bool> can_join(const Call& call, std::span<const exec::cuda::StreamHandle> streams) const;
   using JointEvent = std::shared_ptr<cuda::Event>;

@@ -75,14 +75,19 @@ TUTTI_DEVICE inline T divide(T value, std::int32_t divisor) {
   }
 }
 
+template <class T>
+TUTTI_DEVICE inline bool is_nan(T value) {
+  return value != value;  // NOLINT(misc-redundant-expression)
+}
+
 template <Way kWay, class T>
 TUTTI_DEVICE inline T combine_two(T a, T b) {
   if constexpr (kWay == Way::kMultiply) {
     return multiply(a, b);
   } else if constexpr (kWay == Way::kMaximum) {
-    return a >= b || a != a ? a : b;
+    return a >= b || is_nan(a) ? a : b;
   } else if constexpr (kWay == Way::kMinimum) {
-    return a <= b || a != a ? a : b;
+    return a <= b || is_nan(a) ? a : b;
   } else {
     return add(a, b);
   }
@@ -144,9 +149,9 @@ struct OneType {
   }
 };
 
-template <Way kWay>
+template <Way kTheWay>
 struct WayTag {
-  static constexpr Way value = kWay;
+  static constexpr Way kWay = kTheWay;
 };
 
 /// f(WayTag<...>{}) for the operator.

@@ -221,7 +221,7 @@ TUTTI_DEVICE inline void combine(const Block& block, const Arithmetic& arithmeti
     if (only_copies(arithmetic, operands))
       return copy_units<UnitOf<sizeof(Stored)>>(block, operands, elements);
     with_way(arithmetic.op, [&]<class WayOf>(WayOf) {
-      combine_elements<E, WayOf::value>(block, arithmetic, completes, operands, elements);
+      combine_elements<E, WayOf::kWay>(block, arithmetic, completes, operands, elements);
     });
   });
 }

@@ -51,7 +51,7 @@ TUTTI_DEVICE inline void store_packet(Packet* to, std::uint64_t data, std::uint3
 
 /// Whether the packet with this flag is there; then its data.
 TUTTI_DEVICE inline bool load_packet(Packet* from, std::uint32_t flag, std::uint64_t& data) {
-  std::uint64_t first, second;
+  std::uint64_t first = 0, second = 0;
 #if defined(__CUDA_ARCH__)
   asm volatile("ld.volatile.global.v2.u64 {%0, %1}, [%2];"
                : "=l"(first), "=l"(second)

@@ -83,7 +83,7 @@ TUTTI_DEVICE inline void combine_words(const Block& block, const Arithmetic& ari
       return read(0U, word, begin, bytes);
     });
   with_way(arithmetic.op, [&]<class WayOf>(WayOf) {
-    const Combination<E, WayOf::value> combination(arithmetic, completes, operands);
+    const Combination<E, WayOf::kWay> combination(arithmetic, completes, operands);
     run([&](std::uint64_t word, std::uint64_t begin, std::uint64_t bytes) {
       return std::bit_cast<std::uint64_t>(combination.template run<Parts::kCount, 1>(
           [&](std::uint32_t s) { return std::bit_cast<Parts>(read(s, word, begin, bytes)); }));

@@ -57,6 +57,21 @@ TEST_P(JointCall, WritesMoreOutputsThanAKernelTakes) {
   EXPECT_EQ(host_functions(), 0);
 }
 
+TEST_P(JointCall, BroadcastsInPlaceWhereTheRootIs) {
+  const Ranks ranks(3);
+  std::vector<Buffer<float>> data;
+  for (int r = 0; r < 3; ++r) data.emplace_back(inputs(r, kFewElements));
+  count_anew();
+  ranks.run(threads_, [&](int r) {
+    EXPECT_EQ(ncclBcast(data[r].data(), kFewElements, ncclFloat, 1, ranks.comms[r],
+                        ranks.streams[r]->get()),
+              ncclSuccess);
+  });
+  for (int r = 0; r < 3; ++r)
+    EXPECT_EQ(data[r].read(ranks.streams[r]->get()), inputs(1, kFewElements));
+  EXPECT_EQ(host_functions(), 0);
+}
+
 TEST_P(JointCall, TurnsIntoADetourWhereARankIsBeingCaptured) {
   const Ranks ranks(2);
   std::vector<Buffer<float>> data;

@@ -199,6 +199,81 @@ TEST(CudaCommunicators, SplitBehindCallsThatAreUnderWay) {
   for (int r = 0; r < 2; ++r) EXPECT_EQ(data[r].read(ranks.streams[r]->get())[9], sum(2, 9));
 }
 
+TEST(CudaCommunicators, AreFinalizedInTheBackgroundBehindCallsThatAreUnderWay) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  std::vector<Buffer<float>> data;
+  for (int r = 0; r < 2; ++r) data.emplace_back(inputs(r, kSeveralSteps));
+  const auto rank = [&](int r) {
+    const auto settle = [](ncclComm_t comm) {
+      ncclResult_t state = ncclInProgress;
+      while (state == ncclInProgress) {
+        EXPECT_EQ(ncclCommGetAsyncError(comm, &state), ncclSuccess);
+        std::this_thread::yield();
+      }
+      EXPECT_EQ(state, ncclSuccess);
+    };
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    ncclComm_t comm = nullptr;
+    EXPECT_EQ(ncclCommInitRankConfig(&comm, 2, id, r, &config), ncclInProgress);
+    settle(comm);
+    const Stream stream;
+    EXPECT_EQ(ncclAllReduce(data[r].data(), data[r].data(), kSeveralSteps, ncclFloat, ncclSum, comm,
+                            stream.get()),
+              ncclSuccess);
+    EXPECT_EQ(ncclCommFinalize(comm), ncclInProgress);
+    settle(comm);
+    EXPECT_EQ(data[r].read(stream.get())[11], sum(2, 11));
+    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  };
+  std::jthread other(rank, 1);
+  rank(0);
+}
+
+/// A split in another thread may take the communicator between two steps of a call, and between a
+/// step and its turn: they must not change places.
+TEST(CudaCommunicators, KeepStepsInOrderBesideSplits) {
+  for (int round = 0; round < 6; ++round) {
+    const Ranks ranks(2);
+    std::vector<Buffer<float>> data;
+    for (int r = 0; r < 2; ++r) data.emplace_back(inputs(r, kSeveralSteps));
+    std::vector<std::jthread> threads;
+    for (int r = 0; r < 2; ++r) {
+      threads.emplace_back([&ranks, r] {
+        ncclComm_t part = nullptr;
+        EXPECT_EQ(ncclCommSplit(ranks.comms[r], 0, r, &part, nullptr), ncclSuccess);
+        EXPECT_EQ(ncclCommDestroy(part), ncclSuccess);
+      });
+      threads.emplace_back([&, r] {
+        EXPECT_EQ(all_reduce(ranks, r, data[r].data(), data[r].data(), kSeveralSteps), ncclSuccess);
+      });
+    }
+    threads.clear();
+    for (int r = 0; r < 2; ++r) {
+      const auto sums = data[r].read(ranks.streams[r]->get());
+      for (std::size_t i = 0; i < kSeveralSteps; ++i) ASSERT_EQ(sums[i], sum(2, i)) << i;
+    }
+  }
+}
+
+TEST(CudaGraphs, GiveTheirSlotsBack) {
+  const auto pinned = [] { return fake<FakeCudaLive>("fake_cuda_live")("registrations"); };
+  const Ranks ranks(1);
+  const cudaStream_t stream = ranks.streams[0]->get();
+  const Buffer<float> data(inputs(0, kSeveralSteps));
+  long after_two = 0;
+  for (int round = 0; round < 8; ++round) {
+    const Graph graph(stream, [&] {
+      EXPECT_EQ(all_reduce(ranks, 0, data.data(), data.data(), kSeveralSteps), ncclSuccess);
+    });
+    graph.launch(stream);
+    ranks.streams[0]->synchronize();
+    if (round == 1) after_two = pinned();
+  }
+  EXPECT_LE(pinned(), after_two);
+}
+
 TEST(CudaAbort, EndsACallThatWaitsForAPeer) {
   Ranks ranks(2);
   const Buffer<float> data(kFewElements);

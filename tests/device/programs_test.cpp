@@ -63,7 +63,7 @@ TEST_P(EveryProgram, IsRunAsOneThreadRunsIt) {
     std::shuffle(lowerings.begin(), lowerings.end(), std::mt19937_64(new_seed()));
     lowerings.resize(lowerings.size() / 4);
   }
-  run_all({ranks, 3, 1}, lowerings, kSanitized || ranks > 8 ? 1 : 3);
+  run_all({ranks, ranks > 8 ? 2U : 3U, 1}, lowerings, kSanitized || ranks > 8 ? 1 : 3);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, EveryProgram, ::testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 16));

@@ -19,8 +19,7 @@ class Allocations {
   /// Memory of the current device, by a handle that other processes can import where the device has
   /// such, else as cudaMalloc gives it. kUnavailable when memory is short.
   Result<void*> allocate(std::size_t bytes);
-  /// Waits for the device's work, as cudaFree does. kInvalidArgument for what allocate() did not
-  /// return.
+  /// The device must be done with it. kInvalidArgument for what allocate() did not return.
   Status free(void* data);
 
  private:

@@ -16,21 +16,26 @@ using tutti::cuda::SharedDriver;
 struct SlotSet {
   static constexpr std::size_t kSlots = 2;
 
-  SlotSet(std::shared_ptr<SlotPool> slot_pool, Event event)
-      : pool(std::move(slot_pool)), last(std::move(event)) {}
+  SlotSet(std::shared_ptr<SlotPool> slot_pool, Event event, bool of_graph)
+      : pool(std::move(slot_pool)), last(std::move(event)), in_graph(of_graph) {}
   /// Perhaps on a thread of the driver, where no call of CUDA is allowed.
   ~SlotSet() {
     for (auto& slot : slots)
       if (slot) outgrown.push_back(std::move(slot));
-    pool->give_back(std::move(outgrown), std::move(last));
+    if (lost)
+      for (auto& slot : outgrown) (void)slot.release();
+    else
+      pool->give_back(std::move(outgrown), std::move(last), in_graph);
   }
   SlotSet(const SlotSet&) = delete;
   SlotSet& operator=(const SlotSet&) = delete;
 
   std::shared_ptr<SlotPool> pool;
   Event last;           ///< behind the last launch
-  bool used = false;    ///< there was one
-  bool spoilt = false;  ///< a launch broke off: gates may open that no stream closes
+  const bool in_graph;  ///< a graph keeps the set: when that ends it, nothing runs any more
+  bool used = false;    ///< there was a launch
+  bool spoilt = false;  ///< one broke off: gates may open that no stream closes
+  bool lost = false;    ///< and nobody can tell when the stream has left them
   std::array<std::unique_ptr<Slot>, kSlots> slots;
   std::vector<std::unique_ptr<Slot>> outgrown;  ///< commands that were enqueued name them
 };
@@ -103,7 +108,7 @@ Result<std::shared_ptr<SlotSet>> Detour::slots_for(const CaptureState& capture) 
   const bool other_capture = captured && capture_.id != capture.id;
   if (current && !current->spoilt && !other_capture) return current;
   TUTTI_ASSIGN(Event last, Event::create(driver_, device_));
-  current = std::make_shared<SlotSet>(pool_, std::move(last));
+  current = std::make_shared<SlotSet>(pool_, std::move(last), captured);
   if (captured) capture_.id = capture.id;
   return current;
 }
@@ -187,24 +192,26 @@ Status DetourLaunch::finish() {
   return ok_status();
 }
 
-Result<bool> DetourLaunch::advance() {
-  auto more = enqueue_next();
-  if (!more) slots_->spoilt = true;
-  return more;
+DetourLaunch::~DetourLaunch() {
+  if (!slots_ || opened_ == 0 || finished_) return;
+  slots_->spoilt = true;
+  const auto scope = driver_->make_current(device_);
+  if (!scope || !slots_->last.record(stream_)) slots_->lost = true;
 }
 
-Result<bool> DetourLaunch::enqueue_next() {
+Result<bool> DetourLaunch::advance() {
   const std::size_t all = steps_->steps.size();
   if (opened_ > 0) {
     TUTTI_TRY(close(closed_));
     ++closed_;
   }
   while (opened_ < all && opened_ < closed_ + SlotSet::kSlots) {
-    TUTTI_TRY(open(opened_));
     ++opened_;
+    TUTTI_TRY(open(opened_ - 1));
   }
   if (closed_ < all) return true;
   TUTTI_TRY(finish());
+  finished_ = true;
   return false;
 }
 

@@ -68,6 +68,13 @@ struct LaunchedSteps;
 /// One launch while it is being enqueued.
 class DetourLaunch {
  public:
+  DetourLaunch() = default;
+  DetourLaunch(DetourLaunch&&) = default;
+  DetourLaunch& operator=(DetourLaunch&&) = default;
+  DetourLaunch(const DetourLaunch&) = delete;
+  DetourLaunch& operator=(const DetourLaunch&) = delete;
+  ~DetourLaunch();
+
   /// Enqueues what comes next: first the copies in of as many steps as there are slots, then, each
   /// time, the gate and the copies out of one step, and the copies in of another. False once all is
   /// enqueued. After an error nothing more is; what was enqueued runs to its end.
@@ -79,7 +86,6 @@ class DetourLaunch {
 
  private:
   friend class Detour;
-  Result<bool> enqueue_next();
   Status open(std::size_t index);
   Status close(std::size_t index);
   Status finish();
@@ -91,6 +97,7 @@ class DetourLaunch {
   StreamHandle stream_ = nullptr;
   std::vector<StreamHandle> others_;
   bool runs_once_ = true;  ///< it is not being captured
+  bool finished_ = false;
   std::size_t opened_ = 0, closed_ = 0;
 };
 

@@ -17,6 +17,7 @@ JointCalls::State& JointCalls::state_of(std::uint64_t number) {
 void JointCalls::come(std::uint64_t number, Rank rank, JointRank bring, const Launch& launch) {
   {
     const std::scoped_lock lock(mutex_);
+    if (all_dissolved_) return;
     State& state = state_of(number);
     state.here[static_cast<std::size_t>(rank)] = std::move(bring);
     if (++state.came < ranks_ || state.outcome) return;
@@ -30,14 +31,26 @@ void JointCalls::come(std::uint64_t number, Rank rank, JointRank bring, const La
 void JointCalls::dissolve(std::uint64_t number) {
   {
     const std::scoped_lock lock(mutex_);
+    if (all_dissolved_) return;
     State& state = state_of(number);
     if (!state.outcome) state.outcome = Outcome(nullptr);
   }
   changed_.notify_all();
 }
 
+void JointCalls::dissolve_all() {
+  {
+    const std::scoped_lock lock(mutex_);
+    all_dissolved_ = true;
+    for (auto& [number, state] : calls_)
+      if (!state.outcome) state.outcome = Outcome(nullptr);
+  }
+  changed_.notify_all();
+}
+
 Outcome JointCalls::await(std::uint64_t number, Deadline deadline) {
   std::unique_lock lock(mutex_);
+  if (all_dissolved_ && !calls_.contains(number)) return Outcome(nullptr);
   State& state = state_of(number);
   const bool in_time =
       changed_.wait_until(lock, deadline.when(), [&] { return state.outcome.has_value(); });

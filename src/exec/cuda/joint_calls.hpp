@@ -49,6 +49,8 @@ class JointCalls {
   void come(std::uint64_t number, Rank rank, JointRank bring, const Launch& launch);
   /// It cannot take part.
   void dissolve(std::uint64_t number);
+  /// No call is joint from now on: ranks that take no part in some count them differently.
+  void dissolve_all();
   /// What became of a call that this rank came to: the event behind it, nullptr where it is
   /// dissolved, as it is when `deadline` passes first, or the error of its launch. Once for each
   /// come() or dissolve() of a rank.
@@ -66,6 +68,7 @@ class JointCalls {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::uint64_t, State> calls_;
+  bool all_dissolved_ = false;
 };
 
 /// One per process. Thread-safe.

@@ -54,6 +54,15 @@ Result<Kernels::Loaded> Kernels::load(int device, DataType type) {
   return loaded = found;
 }
 
+Status Kernels::prepare(int device) {
+  TUTTI_ASSIGN(const auto relaxed, tutti::cuda::RelaxedCapture::begin(*driver_));
+  for (int type = 0; type < kDataTypes; ++type) {
+    TUTTI_ASSIGN(const Loaded loaded, load(device, static_cast<DataType>(type)));
+    TUTTI_CHECK(loaded.function != nullptr, "kernel {} was not found", type);
+  }
+  return ok_status();
+}
+
 Status Kernels::combine(int device, tutti::cuda::abi::Stream stream, const Reduction& reduction,
                         const LocalPassPlaces& places, const RankBuffers& buffers) {
   TUTTI_ASSIGN(const Loaded kernel, load(device, reduction.type));

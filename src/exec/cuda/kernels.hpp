@@ -30,6 +30,9 @@ class Kernels {
 
   [[nodiscard]] bool available() const { return !code_.empty(); }
 
+  /// Loads them all onto `device`, whose context is current; what is loaded later may wait for the
+  /// device's work.
+  Status prepare(int device);
   /// Enqueues a pass; the context of `device` is current. `reduction`: as of reduce(), its divisor
   /// is what the pass divides by if it completes.
   Status combine(int device, tutti::cuda::abi::Stream stream, const Reduction& reduction,

@@ -24,10 +24,11 @@ Slot::~Slot() {
 Result<std::unique_ptr<Slot>> SlotPool::take(int device, std::size_t bytes) {
   // Beside a capture: what is asked and pinned here is no part of the graph.
   TUTTI_ASSIGN(const auto relaxed, tutti::cuda::RelaxedCapture::begin(*driver_));
+  std::vector<std::unique_ptr<Slot>> dropped;  // outside the lock: unpinning may take long
   {
     const std::scoped_lock lock(mutex_);
     collect_idle();
-    trim();
+    dropped = trim();
     const auto room = [](const auto& slot) { return slot->memory().size(); };
     const auto best = std::ranges::lower_bound(idle_, bytes, {}, room);
     if (best != idle_.end() && room(*best) / 4 <= std::max(bytes, kLeastBytes)) {
@@ -54,31 +55,38 @@ Result<std::unique_ptr<Slot>> SlotPool::make(int device, std::size_t bytes) {
   return slot;
 }
 
-void SlotPool::give_back(std::vector<std::unique_ptr<Slot>> slots, tutti::cuda::Event last_use) {
+void SlotPool::give_back(std::vector<std::unique_ptr<Slot>> slots, tutti::cuda::Event last_use,
+                         bool unused) {
   const std::scoped_lock lock(mutex_);
-  resting_.push_back({std::move(slots), std::move(last_use)});
+  resting_.push_back({std::move(slots), std::move(last_use), unused});
 }
 
 /// Under the lock: moves the slots that no stream uses any more to idle_, smallest first.
 void SlotPool::collect_idle() {
   std::erase_if(resting_, [this](Resting& resting) {
-    const auto done = resting.last_use.done();
-    if (!done || !*done) return false;
+    if (!resting.unused) {
+      const auto done = resting.last_use.done();
+      if (!done || !*done) return false;  // in a broken context they stay for good
+    }
     for (auto& slot : resting.slots) idle_.push_back(std::move(slot));
     return true;
   });
   std::ranges::sort(idle_, {}, [](const auto& slot) { return slot->memory().size(); });
 }
 
-/// Under the lock: frees what peers do not see any more (SharedHeap::detach), and the largest of
-/// too much.
-void SlotPool::trim() {
+/// Under the lock: takes out what peers do not see any more (SharedHeap::detach), and the largest
+/// of too much.
+std::vector<std::unique_ptr<Slot>> SlotPool::trim() {
+  std::vector<std::unique_ptr<Slot>> dropped;
   std::size_t held = 0;
-  std::erase_if(idle_, [&](const auto& slot) {
+  for (auto& slot : idle_) {
     const std::span<std::byte> whole = slot->whole_;
     held += whole.size();
-    return held > kMostIdleBytes || !heap_->is_shared(whole.data(), whole.size());
-  });
+    if (held > kMostIdleBytes || !heap_->is_shared(whole.data(), whole.size()))
+      dropped.push_back(std::move(slot));
+  }
+  std::erase(idle_, nullptr);
+  return dropped;
 }
 
 }  // namespace tutti::exec::cuda

@@ -55,19 +55,21 @@ class SlotPool {
   /// A slot of at least `bytes`, its gate closed, that no stream uses any more; visible to all
   /// devices, `device` one of them. kUnavailable when memory is short.
   Result<std::unique_ptr<Slot>> take(int device, std::size_t bytes);
-  /// `last_use` was recorded behind the last command on the slots. Makes no call of CUDA, so that
-  /// it may be called from where that is forbidden.
-  void give_back(std::vector<std::unique_ptr<Slot>> slots, tutti::cuda::Event last_use);
+  /// `last_use` was recorded behind the last command on the slots, unless `unused`: no stream uses
+  /// them any more. Makes no call of CUDA, so that it may be called from where that is forbidden.
+  void give_back(std::vector<std::unique_ptr<Slot>> slots, tutti::cuda::Event last_use,
+                 bool unused);
 
  private:
   /// Slots that have their last use in common.
   struct Resting {
     std::vector<std::unique_ptr<Slot>> slots;
     tutti::cuda::Event last_use;
+    bool unused = false;
   };
   Result<std::unique_ptr<Slot>> make(int device, std::size_t bytes);
   void collect_idle();
-  void trim();
+  std::vector<std::unique_ptr<Slot>> trim();
 
   const tutti::cuda::SharedDriver driver_;
   const std::shared_ptr<SharedHeap> heap_;
