@@ -16,15 +16,18 @@ SHAPES = {"threads": lambda n: ["-t", n], "processes": lambda n: ["--ranks", n],
 
 def bench(what, collective, arguments, seconds, kept=None):
     """One run of `tutti bench` with its row: how many elements were wrong, of how many lines."""
+    if not report.has_time(what):
+        return []
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "bench.json")
-        done = report.run([report.program("tutti"), "bench", collective, "--device", "cuda", *arguments, "-T", 20,
-                           "--json", path], seconds)
+        done = report.run([report.program("tutti"), "bench", collective, "--device", "cuda", *arguments,
+                           "-T", 20, "--json", path], seconds)
         try:
             results = json.loads(path.read_text())["results"]
         except (OSError, ValueError):
             results = []
-    wrong = sum((line[form] or {}).get("nwrong") or 0 for line in results for form in ("in_place", "out_of_place"))
+    forms = [line[form] for line in results for form in ("in_place", "out_of_place")]
+    wrong = sum(form["nwrong"] or 0 for form in forms if form)
     row(what, wrong, "wrong", ok=done.code == 0 and bool(results) and wrong == 0,
         note=f"{len(results)} lines, {done.seconds:.1f} s" if done.code == 0 else done.ending())
     if kept:
@@ -45,6 +48,13 @@ def main():
     quick = report.is_quick()
     counts = [2] if quick else [2, 4, 8]
     most, middle, large, huge = counts[-1], *(("4K", "1M", "1M") if quick else ("64K", "64M", "1G"))
+    bench(f"all_reduce, {most} threads, 8 B to {huge}", "all_reduce",
+          ["-t", most, "-b", 8, "-e", huge, "-f", 8, "-n", 5, "-w", 1], 40, kept="all_reduce_threads.txt")
+    bench(f"all_reduce, {most} processes, 8 B to {large}", "all_reduce",
+          ["--ranks", most, "-b", 8, "-e", large, "-f", 8, "-n", 5, "-w", 1], 40,
+          kept="all_reduce_processes.txt")
+    bench("all_reduce, 2 processes of 2 threads, every type and operator", "all_reduce",
+          ["--ranks", 4, "-t", 2, "-b", "8K", "-e", "8K", "-d", "all", "-o", "all", "-n", 2, "-w", 0], 30)
     for n in counts:
         for shape, arguments in SHAPES.items():
             small = bench(f"all, {n} {shape}, 8 B to {middle}", "all",
@@ -52,13 +62,8 @@ def main():
             latency_row(f"{n} {shape}", small)
             bench(f"all, {n} {shape}, 1M to {large}", "all",
                   [*arguments(n), "-b", "1M", "-e", large, "-f", 64, "-n", 3, "-w", 1], 25)
-    bench(f"all_reduce, {most} threads, 8 B to {huge}", "all_reduce",
-          ["-t", most, "-b", 8, "-e", huge, "-f", 8, "-n", 5, "-w", 1], 40, kept="all_reduce_threads.txt")
-    bench(f"all_reduce, {most} processes, 8 B to {large}", "all_reduce",
-          ["--ranks", most, "-b", 8, "-e", large, "-f", 8, "-n", 5, "-w", 1], 40, kept="all_reduce_processes.txt")
-    bench("all_reduce, 2 processes of 2 threads, every type and operator", "all_reduce",
-          ["--ranks", 4, "-t", 2, "-b", "8K", "-e", "8K", "-d", "all", "-o", "all", "-n", 2, "-w", 0], 30)
-    bench(f"all, 2 threads, {huge}", "all", ["-t", 2, "-b", huge, "-e", huge, "-n", 1, "-w", 0, "--out-of-place"], 60)
+    bench(f"all, 2 threads, {huge}", "all",
+          ["-t", 2, "-b", huge, "-e", huge, "-n", 1, "-w", 0, "--out-of-place"], 60)
 
 
 main()

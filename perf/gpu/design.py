@@ -214,7 +214,8 @@ def neighbours():
 
 
 def create(driver, handle_types, size):
-    properties = AllocationProperties(type=1, handle_types=handle_types, location_type=1, location=driver.device)
+    properties = AllocationProperties(type=1, handle_types=handle_types,
+                                      location_type=1, location=driver.device)
     handle = ctypes.c_uint64()
     driver.call("cuMemCreate", ctypes.byref(handle), size, ctypes.byref(properties), 0)
     return handle
@@ -314,6 +315,7 @@ def main():
 
 
 if len(sys.argv) > 1:
-    {"blocked_streams": blocked_streams, "hold": hold, "import_posix": import_posix, "open_ipc": open_ipc}[sys.argv[1]]()
+    {"blocked_streams": blocked_streams, "hold": hold,
+        "import_posix": import_posix, "open_ipc": open_ipc}[sys.argv[1]]()
 else:
     main()

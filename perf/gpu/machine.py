@@ -27,7 +27,8 @@ def processor():
     name = re.search(r"model name\s*: (.*)", text)
     memory = re.search(r"MemTotal:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text())
     row("processor", name.group(1) if name else platform.machine(),
-        note=f"{len(os.sched_getaffinity(0))} CPUs, {int(memory.group(1)) / 2**20:.0f} GiB, Linux {platform.release()}")
+        note=f"{len(os.sched_getaffinity(0))} CPUs, {int(memory.group(1)) / 2**20:.0f} GiB, "
+             f"Linux {platform.release()}")
     shared = os.statvfs("/dev/shm")
     row("/dev/shm", round(shared.f_blocks * shared.f_frsize / 2**30, 1), "GiB")
     locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]

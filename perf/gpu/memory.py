@@ -24,7 +24,8 @@ def main():
         found = ranks.finish(min(25, report.seconds_left() - 2))
     failed = [one for one in found if "ending" in one]
     if failed:
-        return row(f"{RANKS} ranks", ok=False, note="; ".join(f"rank {one['rank']}: {one['ending']}" for one in failed))
+        return row(f"{RANKS} ranks", ok=False,
+                   note="; ".join(f"rank {one['rank']}: {one['ending']}" for one in failed))
     row(f"ncclCommInitRank, {RANKS} ranks, slowest", round(max(one["init_ms"] for one in found), 1), "ms")
     first = max(one["first_ms"] for one in found)
     row(f"first call, {RANKS} ranks, slowest", round(first, 1), "ms", ok=first < FIRST_MS,

@@ -89,7 +89,7 @@ class Rank:
 
     def kinds_of(self, graph):
         names = {0: "kernel", 1: "copy", 2: "set", 3: "host function", 5: "empty", 6: "event wait",
-                 7: "event record", 13: "memory operations"}
+                 7: "event record", 12: "memory operations"}
         size = ctypes.c_size_t()
         self.driver.call("cuGraphGetNodes", graph, None, ctypes.byref(size))
         nodes = (ctypes.c_void_p * size.value)()

@@ -4,7 +4,6 @@ import os
 import pathlib
 import signal
 import subprocess
-import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -25,6 +24,14 @@ def row(what, value=None, unit="", ok=None, note="", verdict=None):
 def seconds_left():
     """Of the part's limit."""
     return float(os.environ.get("TUTTI_PART_SECONDS", "600")) - (time.monotonic() - _start)
+
+
+def has_time(what, seconds=4):
+    """False, with a row, where less than that is left for what comes next."""
+    if seconds_left() < seconds:
+        row(what, verdict="skipped", note="no time left")
+        return False
+    return True
 
 
 def build_folder():

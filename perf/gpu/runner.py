@@ -73,7 +73,6 @@ def end_descendants():
         if time.monotonic() > deadline:
             return len(left)
         time.sleep(0.01)
-    reap()
     return 0
 
 
@@ -120,6 +119,8 @@ def run_part(part, limit_s, log):
         state = "HUNG"
     seconds = time.monotonic() - start
     left = end_descendants()
+    child.poll()
+    reap()
     with open(log.name, encoding="utf-8", errors="replace") as said:
         said.seek(begin)
         rows = rows_in(said.read())

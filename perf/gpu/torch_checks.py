@@ -1,6 +1,7 @@
 """Checks of every torch.distributed collective. Values are small whole numbers, which every type has
 exactly, and so are their sums: results are compared bit for bit."""
 import dataclasses
+import os
 from collections.abc import Callable
 
 import torch
@@ -38,6 +39,19 @@ def check(name, cuda_only=False, may_refuse=False, checks=CHECKS):
     return add
 
 
+def libnccl_in_use():
+    """The files of that name that this process has mapped."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        paths = {line.split(maxsplit=5)[5].strip() for line in maps if "/" in line}
+    return {os.path.realpath(path) for path in paths if os.path.basename(path).startswith("libnccl.so")}
+
+
+@check("Tutti is in NCCL's place", cuda_only=True)
+def in_place(_):
+    if libnccl_in_use() != {os.path.realpath(os.environ["LD_PRELOAD"])}:
+        raise Wrong(f"mapped: {sorted(libnccl_in_use())}")
+
+
 def same(got, want, what=""):
     if got.dtype in FP8:
         got, want = got.view(torch.uint8), want.view(torch.uint8)
@@ -47,7 +61,7 @@ def same(got, want, what=""):
 
 
 def own(job, dtype=torch.float32, rank=None, count=COUNT):
-    """What a rank contributes: 1 or 2."""
+    """What a rank contributes: 1 or 2, so that products stay small too."""
     rank = job.rank if rank is None else rank
     return ((torch.arange(count, device=job.device) + rank) % 2 + 1).to(dtype)
 
@@ -62,8 +76,6 @@ def reduced(job, op, dtype, count=COUNT):
 
 
 def all_reduce(job, op, dtype):
-    if op == "PRODUCT" and dtype == torch.int8 and job.ranks > 6:
-        dtype = torch.int32  # 2 to the power of so many ranks is too much
     data = own(job, dtype)
     dist.all_reduce(data, op=getattr(ReduceOp, op))
     same(data, reduced(job, op, dtype))

@@ -17,6 +17,7 @@ from report import row
 
 SILENCE_S = 30  # nothing heard for so long: it hangs
 ATTEMPTS = 4
+LAST = "destroy_process_group"  # which torch_ranks.py reports like a check
 
 
 class Attempt:
@@ -25,6 +26,7 @@ class Attempt:
     def __init__(self, ranks, backend, skip, arguments):
         self.verdicts = collections.defaultdict(dict)  # of a check: rank -> (verdict, note)
         self.under_way = {}  # rank -> check
+        self.order = []  # of the checks
         self.hung = False
         self.tails = [collections.deque(maxlen=8) for _ in range(ranks)]
         with tempfile.TemporaryDirectory() as folder:
@@ -74,6 +76,8 @@ class Attempt:
         words = line.split("\t")
         if words[0] == "begin":
             self.under_way[rank] = words[1]
+            if words[1] not in self.order:
+                self.order.append(words[1])
         elif words[0] == "end":
             self.verdicts[words[1]][rank] = (words[2], words[3])
             self.under_way.pop(rank, None)
@@ -82,9 +86,21 @@ class Attempt:
         print(f"[{rank}] {line}", flush=True)
 
     def culprit(self):
-        """The check that the ranks did not get through; "" where they did."""
-        names = [self.under_way[rank] for rank in sorted(self.under_way)]
-        return min(names, key=names.index) if names else ""
+        """The first check that a rank did not get through, or ended with an error; "" where all did.
+        What came after it says nothing."""
+        names = [*self.under_way.values(), *(name for name in self.order if self.error_in(name))]
+        return min(names, key=self.order.index) if names else ""
+
+    def error_in(self, name):
+        return next((f"rank {rank}: {note}" for rank, (verdict, note) in sorted(self.verdicts[name].items())
+                     if verdict == "ERROR"), "")
+
+    def verdict_of_culprit(self):
+        if error := self.error_in(self.culprit()):
+            return "FAILED", error
+        if self.hung:
+            return "HUNG", f"nothing heard for {SILENCE_S} s; {self.last_words()}"
+        return "FAILED", f"the ranks ended with {self.codes}; {self.last_words()}"
 
     def last_words(self):
         said = [f"rank {rank}: {list(tail)[-1]}" for rank, tail in enumerate(self.tails) if tail]
@@ -106,16 +122,14 @@ def run_all(ranks, backend, arguments, skip):
     for _ in range(ATTEMPTS):
         attempt = Attempt(ranks, backend, [*skip, *found], arguments)
         culprit = attempt.culprit()
-        for name, by_rank in attempt.verdicts.items():
-            if name != culprit:
-                found[name] = judged(by_rank, ranks)
+        through = attempt.order[:attempt.order.index(culprit)] if culprit else attempt.order
+        found.update({name: judged(attempt.verdicts[name], ranks) for name in through})
         if culprit:
-            how = "hung" if attempt.hung else f"ended with {attempt.codes}"
-            found[culprit] = ("HUNG" if attempt.hung else "FAILED", f"{how}; {attempt.last_words()}")
-        failed_at_start = not found and any(attempt.codes)
-        if failed_at_start:
-            found["start"] = ("FAILED", f"ended with {attempt.codes}; {attempt.last_words()}")
-        if not culprit or culprit == "destroy_process_group" or failed_at_start or report.seconds_left() < 15:
+            found[culprit] = attempt.verdict_of_culprit()
+        elif any(attempt.codes):
+            found["start and end"] = (
+                "FAILED", f"the ranks ended with {attempt.codes}; {attempt.last_words()}")
+        if culprit in ("", LAST) or report.seconds_left() < 15:
             break
     return found
 
@@ -133,7 +147,8 @@ def report_rows(ranks, what, found, seconds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--backend", choices=["nccl", "gloo"], default=os.environ.get("TUTTI_PART_BACKEND", "nccl"))
+    parser.add_argument("--backend", choices=["nccl", "gloo"],
+                        default=os.environ.get("TUTTI_PART_BACKEND", "nccl"))
     parser.add_argument("--ranks", default="2" if report.is_quick() else "4,2,8", help="default %(default)s")
     parser.add_argument("--skip", default="", help="names of checks, separated by commas")
     options = parser.parse_args()
@@ -144,11 +159,12 @@ def main():
             row(f"{ranks} ranks: checks", verdict="skipped", note="no time left")
             continue
         begin = time.monotonic()
-        with_device = ranks == 2 and options.backend == "nccl"
+        with_device = ranks == 4 and options.backend == "nccl"
         found = run_all(ranks, options.backend, ["--device-id"] if with_device else [],
                         [name for name in options.skip.split(",") if name])
         report_rows(ranks, ", device_id given" if with_device else "", found, time.monotonic() - begin)
     return None
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
