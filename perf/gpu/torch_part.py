@@ -5,6 +5,7 @@ A check in which a rank dies or hangs is reported, left out, and the ranks begin
 """
 import argparse
 import collections
+import importlib.util
 import os
 import pathlib
 import selectors
@@ -15,7 +16,9 @@ import time
 import report
 from report import row
 
-SILENCE_S = 30  # nothing heard for so long: it hangs
+START_S = 75  # to the first check; the first import of PyTorch on a machine reads gigabytes
+SILENCE_S = 30  # nothing heard for so long after that: it hangs
+DEAD_S = 5  # nothing heard for so long after a rank has died: the others wait for it
 ATTEMPTS = 4
 LAST = "destroy_process_group"  # which torch_ranks.py reports like a check
 
@@ -43,12 +46,12 @@ class Attempt:
 
     @staticmethod
     def _environment(backend, ranks, rank, folder):
-        from_file = {"RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": ranks,
+        more = {"RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": ranks,
                      "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 20000 + os.getpid() % 10000,
                      "OMP_NUM_THREADS": 1, "TORCH_NCCL_ASYNC_ERROR_HANDLING": 1, "TMPDIR": folder}
         if backend == "nccl":
-            from_file["LD_PRELOAD"] = report.library()
-        return report.environment(**from_file)
+            more["LD_PRELOAD"] = report.library()
+        return report.environment(**more)
 
     def _listen(self):
         selector = selectors.DefaultSelector()
@@ -68,7 +71,8 @@ class Attempt:
                     self._hear(key.data, line.decode(errors="replace"))
             # When one rank is gone in the middle, the others get the time to say what they think of it.
             gone = any(child.poll() not in (None, 0) for child in self._children)
-            if time.monotonic() - heard > (5 if gone else SILENCE_S) or report.seconds_left() < 2:
+            patience_s = DEAD_S if gone else SILENCE_S if self.order else START_S
+            if time.monotonic() - heard > patience_s or report.seconds_left() < 2:
                 self.hung = not gone
                 return
 
@@ -96,10 +100,11 @@ class Attempt:
                      if verdict == "ERROR"), "")
 
     def verdict_of_culprit(self):
+        """Of that check, or of the start and the end of the ranks where there is none."""
         if error := self.error_in(self.culprit()):
             return "FAILED", error
         if self.hung:
-            return "HUNG", f"nothing heard for {SILENCE_S} s; {self.last_words()}"
+            return "HUNG", f"killed, since nothing more was heard; {self.last_words()}"
         return "FAILED", f"the ranks ended with {self.codes}; {self.last_words()}"
 
     def last_words(self):
@@ -127,10 +132,12 @@ def run_all(ranks, backend, arguments, skip):
         if culprit:
             found[culprit] = attempt.verdict_of_culprit()
         elif any(attempt.codes):
-            found["start and end"] = (
-                "FAILED", f"the ranks ended with {attempt.codes}; {attempt.last_words()}")
-        if culprit in ("", LAST) or report.seconds_left() < 15:
+            found["start and end"] = attempt.verdict_of_culprit()
+        if culprit in ("", LAST):
+            return found
+        if report.seconds_left() < 15:
             break
+    found["what comes after"] = ("skipped", "")
     return found
 
 
@@ -152,6 +159,8 @@ def main():
     parser.add_argument("--ranks", default="2" if report.is_quick() else "4,2,8", help="default %(default)s")
     parser.add_argument("--skip", default="", help="names of checks, separated by commas")
     options = parser.parse_args()
+    if not importlib.util.find_spec("torch"):
+        return row("PyTorch", verdict="skipped", note="not installed")
     if options.backend == "nccl" and not pathlib.Path(report.library()).exists():
         return row("PyTorch", ok=False, note=f"no {report.library()}")
     for ranks in map(int, options.ranks.split(",")):
