@@ -13,7 +13,7 @@ import cuda
 import report
 from report import row
 
-ROUNDS = 300
+ROUNDS, ROUNDS_S = 300, 4  # of a latency, whichever is reached first
 STREAMS = 72
 STALLED_S = 0.25
 CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
@@ -38,6 +38,14 @@ def quantiles(values, note=""):
     return {"value": round(report.median(values) * 1e6, 1), "unit": "us", "note": f"{text}; {note}".rstrip("; ")}
 
 
+def rounds():
+    end = time.perf_counter() + ROUNDS_S
+    for turn in range(1, ROUNDS + 1):
+        yield turn
+        if time.perf_counter() > end:
+            return
+
+
 def semaphore():
     """Of libc, which a host function of the driver can post without Python."""
     libc = ctypes.CDLL(None)
@@ -52,13 +60,13 @@ def latencies():
     stream, pinned = driver.stream(), cuda.Pinned(driver, 4096)
     gate, answer = pinned.device, pinned.device + 64
     writes, waits = [], []
-    for turn in range(1, ROUNDS + 1):
+    for turn in rounds():
         begin = time.perf_counter()
         driver.write_value(stream, answer, turn)
         cuda.until(lambda turn=turn: pinned.words[16] == turn, 1)
         writes.append(time.perf_counter() - begin)
         driver.synchronize(stream)
-    for turn in range(1, ROUNDS + 1):
+    for turn in rounds():
         driver.wait_value(stream, gate, turn)
         driver.write_value(stream, answer, turn)
         time.sleep(0.0005)  # the stream waits now
@@ -70,7 +78,7 @@ def latencies():
     row("a stream waits for a word: written by the host to its next command seen", **quantiles(waits))
     libc, place, post = semaphore()
     calls, between = [], []
-    for turn in range(1, ROUNDS + 1):
+    for turn in rounds():
         begin = time.perf_counter()
         driver.call("cuLaunchHostFunc", stream, post, ctypes.addressof(place))
         cuda.until(lambda: libc.sem_trywait(place) == 0, 1)
@@ -105,7 +113,7 @@ def blocked_until_stalled(driver, pinned):
     probe, streams, blocked = driver.stream(), [], 0
     while blocked < STREAMS:
         driver.write_value(probe, pinned.device + 4, blocked + 1)
-        if not cuda.until(lambda: pinned.words[1] == blocked + 1, STALLED_S):  # noqa: B023
+        if not cuda.until(lambda: pinned.words[1] == blocked + 1, STALLED_S):
             break
         driver.wait_value(probe, pinned.device, 1)
         streams.append(probe)
