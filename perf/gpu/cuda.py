@@ -49,7 +49,7 @@ class CudaError(Exception):
 
 
 class Driver:
-    """Device 0 with its primary context current. Resource of the process, never given back."""
+    """Device 0, with its primary context current for the thread that makes this, for good."""
 
     def __init__(self):
         self._library = ctypes.CDLL("libcuda.so.1")
@@ -58,12 +58,7 @@ class Driver:
         self.call("cuDeviceGet", ctypes.byref(device), 0)
         self.device = device.value
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), self.device)
-        self.context = context
-        self.use()
-
-    def use(self):
-        """Makes the context current for this thread."""
-        self.call("cuCtxSetCurrent", self.context)
+        self.call("cuCtxSetCurrent", context)
 
     def call(self, name, *arguments):
         try:

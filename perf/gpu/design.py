@@ -31,11 +31,12 @@ class MulticastProperties(ctypes.Structure):
                 ("flags", ctypes.c_ulonglong)]
 
 
-def quantiles(values, note=""):
+def quantiles(values):
+    """A row's figures."""
     ordered = sorted(values)
-    text = f"p10 {ordered[len(ordered) // 10] * 1e6:.1f}, p99 {ordered[len(ordered) * 99 // 100] * 1e6:.1f}, " \
-           f"most {ordered[-1] * 1e6:.1f} us"
-    return {"value": round(report.median(values) * 1e6, 1), "unit": "us", "note": f"{text}; {note}".rstrip("; ")}
+    text = (f"p10 {ordered[len(ordered) // 10] * 1e6:.1f}, p99 {ordered[len(ordered) * 99 // 100] * 1e6:.1f}, "
+            f"most {ordered[-1] * 1e6:.1f} us")
+    return {"value": round(report.median(values) * 1e6, 1), "unit": "us", "note": text}
 
 
 def rounds():

@@ -27,8 +27,11 @@ class Library:
     def call(self, name, *arguments):
         code = getattr(self._library, name)(*arguments)
         if code != 0:
-            text = self._library.ncclGetLastError(None) or self._library.ncclGetErrorString(code)
-            raise NcclError(f"{name}: {code}, {(text or b'').decode()}")
+            text = self.last_error() or self._library.ncclGetErrorString(code).decode()
+            raise NcclError(f"{name}: {code}, {text}")
+
+    def last_error(self, communicator=None):
+        return (self._library.ncclGetLastError(communicator) or b"").decode()
 
     def join(self, ranks, rank, id_file):
         """A communicator of so many processes, which meet by a file that rank 0 writes."""
@@ -46,7 +49,13 @@ class Library:
         return Communicator(self, ranks, rank, unique)
 
 
+def pointers(*addresses):
+    return [ctypes.c_void_p(address) for address in addresses]
+
+
 class Communicator:
+    """Of this process's one rank."""
+
     def __init__(self, library, ranks, rank, unique):
         self._library = library
         self.ranks, self.rank = ranks, rank
@@ -54,17 +63,14 @@ class Communicator:
         library.call("ncclCommInitRank", ctypes.byref(self.handle), ctypes.c_int(ranks), unique,
                      ctypes.c_int(rank))
 
-    def _pointers(self, *addresses):
-        return [ctypes.c_void_p(address) for address in addresses]
-
     def all_reduce(self, send, receive, count, stream):
-        self._library.call("ncclAllReduce", *self._pointers(send, receive), ctypes.c_size_t(count), FLOAT, SUM,
-                           self.handle, stream)
+        self._library.call("ncclAllReduce", *pointers(send, receive), ctypes.c_size_t(count), FLOAT,
+                           SUM, self.handle, stream)
 
     def every_collective(self, send, receive, count, stream):
         """Each once, over `count` floats a rank; the buffers hold that of every rank."""
         size, call = ctypes.c_size_t(count), self._library.call
-        pair = self._pointers(send, receive)
+        pair = pointers(send, receive)
         end = (self.handle, stream)
         call("ncclAllReduce", *pair, size, FLOAT, SUM, *end)
         call("ncclBroadcast", *pair, size, FLOAT, 0, *end)
@@ -85,8 +91,7 @@ class Communicator:
         self._library.call("ncclCommGetAsyncError", self.handle, ctypes.byref(state))
         if state.value in (0, IN_PROGRESS):
             return ""
-        text = self._library._library.ncclGetLastError(self.handle) or b""
-        return f"{state.value}, {text.decode()}"
+        return f"{state.value}, {self._library.last_error(self.handle)}"
 
     def abort(self):
         self._library.call("ncclCommAbort", self.handle)

@@ -35,11 +35,11 @@ class Ranks:
         return cuda.until(lambda: all(place.exists() for place in places) or time.sleep(0.01), seconds)
 
     def finish(self, seconds):
-        """What each rank said: its lines of JSON joined in one dictionary, with `ending` where it did
+        """What each rank said within that time: its lines of JSON joined in one dictionary, with `ending` where it did
         not end well."""
-        found = []
+        found, deadline = [], time.monotonic() + seconds
         for rank, child in enumerate(self.children):
-            done = report.finish(child, seconds)
+            done = report.finish(child, deadline - time.monotonic())
             print(f"--- rank {rank}", done.output, sep="\n", flush=True)
             said = {"rank": rank}
             for line in done.output.splitlines():

@@ -3,6 +3,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
+from torch.distributed.fsdp import fully_shard
 
 from torch_checks import Wrong, check
 
@@ -107,27 +108,20 @@ def static_ddp(job):
     compare(job, lambda model: ddp(model, static_graph=True, gradient_as_bucket_view=True))
 
 
-@check(f"FSDP2, {STEPS} steps", checks=CHECKS)
-def fsdp2(job):
-    from torch.distributed.fsdp import fully_shard
-    mesh = dist.init_device_mesh(job.device.type, (job.ranks,))
-
+def compare_sharded(job, mesh):
     def shard(model):
         for block in model.blocks:
             fully_shard(block, mesh=mesh)
         return fully_shard(model, mesh=mesh)
     compare(job, shard)
+
+
+@check(f"FSDP2, {STEPS} steps", checks=CHECKS)
+def fsdp2(job):
+    compare_sharded(job, dist.init_device_mesh(job.device.type, (job.ranks,)))
 
 
 @check("HSDP, 2 replicas", checks=CHECKS)
 def hsdp(job):
-    from torch.distributed.fsdp import fully_shard
-    if job.ranks < 4:
-        return
-    mesh = dist.init_device_mesh(job.device.type, (2, job.ranks // 2), mesh_dim_names=("replicas", "shards"))
-
-    def shard(model):
-        for block in model.blocks:
-            fully_shard(block, mesh=mesh)
-        return fully_shard(model, mesh=mesh)
-    compare(job, shard)
+    compare_sharded(job, dist.init_device_mesh(job.device.type, (2, job.ranks // 2),
+                                               mesh_dim_names=("replicas", "shards")))
