@@ -30,9 +30,16 @@ class Ranks:
             self._folder.cleanup()
 
     def have_met(self, name, seconds):
-        """Whether all ranks come to that meeting (rank.py) in time."""
+        """Whether all ranks come to that meeting (rank.py) in time, and none ends before."""
         places = [pathlib.Path(self._folder.name, f"{name}.{rank}") for rank in range(len(self.children))]
-        return cuda.until(lambda: all(place.exists() for place in places) or time.sleep(0.01), seconds)
+
+        def is_over():
+            time.sleep(0.01)
+            return have_all() or any(child.poll() is not None for child in self.children)
+
+        def have_all():
+            return all(place.exists() for place in places)
+        return cuda.until(is_over, seconds) and have_all()
 
     def finish(self, seconds):
         """What each rank said within that time: its lines of JSON joined in one dictionary, with `ending` where it did

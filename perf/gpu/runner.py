@@ -96,13 +96,14 @@ def rows_in(text):
     return rows
 
 
-def ended(state, seconds, limit_s, last):
-    """The row that says how a part ended, where that was not as it should."""
-    after = f"; the last result was `{last}`" if last else ""
+def ended(state, seconds, limit_s, said):
+    """The row that says how a part ended, where that was not as it should; `said` is its output."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    last = f": {lines[-1].removeprefix(MARK)[:300]}" if lines else ""
     if state == "HUNG":
         return {"what": "the part", "verdict": "HUNG",
-                "note": f"killed after {seconds:.0f} s, its limit is {limit_s:.0f} s{after}"}
-    return {"what": "the part", "verdict": "FAILED", "note": f"{state} after {seconds:.0f} s{after}"}
+                "note": f"killed after {seconds:.0f} s, its limit is {limit_s:.0f} s{last}"}
+    return {"what": "the part", "verdict": "FAILED", "note": f"{state} after {seconds:.0f} s{last}"}
 
 
 def run_part(part, limit_s, log):
@@ -121,11 +122,12 @@ def run_part(part, limit_s, log):
     left = end_descendants()
     child.poll()
     reap()
-    with open(log.name, encoding="utf-8", errors="replace") as said:
-        said.seek(begin)
-        rows = rows_in(said.read())
+    with open(log.name, encoding="utf-8", errors="replace") as file:
+        file.seek(begin)
+        said = file.read()
+    rows = rows_in(said)
     if state:
-        rows.append(ended(state, seconds, limit_s, rows[-1]["what"] if rows else ""))
+        rows.append(ended(state, seconds, limit_s, said))
     if left:
         rows.append({"what": "processes", "value": left, "verdict": "FAILED",
                      "note": "not even SIGKILL ends them"})
