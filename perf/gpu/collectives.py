@@ -48,8 +48,8 @@ def main():
     quick = report.is_quick()
     counts = [2] if quick else [2, 4, 8]
     most, middle, large, huge = counts[-1], *(("4K", "1M", "1M") if quick else ("64K", "64M", "1G"))
-    bench(f"all_reduce, {most} threads, 8 B to {huge}", "all_reduce",
-          ["-t", most, "-b", 8, "-e", huge, "-f", 8, "-n", 5, "-w", 1], 40, kept="all_reduce_threads.txt")
+    bench(f"all_reduce, {most} threads, 8 B to {large}", "all_reduce",
+          ["-t", most, "-b", 8, "-e", large, "-f", 8, "-n", 5, "-w", 1], 40, kept="all_reduce_threads.txt")
     bench(f"all_reduce, {most} processes, 8 B to {large}", "all_reduce",
           ["--ranks", most, "-b", 8, "-e", large, "-f", 8, "-n", 5, "-w", 1], 40,
           kept="all_reduce_processes.txt")
@@ -62,6 +62,9 @@ def main():
             latency_row(f"{n} {shape}", small)
             bench(f"all, {n} {shape}, 1M to {large}", "all",
                   [*arguments(n), "-b", "1M", "-e", large, "-f", 64, "-n", 3, "-w", 1], 25)
+    for n in dict.fromkeys((2, most)):
+        bench(f"all_reduce, {n} threads, {huge}", "all_reduce",
+              ["-t", n, "-b", huge, "-e", huge, "-n", 2, "-w", 1, "-c", 1, "--out-of-place"], 40)
     bench(f"all, 2 threads, {huge}", "all",
           ["-t", 2, "-b", huge, "-e", huge, "-n", 1, "-w", 0, "--out-of-place"], 60)
 
