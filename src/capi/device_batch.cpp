@@ -97,8 +97,8 @@ Status DeviceBatch::launch(const char* function) const {
     TUTTI_TRY(comm.device->check(share.calls, share.streams));
     TUTTI_ASSIGN(const bool captured, comm.device->captures(share.streams));
     const auto turn = captured ? nullptr : comm.stream_turns.join(share.comm.handle->turns);
-    works.push_back(
-        {comm.device.get(), share.calls, share.streams, sink_of(share.comm, function, turn)});
+    works.push_back({comm.device.get(), share.calls, share.streams,
+                     sink_of(share.comm, function, turn), &comm.aborted});
   }
   const Status enqueued = DeviceCalls::enqueue(works);
   if (enqueued) return ok_status();

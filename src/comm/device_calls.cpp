@@ -187,6 +187,7 @@ Result<DeviceLaunch> DeviceCalls::begin(const DeviceWork& work, std::span<const 
   DeviceLaunch launch;
   launch.calls_ = this;
   launch.stream_ = work.streams.front();
+  launch.aborted_ = work.aborted;
   launch.synchronous_ = !pageable.empty();
   const auto shared_sink = std::make_shared<const HostStepSink>(work.sink);
   std::vector<DetourStep> steps;
@@ -240,7 +241,8 @@ void DeviceCalls::line_up(DeviceLaunch& launch) const {
   const auto& marks = launch.marks_[launch.detour_.closed()];
   const std::chrono::seconds patience =
       is_default(launch.stream_) ? kLineUpOnDefaultStream : kLineUp;
-  launch.lines_up_ = lineup_->await(marks.others, Deadline::after(patience));
+  launch.lines_up_ =
+      lineup_->await(marks.others, Deadline::after(patience).unless(*launch.aborted_));
   if (!launch.lines_up_)
     log_warn(fmt::format("[rank {}/{}]", rank_, size_),
              "other ranks of this process did not make the same call within {} s; its commands are "
@@ -334,7 +336,8 @@ void DeviceCalls::keep_out() {
 
 /// Of the call that this rank came to last: whether it was launched, and its streams go on behind.
 Result<bool> DeviceCalls::was_launched(const DeviceWork& work) {
-  TUTTI_ASSIGN(const JointEvent behind, joint_->await(joint_calls_ - 1, Deadline::after(kLineUp)));
+  TUTTI_ASSIGN(const JointEvent behind,
+               joint_->await(joint_calls_ - 1, Deadline::after(kLineUp).unless(*work.aborted)));
   if (!behind) return false;
   TUTTI_ASSIGN(const auto scope, driver_->make_current(device_));
   TUTTI_TRY(behind->hold(work.streams.front()));

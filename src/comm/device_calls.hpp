@@ -65,6 +65,8 @@ struct DeviceWork {
   std::span<const Call> calls;  ///< valid ones
   std::span<const exec::cuda::StreamHandle> streams;
   HostStepSink sink;  ///< of what passes through the host
+  /// Raised by whoever aborts the communicator: ends waits for other ranks.
+  const Cancellation* aborted = nullptr;
 };
 
 /// Calls of one rank on their way through the host.
@@ -79,6 +81,7 @@ class DeviceLaunch {
     std::vector<exec::cuda::Mark> own, others;
   };
   std::vector<Marks> marks_;  ///< of each step
+  const Cancellation* aborted_ = nullptr;
   exec::cuda::StreamHandle stream_ = nullptr;
   bool synchronous_ = false;
   bool lines_up_ = true;

@@ -52,9 +52,8 @@ Outcome JointCalls::await(std::uint64_t number, Deadline deadline) {
   std::unique_lock lock(mutex_);
   if (all_dissolved_ && !calls_.contains(number)) return Outcome(nullptr);
   State& state = state_of(number);
-  const bool in_time =
-      changed_.wait_until(lock, deadline.when(), [&] { return state.outcome.has_value(); });
-  if (!in_time) {
+  while (!state.outcome && !deadline.passed()) changed_.wait_for(lock, deadline.nap());
+  if (!state.outcome) {
     state.outcome = Outcome(nullptr);
     changed_.notify_all();
   }

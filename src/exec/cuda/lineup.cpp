@@ -14,10 +14,12 @@ void Lineup::came(std::span<const Mark> marks) {
 
 bool Lineup::await(std::span<const Mark> marks, Deadline deadline) {
   std::unique_lock lock(mutex_);
-  return changed_.wait_until(lock, deadline.when(), [&] {
+  const auto all_came = [&] {
     return std::ranges::all_of(marks,
                                [&](const Mark& mark) { return counts_[mark.of] >= mark.count; });
-  });
+  };
+  while (!all_came() && !deadline.passed()) changed_.wait_for(lock, deadline.nap());
+  return all_came();
 }
 
 std::shared_ptr<Lineup> LineupBoard::of(std::uint64_t communicator) {
