@@ -125,8 +125,13 @@ Result<std::unique_ptr<DeviceCalls>> DeviceCalls::create(const Runtime& runtime,
   const bool direct = runtime.settings.flag("DIRECT");
   if (!direct || !communicator.shares_one_gpu() || !runtime.kernels->available()) return made;
   TUTTI_ASSIGN(const auto scope, runtime.cuda->make_current(device));
-  TUTTI_TRY(runtime.kernels->prepare(device));
   made->joint_ = runtime.joint_calls->of(communicator.id(), made->size_);
+  if (const Status loaded = runtime.kernels->prepare(device); !loaded) {
+    log_warn(fmt::format("[rank {}/{}]", made->rank_, made->size_),
+             "calls pass through host memory, since GPU {} cannot run this library's kernels: {}",
+             device, loaded.error().what);
+    made->joint_->dissolve_all();
+  }
   return made;
 }
 

@@ -49,7 +49,10 @@ class Stream {
  public:
   explicit Stream(int device = 0) : owned_(must(cuda::OwnedStream::create(driver(), device))) {}
   [[nodiscard]] cudaStream_t get() const { return owned_.get(); }
-  void synchronize() const { must(driver()->synchronize(owned_.get())); }
+  void synchronize() const {
+    must(driver()->current_device());
+    must(driver()->synchronize(owned_.get()));
+  }
 
  private:
   cuda::OwnedStream owned_;
@@ -71,11 +74,13 @@ class Buffer {
   [[nodiscard]] std::size_t count() const { return count_; }
   /// In the order of `stream`; `values` must stay until that is synchronized.
   void write(const std::vector<T>& values, cudaStream_t stream) const {
+    must(driver()->current_device());
     must(driver()->copy_async(data(), values.data(), count_ * sizeof(T), stream));
   }
   /// After everything in `stream`.
   [[nodiscard]] std::vector<T> read(cudaStream_t stream) const {
     std::vector<T> values(count_);
+    must(driver()->current_device());
     must(driver()->copy_async(values.data(), data(), count_ * sizeof(T), stream));
     must(driver()->synchronize(stream));
     return values;
