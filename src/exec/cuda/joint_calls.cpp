@@ -20,10 +20,14 @@ void JointCalls::come(std::uint64_t number, Rank rank, JointRank bring, const La
     if (all_dissolved_) return;
     State& state = state_of(number);
     state.here[static_cast<std::size_t>(rank)] = std::move(bring);
-    if (++state.came < ranks_ || state.outcome) return;
+    if (++state.came < ranks_ || state.decided) return;
     std::vector<JointRank> all;
     for (auto& one : state.here) all.push_back(std::move(*one));
-    state.outcome = launch(all);
+    state.decided = true;
+    if (auto launched = launch(all))
+      state.behind = *std::move(launched);
+    else
+      state.error = std::move(launched).error();
   }
   changed_.notify_all();
 }
@@ -32,8 +36,7 @@ void JointCalls::dissolve(std::uint64_t number) {
   {
     const std::scoped_lock lock(mutex_);
     if (all_dissolved_) return;
-    State& state = state_of(number);
-    if (!state.outcome) state.outcome = Outcome(nullptr);
+    state_of(number).decided = true;
   }
   changed_.notify_all();
 }
@@ -42,8 +45,7 @@ void JointCalls::dissolve_all() {
   {
     const std::scoped_lock lock(mutex_);
     all_dissolved_ = true;
-    for (auto& [number, state] : calls_)
-      if (!state.outcome) state.outcome = Outcome(nullptr);
+    for (auto& [number, state] : calls_) state.decided = true;
   }
   changed_.notify_all();
 }
@@ -52,14 +54,16 @@ Outcome JointCalls::await(std::uint64_t number, Deadline deadline) {
   std::unique_lock lock(mutex_);
   if (all_dissolved_ && !calls_.contains(number)) return Outcome(nullptr);
   State& state = state_of(number);
-  while (!state.outcome && !deadline.passed()) changed_.wait_for(lock, deadline.nap());
-  if (!state.outcome) {
-    state.outcome = Outcome(nullptr);
+  while (!state.decided && !deadline.passed()) changed_.wait_for(lock, deadline.nap());
+  if (!state.decided) {
+    state.decided = true;
     changed_.notify_all();
   }
-  Outcome outcome = *state.outcome;
+  const std::optional<Error> error = state.error;
+  std::shared_ptr<Event> behind = state.behind;
   if (++state.left == ranks_) calls_.erase(number);
-  return outcome;
+  if (error) return *error;
+  return behind;
 }
 
 std::shared_ptr<JointCalls> JointBoard::of(std::uint64_t communicator, std::int32_t ranks) {

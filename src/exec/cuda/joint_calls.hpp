@@ -60,7 +60,9 @@ class JointCalls {
   struct State {
     std::vector<std::optional<JointRank>> here;
     std::int32_t came = 0, left = 0;
-    std::optional<Result<std::shared_ptr<tutti::cuda::Event>>> outcome;
+    bool decided = false;
+    std::shared_ptr<tutti::cuda::Event> behind;  ///< the launch; null: dissolved, or it failed
+    std::optional<Error> error;                  ///< of the launch
   };
   State& state_of(std::uint64_t number);
 
