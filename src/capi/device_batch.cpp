@@ -94,8 +94,7 @@ Status DeviceBatch::launch(const char* function) const {
   for (const Share& share : shares_) {
     Comm& comm = *share.comm.handle->comm;
     TUTTI_TRY(comm.health());
-    TUTTI_TRY(comm.device->check(share.calls, share.streams));
-    TUTTI_ASSIGN(const bool captured, comm.device->captures(share.streams));
+    TUTTI_ASSIGN(const bool captured, comm.device->check(share.calls, share.streams));
     const auto turn = captured ? nullptr : comm.stream_turns.join(share.comm.handle->turns);
     works.push_back({comm.device.get(), share.calls, share.streams,
                      sink_of(share.comm, function, turn), &comm.aborted});

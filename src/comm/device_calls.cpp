@@ -168,8 +168,8 @@ Result<PageableBuffers> DeviceCalls::pageable_of(std::span<const Call> calls) co
   return pageable;
 }
 
-Status DeviceCalls::check(std::span<const Call> calls,
-                          std::span<const StreamHandle> streams) const {
+Result<bool> DeviceCalls::check(std::span<const Call> calls,
+                                std::span<const StreamHandle> streams) const {
   TUTTI_ASSIGN(const cuda::ContextScope scope, driver_->make_current(device_));
   for (const StreamHandle stream : streams) {
     TUTTI_ASSIGN(const int device, driver_->device_of(stream));
@@ -180,7 +180,7 @@ Status DeviceCalls::check(std::span<const Call> calls,
   }
   TUTTI_ASSIGN(const bool captured, detour_.captures(streams));
   TUTTI_ASSIGN(const PageableBuffers pageable, pageable_of(calls));
-  if (pageable.empty() || !captured) return ok_status();
+  if (pageable.empty() || !captured) return captured;
   return make_error(Code::kInvalidUsage,
                     "a call on ordinary host memory cannot be captured into a graph: allocate its "
                     "buffers with cudaMalloc, cudaMallocHost or ncclMemAlloc");
@@ -209,11 +209,6 @@ Result<DeviceLaunch> DeviceCalls::begin(const DeviceWork& work, std::span<const 
   }
   TUTTI_ASSIGN(launch.detour_, detour_.begin(work.streams, std::move(steps)));
   return launch;
-}
-
-Result<bool> DeviceCalls::captures(std::span<const StreamHandle> streams) const {
-  TUTTI_ASSIGN(const cuda::ContextScope scope, driver_->make_current(device_));
-  return detour_.captures(streams);
 }
 
 DeviceLaunch::Marks DeviceCalls::marks_of(const Step& step) {

@@ -94,18 +94,16 @@ class DeviceCalls {
   static Result<std::unique_ptr<DeviceCalls>> create(const Runtime& runtime,
                                                      const Communicator& communicator, int device);
 
-  /// Whether calls can be enqueued. kInvalidArgument: memory of another GPU. kInvalidUsage: some
-  /// streams are being captured and others not, or the call is on ordinary host memory.
-  Status check(std::span<const Call> calls,
-               std::span<const exec::cuda::StreamHandle> streams) const;
+  /// Whether calls can be enqueued; then, whether they go into a graph. kInvalidArgument: memory of
+  /// another GPU. kInvalidUsage: some streams are being captured and others not, or the call is on
+  /// ordinary host memory.
+  Result<bool> check(std::span<const Call> calls,
+                     std::span<const exec::cuda::StreamHandle> streams) const;
 
   /// Enqueues checked calls of different ranks together, each on the first of its rank's streams.
   /// Buffers of ordinary host memory pass too; then it returns when all is over, as cudaMemcpyAsync
   /// would. After an error some may be enqueued and others not.
   static Status enqueue(std::span<const DeviceWork> works);
-
-  /// Whether what begins on these streams goes into a graph. kInvalidUsage: on some of them alone.
-  Result<bool> captures(std::span<const exec::cuda::StreamHandle> streams) const;
 
  private:
   DeviceCalls(const Runtime& runtime, const Communicator& communicator, int device);
