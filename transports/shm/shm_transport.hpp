@@ -1,9 +1,6 @@
 // Shared memory: processes of one host map each other's heap.
 //
-// "One host" is: the same boot id, network namespace and user namespace, and the same user. An
-// explicit host id replaces the boot id and the user namespace (two containers made to share, or
-// two namespaces of one machine that play two hosts). Processes meet over an abstract unix socket,
-// which the network namespace confines and which leaves nothing behind.
+// What "one host" is, src/wire/local_address.hpp says. Processes meet over an abstract unix socket.
 #pragma once
 
 #include <cstdint>

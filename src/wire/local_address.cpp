@@ -1,4 +1,4 @@
-#include "transports/shm/shm_address.hpp"
+#include "src/wire/local_address.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -18,10 +18,6 @@ constexpr std::uint8_t kVersion = 1;
 constexpr std::size_t kLongestName = 64;
 constexpr std::size_t kLongestHostId = 255;
 
-std::span<const std::byte> bytes_of(const std::string& text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
-
 Result<std::uint64_t> namespace_inode(const char* path) {
   struct stat status{};
   if (::stat(path, &status) != 0) return system_error(Code::kUnavailable, errno, path);
@@ -30,8 +26,8 @@ Result<std::uint64_t> namespace_inode(const char* path) {
 
 }  // namespace
 
-Result<ShmAddress> own_shm_address(const std::string& host_id) {
-  ShmAddress address;
+Result<LocalAddress> own_local_address(const std::string& host_id) {
+  LocalAddress address;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id") >> std::ws, address.boot_id);
   if (address.boot_id.empty() || host_id.size() > kLongestHostId)
     return make_error(Code::kUnavailable,
@@ -46,23 +42,23 @@ Result<ShmAddress> own_shm_address(const std::string& host_id) {
   return address;
 }
 
-Blob encode(const ShmAddress& address) {
+Blob encode(const LocalAddress& address) {
   Blob blob;
   blob.reserve(512);
   ByteWriter(blob)
       .put(kVersion)
-      .sized(bytes_of(address.boot_id))
-      .sized(bytes_of(address.host_id))
+      .sized(as_bytes(address.boot_id))
+      .sized(as_bytes(address.host_id))
       .put(address.network_namespace)
       .put(address.user_namespace)
       .put(address.uid)
-      .sized(bytes_of(address.socket_name));
+      .sized(as_bytes(address.socket_name));
   return blob;
 }
 
-Result<ShmAddress> decode_shm_address(std::span<const std::byte> blob) {
+Result<LocalAddress> decode_local_address(std::span<const std::byte> blob) {
   ByteReader in(blob);
-  ShmAddress address;
+  LocalAddress address;
   const auto version = in.get<std::uint8_t>();
   address.boot_id = in.text(kLongestName);
   address.host_id = in.text(kLongestHostId);
@@ -72,11 +68,11 @@ Result<ShmAddress> decode_shm_address(std::span<const std::byte> blob) {
   address.socket_name = in.text(kLongestName);
   if (!in.complete() || version != kVersion || address.boot_id.empty() ||
       !address.socket_name.starts_with("tutti-"))
-    return make_error(Code::kInvalidArgument, "a malformed shm address of {} bytes", blob.size());
+    return make_error(Code::kInvalidArgument, "a malformed local address of {} bytes", blob.size());
   return address;
 }
 
-bool on_one_host(const ShmAddress& a, const ShmAddress& b) {
+bool on_one_host(const LocalAddress& a, const LocalAddress& b) {
   if (a.network_namespace != b.network_namespace || a.uid != b.uid) return false;
   if (!a.host_id.empty() || !b.host_id.empty()) return a.host_id == b.host_id;
   return a.boot_id == b.boot_id && a.user_namespace == b.user_namespace;
