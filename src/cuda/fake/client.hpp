@@ -34,6 +34,8 @@ class FakeClient {
   [[nodiscard]] long live(const char* what) const {
     return symbol<FakeCudaLive>("fake_cuda_live")(what);
   }
+  /// See FakeCudaPeers.
+  void peers(int how) const { symbol<FakeCudaPeers>("fake_cuda_peers")(how); }
   /// `argument_bytes...`: the sizes of the kernel's arguments.
   template <class... Sizes>
   void register_kernel(const char* name, FakeCudaKernel kernel, Sizes... argument_bytes) const {

@@ -25,4 +25,9 @@ using FakeCudaCalls = long (*)(const char* entry_point);
 /// "handles", "mappings", "reservations", "streams", "events", "modules", "graphs",
 /// "user objects", "contexts", or * for all together; -1 for another word.
 using FakeCudaLive = long (*)(const char* what);
+
+/// How devices reach each other's memory from now on: 0, as they should; 1, not at all
+/// (cuDeviceCanAccessPeer says so); 2, copies between them have no end until this is called again;
+/// 3, what they copy arrives wrong.
+using FakeCudaPeers = void (*)(int how);
 }

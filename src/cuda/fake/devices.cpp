@@ -247,7 +247,7 @@ FAKE_CUDA_EXPORT Return cuDeviceCanAccessPeer(int* can, Device device, Device pe
   const std::scoped_lock lock(state().mutex);
   CUctx_st* found = nullptr;
   for (const Device one : {device, peer}) FAKE_CUDA_TRY(find_device(one, found));
-  *can = device != peer ? 1 : 0;
+  *can = device != peer && peers() != Peers::kNotReached ? 1 : 0;
   return Return::kSuccess;
 }
 

@@ -149,6 +149,10 @@ long setting(const char* name, long otherwise);
 /// Marks this thread as the one of host functions: calls of the driver end the process from now on.
 void enter_host_functions();
 
+/// What fake_cuda_peers set.
+enum class Peers : std::uint8_t { kReached, kNotReached, kCopiesHaveNoEnd, kCopiesArriveWrong };
+Peers peers();
+
 // devices.cpp
 /// The context of this thread, if it is alive and not broken.
 Return current_context(CUctx_st*& context);

@@ -9,6 +9,7 @@ namespace fake_cuda {
 namespace {
 
 thread_local bool on_host_function_thread = false;
+std::atomic<Peers> how_peers_are = Peers::kReached;
 
 struct Fault {
   std::string entry_point;
@@ -64,6 +65,8 @@ long setting(const char* name, long otherwise) {
   return text == nullptr || *text == '\0' ? otherwise : std::strtol(text, nullptr, 10);
 }
 
+Peers peers() { return how_peers_are; }
+
 void enter_host_functions() { on_host_function_thread = true; }
 
 Return enter(const char* entry_point) {
@@ -91,6 +94,8 @@ FAKE_CUDA_EXPORT void fake_cuda_fail(const char* list) {
   const std::scoped_lock lock(faults().mutex);
   faults().set(list);
 }
+
+FAKE_CUDA_EXPORT void fake_cuda_peers(int how) { how_peers_are = static_cast<Peers>(how); }
 
 FAKE_CUDA_EXPORT long fake_cuda_calls(const char* entry_point) {
   const std::scoped_lock lock(faults().mutex);

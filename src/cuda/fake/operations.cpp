@@ -90,6 +90,14 @@ Return submit_batch(Stream handle, std::vector<BatchOperation> operations) {
   });
 }
 
+/// The lock is held.
+bool are_of_two_devices(Address a, Address b) {
+  const auto* const one = range_of(a);
+  const auto* const other = range_of(b);
+  return one != nullptr && other != nullptr && one->second.kind != Kind::kPinned &&
+         other->second.kind != Kind::kPinned && one->second.device != other->second.device;
+}
+
 /// Checks at the call what can be checked, and again when it runs what may have changed.
 Return submit_copy(Stream handle, Address to, Address from, std::size_t bytes) {
   Done done;
@@ -103,14 +111,20 @@ Return submit_copy(Stream handle, Address to, Address from, std::size_t bytes) {
     for (const Address address : {to, from})
       if (!is_known(address, bytes) && !is_pageable(address, bytes)) return Return::kInvalidValue;
     const auto copy = [=]() -> Return {
+      bool between_devices = false;
       {
         const std::scoped_lock checking(state().mutex);
+        between_devices = are_of_two_devices(to, from);
         for (const Address address : {to, from})
           if (!is_known(address, bytes) && !is_pageable(address, bytes))
             return Return::kIllegalAddress;
       }
+      while (between_devices && peers() == Peers::kCopiesHaveNoEnd)
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
       const DeviceAccess access;
       std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+      if (between_devices && peers() == Peers::kCopiesArriveWrong)
+        *reinterpret_cast<unsigned char*>(to) ^= 1;
       return Return::kSuccess;
     };
     context = stream->context;
