@@ -1,0 +1,62 @@
+#include "transports/cuda_p2p/area.hpp"
+
+#include <bit>
+
+#include "src/base/result.hpp"
+
+namespace tutti::cuda_p2p {
+
+using Reach = cuda::VmmAllocation::Reach;
+
+Result<std::shared_ptr<const Area>> Area::create(const cuda::SharedDriver& driver,
+                                                 const cuda::DeviceFacts& device,
+                                                 std::size_t bytes) {
+  if (device.fabric_handles || device.posix_fd_handles) return of_handles(driver, device, bytes);
+  TUTTI_ASSIGN(cuda::DeviceMemory memory,
+               cuda::DeviceMemory::allocate(driver, device.ordinal, bytes));
+  TUTTI_ASSIGN(const cuda::abi::IpcHandle handle, driver->ipc_handle(memory.data()));
+  std::shared_ptr<Area> area(new Area(driver, std::move(memory), MemoryKind::kIpc));
+  area->handle_ = std::bit_cast<HandleBytes>(handle);
+  return std::shared_ptr<const Area>(std::move(area));
+}
+
+Result<std::shared_ptr<const Area>> Area::of_handles(const cuda::SharedDriver& driver,
+                                                     const cuda::DeviceFacts& device,
+                                                     std::size_t bytes) {
+  if (device.fabric_handles) {
+    TUTTI_ASSIGN(auto memory,
+                 cuda::VmmAllocation::create(driver, device.ordinal, bytes, Reach::kFabric));
+    // Memory can be made for the fabric and fail to be exported: where its daemon (IMEX) is not set
+    // up for this user, say. Then it is made anew, for this host.
+    const auto handle = memory.export_fabric();
+    if (handle) {
+      std::shared_ptr<Area> area(new Area(driver, std::move(memory), MemoryKind::kFabric));
+      area->handle_ = std::bit_cast<HandleBytes>(*handle);
+      return std::shared_ptr<const Area>(std::move(area));
+    }
+  }
+  TUTTI_ASSIGN(auto memory,
+               cuda::VmmAllocation::create(driver, device.ordinal, bytes, Reach::kHost));
+  TUTTI_ASSIGN(Fd fd, memory.export_fd());
+  std::shared_ptr<Area> area(new Area(driver, std::move(memory), MemoryKind::kDescriptor));
+  area->fd_ = std::move(fd);
+  return std::shared_ptr<const Area>(std::move(area));
+}
+
+std::byte* Area::data() const {
+  return static_cast<std::byte*>(
+      std::visit([](const auto& memory) { return memory.data(); }, memory_));
+}
+
+std::size_t Area::bytes() const {
+  return std::visit([](const auto& memory) { return memory.bytes(); }, memory_);
+}
+
+Status Area::let_reach(int device) const {
+  if (const auto* const by_handle = std::get_if<cuda::VmmAllocation>(&memory_))
+    return by_handle->grant(device);
+  // For all that cuMemAlloc gave on the area's device, and for good: the program may count on it.
+  return driver_->enable_peer_access(device, std::get<cuda::DeviceMemory>(memory_).device());
+}
+
+}  // namespace tutti::cuda_p2p
