@@ -52,7 +52,7 @@ std::string Probe::pair(Rank peer) const {
 
 Status Probe::copy(std::byte* to, const std::byte* from, Rank peer, Deadline deadline) {
   TUTTI_TRY(driver_.copy_async(to, from, kPatternBytes, stream_.get()));
-  const Status done = stream_.wait(deadline);
+  Status done = stream_.wait(deadline);
   if (done || done.error().code != Code::kTimeout) return done;
   return peer_error(Code::kTimeout, peer, "a copy of {} bytes between {} does not end: {}",
                     kPatternBytes, pair(peer), kRemedy);
@@ -67,6 +67,7 @@ Status Probe::check(std::span<const Pattern> found, Rank peer, std::string_view 
 Status Probe::store(Deadline deadline) {
   const auto ranks = static_cast<Rank>(sides_.size());
   std::vector<Pattern> said;
+  said.reserve(sides_.size());
   for (Rank reader = 0; reader < ranks; ++reader) said.push_back(pattern(self_, reader));
   // Pageable memory may make the copy wait for the stream, which is empty.
   TUTTI_TRY(driver_.copy_async(place(self_, Part::kSaid, 0), said.data(),

@@ -241,6 +241,7 @@ Result<Reached> Sharing::reach_by_handle(Rank peer, const Fd& fd) {
 
 Probe Sharing::probe() {
   std::vector<ProbeSide> sides;
+  sides.reserve(reached_.size());
   for (Rank rank = 0; rank < request_.ranks; ++rank)
     sides.push_back({offers_[rank].gpu, reached_[rank].data + page_offset()});
   return {*driver_, *stream_, request_.rank, request_.communicator, std::move(sides)};

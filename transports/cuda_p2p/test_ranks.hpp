@@ -1,20 +1,14 @@
-// What the tests of this folder share: a gathering of ranks that are threads, and values in device
-// memory.
+// What the tests of this folder share: devices, and values in their memory.
 #pragma once
 
 #include <array>
-#include <condition_variable>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <memory>
-#include <mutex>
-#include <span>
-#include <utility>
-#include <vector>
 
-#include "src/base/result.hpp"
 #include "src/cuda/fake/client.hpp"
-#include "src/transport/peer_memory.hpp"
+#include "tutti/types.hpp"
 
 namespace tutti::cuda_p2p {
 
@@ -24,38 +18,6 @@ inline const int kAskedForFourDevices =
 
 inline constexpr std::array<std::byte, 32> kKey{std::byte{7}};
 inline constexpr auto kPatience = std::chrono::seconds(20);
-
-/// All-gathers of ranks that are threads.
-class Gathering {
- public:
-  explicit Gathering(std::size_t ranks) : coming_(ranks) {}
-
-  Result<std::vector<Blob>> gather(Rank rank, std::span<const std::byte> mine, Deadline deadline) {
-    std::unique_lock lock(mutex_);
-    const std::uint64_t round = round_;
-    coming_[rank].assign(mine.begin(), mine.end());
-    if (++arrived_ == coming_.size()) {
-      gathered_ = coming_;
-      arrived_ = 0;
-      ++round_;
-      complete_.notify_all();
-    }
-    while (round_ == round)
-      if (deadline.passed())
-        return make_error(Code::kTimeout, "a rank did not come");
-      else
-        complete_.wait_for(lock, deadline.nap(std::chrono::milliseconds(100)));
-    return gathered_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable complete_;
-  std::vector<Blob> coming_;
-  std::vector<Blob> gathered_;
-  std::size_t arrived_ = 0;
-  std::uint64_t round_ = 0;
-};
 
 /// Stores a word of device memory with a copy; false where the driver refuses.
 inline bool put(const cuda::Driver& driver, std::byte* to, std::uint32_t value) {
