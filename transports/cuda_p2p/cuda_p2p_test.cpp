@@ -129,6 +129,8 @@ TEST_F(CudaP2p, IsUsableByPeersAfterItsOwnerEnded) {
 }
 
 TEST_F(CudaP2p, EndsAlikeOnAllRanksWhicheverCallFails) {
+  ::setenv("TUTTI_DEBUG", "NONE", 1);  // NOLINT(concurrency-mt-unsafe): hundreds of lines
+  reset_log();
   for (const std::uint64_t process_of_other : {1, 2}) {
     const std::vector<Seat> seats{{.device = 0}, {.device = 1, .process = process_of_other}};
     fake.fail("");
