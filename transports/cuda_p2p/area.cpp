@@ -23,24 +23,26 @@ Result<std::shared_ptr<const Area>> Area::create(const cuda::SharedDriver& drive
 Result<std::shared_ptr<const Area>> Area::of_handles(const cuda::SharedDriver& driver,
                                                      const cuda::DeviceFacts& device,
                                                      std::size_t bytes) {
-  if (device.fabric_handles) {
-    TUTTI_ASSIGN(auto memory,
-                 cuda::VmmAllocation::create(driver, device.ordinal, bytes, Reach::kFabric));
-    // Memory can be made for the fabric and fail to be exported: where its daemon (IMEX) is not set
-    // up for this user, say. Then it is made anew, for this host.
-    const auto handle = memory.export_fabric();
-    if (handle) {
+  const auto create = [&](Reach reach) {
+    return cuda::VmmAllocation::create(driver, device.ordinal, bytes, reach);
+  };
+  TUTTI_ASSIGN(auto memory, create(device.fabric_handles ? Reach::kFabric : Reach::kHost));
+  if (memory.reach() == Reach::kFabric) {
+    if (const auto handle = memory.export_fabric()) {
       std::shared_ptr<Area> area(new Area(driver, std::move(memory), MemoryKind::kFabric));
       area->handle_ = std::bit_cast<HandleBytes>(*handle);
       return std::shared_ptr<const Area>(std::move(area));
     }
+    // Made for the fabric and not to be exported: where its daemon (IMEX) is not set up for this
+    // user, say. Anew, for this host.
+    TUTTI_ASSIGN(memory, create(Reach::kHost));
   }
-  TUTTI_ASSIGN(auto memory,
-               cuda::VmmAllocation::create(driver, device.ordinal, bytes, Reach::kHost));
-  TUTTI_ASSIGN(Fd fd, memory.export_fd());
-  std::shared_ptr<Area> area(new Area(driver, std::move(memory), MemoryKind::kDescriptor));
-  area->fd_ = std::move(fd);
-  return std::shared_ptr<const Area>(std::move(area));
+  return std::shared_ptr<const Area>(new Area(driver, std::move(memory), MemoryKind::kDescriptor));
+}
+
+Result<Fd> Area::export_fd() const {
+  if (kind_ != MemoryKind::kDescriptor) return Fd();
+  return std::get<cuda::VmmAllocation>(memory_).export_fd();
 }
 
 std::byte* Area::data() const {

@@ -27,8 +27,8 @@ class Area {
   [[nodiscard]] MemoryKind kind() const { return kind_; }
   /// For Offer::handle.
   [[nodiscard]] const HandleBytes& handle() const { return handle_; }
-  /// What processes of this host import; -1 unless kDescriptor.
-  [[nodiscard]] int fd() const { return fd_.get(); }
+  /// What processes of this host import; empty unless kDescriptor.
+  [[nodiscard]] Result<Fd> export_fd() const;
   /// Lets another device of this process load and store it at the same address.
   Status let_reach(int device) const;
 
@@ -44,7 +44,6 @@ class Area {
   Memory memory_;
   MemoryKind kind_;
   HandleBytes handle_{};
-  Fd fd_;
 };
 
 }  // namespace tutti::cuda_p2p

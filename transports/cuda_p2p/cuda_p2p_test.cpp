@@ -84,10 +84,13 @@ TEST_F(CudaP2p, FallsBackForGpusThatDoNotReachEachOther) {
 }
 
 TEST_F(CudaP2p, FallsBackForCopiesThatHaveNoEnd) {
+  ASSERT_TRUE(all_memory(share(fake, {kProcesses})));
+  const long streams = fake.live("streams");
   fake.peers(2);
   expect_fallback({kProcesses, {.probe_deadline = std::chrono::milliseconds(200)}},
                   "rank 0: a copy of 64 bytes between GPU 0000:a0:00.0 of rank 0 and GPU "
                   "0000:a1:00.0 of rank 1 does not end: access control (ACS)");
+  EXPECT_EQ(fake.live("streams"), streams + 3);  // no good time to give them back
 }
 
 TEST_F(CudaP2p, FallsBackForCopiesThatArriveWrong) {
@@ -101,6 +104,13 @@ TEST_F(OldCudaP2p, JoinsThreadsOfOneProcess) {
   const long before = fake.live("allocations");
   expect_shared(share(fake, {kThreads}));
   EXPECT_EQ(fake.live("allocations"), before);
+}
+
+TEST_F(OldCudaP2p, KeepsWhatOtherProcessesMayHaveOpen) {
+  const long before = fake.live("allocations");
+  // Handles cannot be opened in the process that made them, which these ranks share in truth.
+  expect_fallback({kProcesses}, "cuIpcOpenMemHandle on device 0 failed");
+  EXPECT_EQ(fake.live("allocations"), before + 3);
 }
 
 TEST_F(OldCudaP2p, FallsBackForCopiesThatHaveNoEnd) {

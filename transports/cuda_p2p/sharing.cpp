@@ -122,7 +122,8 @@ Result<Offer> Sharing::prepare() {
   TUTTI_ASSIGN(const cuda::ContextScope scope, driver_->make_current(request_.device));
   TUTTI_ASSIGN(const cuda::DeviceFacts device, driver_->device(request_.device));
   TUTTI_TRY(allocate(device));
-  TUTTI_TRY(clear());
+  TUTTI_TRY(clear(device));
+  TUTTI_ASSIGN(own_fd_, own_->export_fd());
   TUTTI_ASSIGN(offer.address, own_local_address(options_.host_id));
   TUTTI_ASSIGN(listener_, listen_local(offer.address.socket_name));
   board_.put(request_.communicator, request_.rank, own_);
@@ -145,10 +146,15 @@ Status Sharing::allocate(const cuda::DeviceFacts& device) {
   return ok_status();
 }
 
-Status Sharing::clear() {
+Status Sharing::clear(const cuda::DeviceFacts& device) {
   TUTTI_ASSIGN(stream_, WatchedStream::create(driver_, request_.device));
   TUTTI_TRY(driver_->fill_async(own_->data(), std::byte{0}, own_->bytes(), stream_->get()));
-  return stream_->wait(request_.deadline.within(options_.probe_deadline));
+  Status done = stream_->wait(request_.deadline.within(options_.probe_deadline));
+  if (done || done.error().code != Code::kTimeout) return done;
+  return make_error(Code::kTimeout,
+                    "GPU {} has not cleared {} bytes in time: it is very busy, or something on it "
+                    "does not end",
+                    device.bus_id, own_->bytes());
 }
 
 Status Sharing::import() {
@@ -162,9 +168,10 @@ Status Sharing::import() {
                                .key = request_.key,
                                .offers = offers_,
                                .listener = listener_.get(),
-                               .fd = own_->fd(),
+                               .fd = own_fd_.get(),
                                .deadline = request_.deadline.within(options_.swap_deadline)});
   listener_.reset();  // whoever still waits there learns it now
+  own_fd_.reset();
   if (!fds) return std::move(fds).error();
   for (int device = 0; device < driver_->device_count(); ++device) {
     TUTTI_ASSIGN(cuda::DeviceFacts facts, driver_->device(device));

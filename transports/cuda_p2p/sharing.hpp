@@ -44,7 +44,7 @@ class Sharing {
   Status load();
 
   Status allocate(const cuda::DeviceFacts& device);
-  Status clear();
+  Status clear(const cuda::DeviceFacts& device);
   Result<Reached> reach(Rank peer, const Fd& fd);
   Result<Reached> reach_in_process(Rank peer);
   Result<Reached> reach_by_handle(Rank peer, const Fd& fd);
@@ -67,7 +67,8 @@ class Sharing {
 
   std::shared_ptr<const Area> own_;
   std::optional<WatchedStream> stream_;
-  Fd listener_;
+  Fd own_fd_;                         // of own_, until it is passed on
+  Fd listener_;                       // likewise
   std::vector<Offer> offers_;         // by rank
   std::vector<std::string> visible_;  // uuids of this process's devices, by ordinal
   std::vector<Reached> reached_;
