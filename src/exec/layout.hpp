@@ -86,6 +86,15 @@ struct alignas(kLine) Caption {
   char text[512];
 };
 
+/// A call that a rank enqueued for its GPU, which nobody waits for: see announcements.hpp.
+struct alignas(kLine) Announced {
+  std::atomic<std::uint64_t> number;  ///< from 1; 0: none, or it is being written
+  std::atomic<std::uint64_t> call[sizeof(CallSignature) / sizeof(std::uint64_t)];
+};
+static_assert(sizeof(Announced) == kLine);
+static_assert(sizeof(CallSignature) % sizeof(std::uint64_t) == 0);
+inline constexpr std::size_t kAnnounced = 64;
+
 struct RankBlock {
   std::uint64_t nonce;  ///< tells whether a read at this block's address reached this block
   Progress progress;
@@ -93,6 +102,7 @@ struct RankBlock {
   alignas(kLine) std::byte notes[kEntries][kNoteBytes];
   alignas(kLine) std::byte packets[kPackets][kPacketBytes];
   Caption captions[kEntries];
+  Announced announced[kAnnounced];
 };
 
 /// A block is followed by one mark a rank: that rank sets its own, for good, when it will never
