@@ -19,7 +19,7 @@ namespace tutti::topo {
 namespace {
 
 constexpr std::string_view kAffinity = "affinity", kSpeed = "speed", kHostHash = "host_hash",
-                           kPhysicalFunction = "physical_function";
+                           kPhysicalFunction = "physical_function", kBusId = "busid";
 
 const std::string* find(const std::vector<Attribute>& attributes, std::string_view key) {
   const auto found = std::ranges::lower_bound(attributes, key, {}, &Attribute::key);
@@ -281,7 +281,7 @@ Result<JobTopology> fuse(std::span<const Noted> hosts, std::span<const JobRank> 
 }
 
 Noted without_details(const Noted& host) {
-  constexpr std::array kRead = {kAffinity, kSpeed, kPhysicalFunction};
+  constexpr std::array kRead = {kAffinity, kSpeed, kPhysicalFunction, kBusId};
   Parts parts = host.topology.parts();
   for (Host& its : parts.hosts) its.attributes.clear();
   for (Node& node : parts.nodes)

@@ -49,7 +49,7 @@ Status check_host(const Topology& topology);
 /// check_host() refuses, or a rank of a host that is not there.
 Result<JobTopology> fuse(std::span<const Noted> hosts, std::span<const JobRank> ranks);
 
-/// `host` without the attributes that fuse() does not read.
+/// `host` without the attributes that neither fuse() reads nor who looks for the GPUs of ranks.
 Noted without_details(const Noted& host);
 
 /// A host of which nothing is known: one CPU. `why` is the assumption.
