@@ -61,6 +61,14 @@ constexpr SettingInfo kSettings[] = {
      "two, "
      "and takes no memory of its GPU. The same on all ranks."},
 
+    {"P2P_DISABLE", Kind::kBool, "0", "", "0|1", "NCCL_P2P_DISABLE",
+     "1 keeps GPUs from reaching each other's memory, so that calls on them pass through memory of "
+     "the host. It counts for all ranks if one has it."},
+    {"P2P_LEVEL", Kind::kChoice, "SYS", "", "LOC|NVL|PIX|PXB|PHB|SYS", "NCCL_P2P_LEVEL",
+     "How far apart GPUs may be that reach each other's memory, in NCCL's words: never, over "
+     "NVLink, through one PCI switch, through several, through a CPU, between CPUs. The nearest "
+     "that a rank has counts."},
+
     // How
     {"SHM", Kind::kBool, "1", "", "0|1", "",
      "0 turns shared memory off, so that ranks of one host talk over sockets."},

@@ -8,6 +8,7 @@
 #include "src/exec/cuda/device_code.hpp"
 #include "src/topo/probe.hpp"
 #include "src/wire/service.hpp"
+#include "transports/cuda_p2p/cuda_p2p.hpp"
 #include "transports/shm/shm_transport.hpp"
 #include "transports/tcp/tcp_transport.hpp"
 
@@ -61,6 +62,8 @@ Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
     runtime->joint_calls = std::make_unique<exec::cuda::JointBoard>();
     runtime->kernels =
         std::make_unique<exec::cuda::Kernels>(runtime->cuda, exec::cuda::device_code());
+    runtime->images = std::make_shared<exec::cuda::ImagePool>(runtime->cuda);
+    runtime->peer_memory = make_cuda_p2p(runtime->cuda, {.host_id = settings.text("HOSTID")});
   }
 
   if (settings.flag("SHM")) {

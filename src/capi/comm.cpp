@@ -101,6 +101,11 @@ Status Comm::health() const {
     if (failure_) return *failure_;
   }
   if (phase.load(std::memory_order_acquire) == Phase::kStarting) return ok_status();
+  if (device) {
+    const Status kernels = device->health();
+    if (!kernels) communicator->abort(kernels.error());  // peers are to know
+    TUTTI_TRY(kernels);
+  }
   return communicator->health();
 }
 

@@ -45,6 +45,15 @@ class FakeCommunicator : public Communicator {
   Result<std::shared_ptr<const lower::Lowered>> direct_program(const Call&, bool) const override {
     return std::shared_ptr<const lower::Lowered>();
   }
+  Result<std::vector<PeerPrograms>> peer_programs(const Call&, lower::Protocol) const override {
+    return std::vector<PeerPrograms>();
+  }
+  Status announce(const Call&, bool) override { return ok_status(); }
+  void on_end(std::function<void()>) override {}
+  Result<std::vector<Blob>> all_gather(Blob mine, Deadline) override {
+    return std::vector<Blob>{std::move(mine)};
+  }
+  [[nodiscard]] std::span<const std::byte> key() const override { return {}; }
 
   Status start(std::span<const Call> calls) override {
     std::scoped_lock lock(mutex_);

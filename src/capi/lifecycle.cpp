@@ -63,14 +63,16 @@ Status make_and_publish(ncclComm* handle, const Maker& make, double timeout_s) {
   if (comm.config.device) {
     TUTTI_ASSIGN(options.device, device_label(*runtime, *comm.config.device));
   }
-  auto made = make(options, timeout_s > 0 ? from_seconds(timeout_s) : usual, comm.aborted);
+  const Nanos limit = timeout_s > 0 ? from_seconds(timeout_s) : usual;
+  auto made = make(options, limit, comm.aborted);
   if (!made && comm.aborted.raised())
     return make_error(Code::kAborted, "the communicator was aborted while it was being made");
   if (!made) return std::move(made).error();
   std::unique_ptr<DeviceCalls> device;
   if (comm.config.device) {
     TUTTI_TRY(comm.stream_worker.start());
-    TUTTI_ASSIGN(device, DeviceCalls::create(*runtime, **made, *comm.config.device));
+    TUTTI_ASSIGN(device, DeviceCalls::create(*runtime, **made, *comm.config.device,
+                                             Deadline::after(limit).unless(comm.aborted)));
   }
   publish(comm, *std::move(made), std::move(device));
   return ok_status();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <mutex>
 #include <new>
 #include <optional>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "src/comm/topology_notes.hpp"
 #include "src/comm/trials.hpp"
 #include "src/cost/predict_messages.hpp"
+#include "src/exec/announcements.hpp"
 #include "src/exec/collective.hpp"
 #include "src/exec/point_to_point.hpp"
 
@@ -48,6 +50,7 @@ class RankCommunicator final : public Communicator {
         plans_(*team_, trials_, std::move(tuner), runtime_->programs, assembly.calls),
         collective_(*team_),
         point_to_point_(*team_),
+        announcements_(*team_),
         timeout_(runtime_->settings.seconds("TIMEOUT")) {
     if (name_.empty()) name_ = fmt::format("comm{:x}", team_->options().communicator & 0xffffff);
     who_ = fmt::format("[{} {}/{}]", name_, rank(), size());
@@ -87,6 +90,16 @@ class RankCommunicator final : public Communicator {
     if (!team_->abort_word().raised()) return ok_status();
     return team_->abort_word().error();
   }
+
+  void on_end(std::function<void()> told) override {
+    const std::scoped_lock lock(told_mutex_);
+    told_of_end_ = std::move(told);
+    if (told_of_end_ && team_->abort_word().raised()) told_of_end_();
+  }
+  Result<std::vector<Blob>> all_gather(Blob mine, Deadline deadline) override {
+    return bootstrap_->all_gather(std::move(mine), deadline);
+  }
+  [[nodiscard]] std::span<const std::byte> key() const override { return bootstrap_->key(); }
 
   // --- calls ---
 
@@ -183,6 +196,14 @@ class RankCommunicator final : public Communicator {
   Result<std::shared_ptr<const lower::Lowered>> direct_program(const Call& call,
                                                                bool in_place) const override {
     return plans_.direct_program(call, in_place);
+  }
+  Result<std::vector<PeerPrograms>> peer_programs(const Call& call,
+                                                  lower::Protocol protocol) const override {
+    return plans_.peer_programs(call, protocol);
+  }
+  Status announce(const Call& call, bool is_captured) override {
+    if (is_captured) announcements_.stop();
+    return announcements_.announce(signature_of(call));
   }
 
   Result<double> predict(std::span<const Call> calls) override {
@@ -524,7 +545,10 @@ class RankCommunicator final : public Communicator {
   /// then change what they read.
   bool raise(const Error& error) {
     team_->own_block().progress.gave_up.store(1, std::memory_order_release);
-    return team_->abort_word().raise(error);
+    if (!team_->abort_word().raise(error)) return false;
+    const std::scoped_lock lock(told_mutex_);
+    if (told_of_end_) told_of_end_();
+    return true;
   }
 
   /// A peer that cancelled its half of a transfer gave up for a reason, and that travels on another
@@ -606,6 +630,10 @@ class RankCommunicator final : public Communicator {
   exec::Plans repeatable_;                ///< its plans; none when another call needs another start
   exec::CollectiveRun collective_;
   exec::PointToPointRun point_to_point_;
+  exec::Announcements announcements_;
+
+  std::mutex told_mutex_;
+  std::function<void()> told_of_end_;
 
   std::deque<Queued> queue_;
   Active active_ = Active::kNone;

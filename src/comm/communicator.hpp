@@ -37,6 +37,14 @@ struct CommunicatorOptions {
   std::string device;
 };
 
+/// How ranks run a collective where each one's GPU reaches an area of every other's.
+struct PeerPrograms {
+  std::shared_ptr<const lower::Lowered> out_of_place;
+  /// For ranks in place beside others that are not. Null: they would not understand each other, so
+  /// ranks in place have to run the other one, on a copy of their input.
+  std::shared_ptr<const lower::Lowered> in_place;
+};
+
 class Communicator {
  public:
   /// Collective over the bootstrap's ranks. Exchanges placements and addresses, connects.
@@ -95,6 +103,14 @@ class Communicator {
   virtual void abort(const Error& why) = 0;
   /// Ok, or the error that ended this communicator.
   [[nodiscard]] virtual Status health() const = 0;
+  /// `told` is called once, by any thread, when an error ends this communicator; at once if one
+  /// has. It must not wait. One; nullptr removes it and returns only when no call is under way.
+  virtual void on_end(std::function<void()> told) = 0;
+  /// Of the control plane: collective over the ranks, for what is set up beside this communicator.
+  /// Returns every rank's bytes.
+  virtual Result<std::vector<Blob>> all_gather(Blob mine, Deadline deadline) = 0;
+  /// 32 secret bytes that its ranks share.
+  [[nodiscard]] virtual std::span<const std::byte> key() const = 0;
 
   /// From the next call on, `algorithm` runs the calls of this collective that it can run and has
   /// room for; "" leaves the choice to the library again. `kernel_reads`: whether the kernel is to
@@ -108,6 +124,15 @@ class Communicator {
   /// `in_place`: of all ranks' buffers. Null where there is none. Any thread may ask.
   virtual Result<std::shared_ptr<const lower::Lowered>> direct_program(const Call& call,
                                                                        bool in_place) const = 0;
+  /// The programs of a collective with this protocol, kPublished or kStaged, for GPUs that all
+  /// reach each other; best first, the same on all ranks. Any thread may ask.
+  virtual Result<std::vector<PeerPrograms>> peer_programs(const Call& call,
+                                                          lower::Protocol protocol) const = 0;
+  /// A collective is enqueued for GPUs that run it by themselves: kInvalidUsage, which names the
+  /// peer and both calls, where a rank of this host was seen to make another one. `is_captured`: it
+  /// goes into a graph, and who replays that how often is not known, so nothing is compared any
+  /// more.
+  virtual Status announce(const Call& call, bool is_captured) = 0;
   /// Microseconds that the calls of one group would take, by the cost model
   /// (src/cost/predict.hpp) and the calibration of rank 0, or the default one. Nothing is started;
   /// the calls must be valid. kUnsupported where the model cannot tell.

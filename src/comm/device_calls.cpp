@@ -118,10 +118,34 @@ DeviceCalls::DeviceCalls(const Runtime& runtime, const Communicator& communicato
   std::erase(neighbours_, rank_);
 }
 
+/// How long the end of a communicator waits for its kernels: for others to do their part, and then
+/// for those that were told to give up.
+constexpr auto kLetEnd = std::chrono::seconds(30);
+constexpr auto kLetGiveUp = std::chrono::seconds(5);
+
+DeviceCalls::~DeviceCalls() {
+  if (!peers_) return;
+  const auto scope = driver_->make_current(device_);
+  const auto is_idle = [&](Deadline deadline) {
+    for (std::uint32_t polls = 0;; ++polls) {
+      const auto idle = detour_.idle();
+      if (!idle || *idle || deadline.passed()) return idle && *idle;
+      wait_once({}, polls, {});
+    }
+  };
+  if (scope && is_idle(Deadline::after(kLetEnd))) return;
+  peers_->end();
+  if (scope && is_idle(Deadline::after(kLetGiveUp))) return;
+  log_warn(fmt::format("[rank {}/{}]", rank_, size_),
+           "a kernel of a call does not end, so its memory is kept until the process ends");
+  (void)peers_.release();
+}
+
 Result<std::unique_ptr<DeviceCalls>> DeviceCalls::create(const Runtime& runtime,
-                                                         const Communicator& communicator,
-                                                         int device) {
+                                                         Communicator& communicator, int device,
+                                                         Deadline deadline) {
   std::unique_ptr<DeviceCalls> made(new DeviceCalls(runtime, communicator, device));
+  TUTTI_ASSIGN(made->peers_, PeerCalls::create(runtime, communicator, device, deadline));
   const bool direct = runtime.settings.flag("DIRECT");
   if (!direct || !communicator.shares_one_gpu() || !runtime.kernels->available()) return made;
   TUTTI_ASSIGN(const auto scope, runtime.cuda->make_current(device));
@@ -169,7 +193,7 @@ Result<PageableBuffers> DeviceCalls::pageable_of(std::span<const Call> calls) co
 }
 
 Result<bool> DeviceCalls::check(std::span<const Call> calls,
-                                std::span<const StreamHandle> streams) const {
+                                std::span<const StreamHandle> streams) {
   TUTTI_ASSIGN(const cuda::ContextScope scope, driver_->make_current(device_));
   for (const StreamHandle stream : streams) {
     TUTTI_ASSIGN(const int device, driver_->device_of(stream));
@@ -178,8 +202,16 @@ Result<bool> DeviceCalls::check(std::span<const Call> calls,
                         "stream {} is one of GPU {}, but rank {} of this communicator uses GPU {}",
                         static_cast<const void*>(stream), device, rank_, device_);
   }
-  TUTTI_ASSIGN(const bool captured, detour_.captures(streams));
+  TUTTI_ASSIGN(const cuda::CaptureState capture, detour_.capture(streams));
+  const bool captured = capture.kind == cuda::CaptureKind::kActive;
   TUTTI_ASSIGN(const PageableBuffers pageable, pageable_of(calls));
+  prepared_.clear();
+  for (const Call& call : calls) {
+    TUTTI_ASSIGN(const bool runs, runs_on_peers(call));
+    if (!runs) continue;
+    TUTTI_ASSIGN(PeerCalls::Prepared prepared, peers_->prepare(call));
+    prepared_.push_back(std::move(prepared));
+  }
   if (pageable.empty() || !captured) return captured;
   return make_error(Code::kInvalidUsage,
                     "a call on ordinary host memory cannot be captured into a graph: allocate its "
@@ -281,13 +313,38 @@ Status DeviceCalls::synchronize(const DeviceLaunch& launch) const {
   return driver_->synchronize(launch.stream_);
 }
 
+// ---- Calls in memory of other GPUs
+
+Result<bool> DeviceCalls::runs_on_peers(const Call& call) {
+  if (!peers_) return false;
+  return peers_->runs(call);
+}
+
+/// What check() has prepared of these calls.
+Status DeviceCalls::enqueue_on_peers(const DeviceWork& work) {
+  if (prepared_.empty()) return ok_status();
+  TUTTI_ASSIGN(const auto scope, driver_->make_current(device_));
+  TUTTI_ASSIGN(const cuda::CaptureState capture, detour_.capture(work.streams));
+  TUTTI_TRY(detour_.follow(work.streams, capture));
+  TUTTI_TRY(peers_->launch(prepared_, work.streams.front(), capture));
+  return detour_.mark(work.streams, capture);
+}
+
+/// Once all of a group are enqueued.
+Status DeviceCalls::finish_on_peers() {
+  const std::vector<PeerCalls::Prepared> calls = std::exchange(prepared_, {});
+  if (calls.empty()) return ok_status();
+  TUTTI_ASSIGN(const auto scope, driver_->make_current(device_));
+  return PeerCalls::finish(calls);
+}
+
 // ---- Calls of all ranks at once
 
 /// Whether this rank can take part in a launch for all. What is captured may be replayed as often
 /// as anybody likes, so that ranks would count calls differently.
 Result<bool> DeviceCalls::can_join(const Call& call, std::span<const StreamHandle> streams) const {
-  TUTTI_ASSIGN(const bool captured, detour_.captures(streams));
-  if (captured) {
+  TUTTI_ASSIGN(const cuda::CaptureState capture, detour_.capture(streams));
+  if (capture.kind == cuda::CaptureKind::kActive) {
     joint_->dissolve_all();
     return false;
   }
@@ -314,7 +371,7 @@ Status DeviceCalls::come(const DeviceWork& work, const Call& call) {
     TUTTI_ASSIGN(cuda::Event made, cuda::Event::create(driver_, device_));
     *event = std::make_shared<cuda::Event>(std::move(made));
   }
-  TUTTI_TRY(detour_.follow(work.streams));
+  TUTTI_TRY(detour_.follow(work.streams, {}));
   TUTTI_TRY(ready_->record(work.streams.front()));
   joint_->come(
       number, rank_,
@@ -341,7 +398,7 @@ Result<bool> DeviceCalls::was_launched(const DeviceWork& work) {
   if (!behind) return false;
   TUTTI_ASSIGN(const auto scope, driver_->make_current(device_));
   TUTTI_TRY(behind->hold(work.streams.front()));
-  TUTTI_TRY(detour_.mark(work.streams));
+  TUTTI_TRY(detour_.mark(work.streams, {}));
   return true;
 }
 
@@ -420,9 +477,10 @@ Status DeviceCalls::enqueue(std::span<const DeviceWork> works) {
   std::size_t rounds = 0;
   for (std::size_t w = 0; w < works.size(); ++w) {
     for (const Call& call : works[w].calls) {
+      TUTTI_ASSIGN(const bool on_peers, works[w].device->runs_on_peers(call));
       if (works[w].device->joint_ && !is_point_to_point(call))
         joint[w].push_back(&call);
-      else
+      else if (!on_peers)
         rest[w].push_back(call);
     }
     rounds = std::max(rounds, joint[w].size());
@@ -433,13 +491,16 @@ Status DeviceCalls::enqueue(std::span<const DeviceWork> works) {
       if (round < joint[w].size()) calls.emplace_back(&works[w], joint[w][round]);
     TUTTI_TRY(enqueue_jointly(calls));
   }
+  for (const DeviceWork& work : works) TUTTI_TRY(work.device->enqueue_on_peers(work));
   std::vector<DeviceLaunch> launches;
   for (std::size_t w = 0; w < works.size(); ++w) {
     if (rest[w].empty()) continue;
     TUTTI_ASSIGN(DeviceLaunch launch, works[w].device->begin(works[w], rest[w]));
     launches.push_back(std::move(launch));
   }
-  return enqueue_detours(launches);
+  TUTTI_TRY(enqueue_detours(launches));
+  for (const DeviceWork& work : works) TUTTI_TRY(work.device->finish_on_peers());
+  return ok_status();
 }
 
 }  // namespace tutti

@@ -1,8 +1,9 @@
 // Calls on GPU buffers, in the order of the caller's streams.
 //
 // Where all ranks of a communicator are threads of this process and use one GPU, a collective is a
-// few kernels over the buffers of all of them (src/exec/cuda/joint_calls.hpp). Everything else runs
-// on the host, on copies that pass through host memory (src/exec/cuda/detour.hpp).
+// few kernels over the buffers of all of them (src/exec/cuda/joint_calls.hpp). Where each has a GPU
+// and these reach each other's memory, it is a kernel on each (src/comm/peer_calls.hpp). Everything
+// else runs on the host, on copies that pass through host memory (src/exec/cuda/detour.hpp).
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,7 @@
 
 #include "src/comm/communicator.hpp"
 #include "src/comm/parts.hpp"
+#include "src/comm/peer_calls.hpp"
 #include "src/comm/runtime.hpp"
 #include "src/exec/cuda/detour.hpp"
 #include "src/exec/cuda/lineup.hpp"
@@ -90,15 +92,22 @@ class DeviceLaunch {
 /// The GPU side of one rank of a communicator. Used by one thread at a time. Resource.
 class DeviceCalls {
  public:
-  /// `device` as CUDA numbers it. `runtime` must have CUDA, and outlive it, as `communicator`.
+  /// Collective over the ranks. `device` as CUDA numbers it. `runtime` must have CUDA, and outlive
+  /// it, as `communicator`.
   static Result<std::unique_ptr<DeviceCalls>> create(const Runtime& runtime,
-                                                     const Communicator& communicator, int device);
+                                                     Communicator& communicator, int device,
+                                                     Deadline deadline);
+  /// Waits for kernels that are under way; `communicator` has to be aborted if they may not end.
+  ~DeviceCalls();
 
-  /// Whether calls can be enqueued; then, whether they go into a graph. kInvalidArgument: memory of
-  /// another GPU. kInvalidUsage: some streams are being captured and others not, or the call is on
-  /// ordinary host memory.
+  /// Any thread: why calls cannot go on, which the communicator does not know.
+  [[nodiscard]] Status health() const { return peers_ ? peers_->health() : ok_status(); }
+
+  /// Whether calls can be enqueued, which has to follow; then, whether they go into a graph.
+  /// kInvalidArgument: memory of another GPU. kInvalidUsage: some streams are being captured and
+  /// others not, or the call is on ordinary host memory.
   Result<bool> check(std::span<const Call> calls,
-                     std::span<const exec::cuda::StreamHandle> streams) const;
+                     std::span<const exec::cuda::StreamHandle> streams);
 
   /// Enqueues checked calls of different ranks together, each on the first of its rank's streams.
   /// Buffers of ordinary host memory pass too; then it returns when all is over, as cudaMemcpyAsync
@@ -116,6 +125,10 @@ class DeviceCalls {
   Result<bool> advance(DeviceLaunch& launch) const;
   Status synchronize(const DeviceLaunch& launch) const;
   static Status enqueue_detours(std::span<DeviceLaunch> launches);
+
+  Result<bool> runs_on_peers(const Call& call);
+  Status enqueue_on_peers(const DeviceWork& work);
+  Status finish_on_peers();
 
   Status come(const DeviceWork& work, const Call& call);
   void keep_out();
@@ -147,6 +160,9 @@ class DeviceCalls {
   /// By signature and whether in place; empty ones where there is no such program.
   using PassesKey = std::tuple<Collective, DataType, ReduceOp, Rank, std::uint64_t, bool>;
   std::map<PassesKey, Passes> passes_;
+
+  std::unique_ptr<PeerCalls> peers_;           ///< null where GPUs do not reach each other
+  std::vector<PeerCalls::Prepared> prepared_;  ///< by check()
 };
 
 }  // namespace tutti

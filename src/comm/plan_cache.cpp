@@ -201,6 +201,13 @@ PlanCache::Shape PlanCache::shape_of(const Call& call) const {
   return shape;
 }
 
+lower::Placement PlanCache::placement_for(const Shape& shape) const {
+  if (!shape.all_mapped) return team_.placement();
+  lower::Placement one_host;
+  one_host.host.assign(static_cast<std::size_t>(team_.size()), 0);
+  return one_host;
+}
+
 CallClass PlanCache::class_of(const Shape& shape) const {
   CallClass of = calls_;
   of.collective = shape.request.collective;
@@ -299,16 +306,53 @@ Result<BoundPlan> PlanCache::make(const Call& call, bool in_place, const Task& t
   return bound;
 }
 
+namespace {
+
+/// What might run a call on GPUs, best first: each once.
+std::vector<const ir::Algorithm*> for_gpus(const Choice& choice, const ir::Request& request) {
+  std::vector<const ir::Algorithm*> candidates;
+  const auto add = [&](const ir::Algorithm* algorithm) {
+    const bool runs = algorithm != nullptr && !algorithm->lossy && algorithm->supports(request);
+    if (runs && std::ranges::find(candidates, algorithm) == candidates.end())
+      candidates.push_back(algorithm);
+  };
+  add(choice.mapped);
+  add(choice.algorithm);
+  std::ranges::for_each(choice.others, add);
+  std::ranges::for_each(choice.instead, add);
+  return candidates;
+}
+
+}  // namespace
+
+Result<std::vector<PeerPrograms>> PlanCache::peer_programs(const Call& call,
+                                                           Protocol protocol) const {
+  TUTTI_ASSIGN(const Choice choice, choose(call));
+  Shape shape = shape_of(call);
+  shape.all_mapped = true;
+  ir::Request in_place = shape.request;
+  in_place.in_place = true;
+  std::vector<PeerPrograms> all;
+  for (const ir::Algorithm* const algorithm : for_gpus(choice, shape.request)) {
+    PeerPrograms programs;
+    TUTTI_ASSIGN(programs.out_of_place, out_of_place(*algorithm, shape, protocol));
+    if (!programs.out_of_place) continue;
+    if (algorithm->supports(in_place)) {
+      TUTTI_ASSIGN(programs.in_place, lowered(*algorithm, in_place, shape, protocol, true));
+      if (programs.in_place && !lower::interoperable(*programs.out_of_place, *programs.in_place))
+        programs.in_place = nullptr;
+    }
+    all.push_back(std::move(programs));
+  }
+  return all;
+}
+
 Result<ProgramLibrary::Program> PlanCache::direct_program(const Call& call, bool in_place) const {
   TUTTI_ASSIGN(const Choice choice, choose(call));
-  std::vector<const ir::Algorithm*> candidates = {choice.mapped, choice.algorithm};
-  candidates.insert(candidates.end(), choice.others.begin(), choice.others.end());
-  candidates.insert(candidates.end(), choice.instead.begin(), choice.instead.end());
   const Shape shape = shape_of(call);
   ir::Request request = shape.request;
   request.in_place = in_place;
-  for (const ir::Algorithm* const algorithm : candidates) {
-    if (algorithm == nullptr || algorithm->lossy || !algorithm->supports(request)) continue;
+  for (const ir::Algorithm* const algorithm : for_gpus(choice, request)) {
     TUTTI_ASSIGN(LoweredPointer program,
                  lowered(*algorithm, request, shape, Protocol::kDirect, true));
     if (program) return program;
@@ -390,7 +434,7 @@ Result<PlanCache::LoweredPointer> PlanCache::lowered(const ir::Algorithm& algori
                                                      bool stores_to_peers) const {
   const ProgramLibrary::Key key{algorithm.name,   request.collective, request.root,
                                 request.in_place, shape.scales_input, shape.uneven_blocks,
-                                protocol,         stores_to_peers,    team_.placement().host};
+                                protocol,         stores_to_peers,    placement_for(shape).host};
   {
     const std::scoped_lock lock(mutex_);
     if (const auto known = lowered_.find(key); known != lowered_.end()) return known->second;
@@ -409,13 +453,14 @@ Result<PlanCache::LoweredPointer> PlanCache::lower_anew(const ir::Algorithm& alg
                                                         const Shape& shape,
                                                         const lower::LowerOptions& options) const {
   TUTTI_ASSIGN(const ir::Schedule schedule, algorithm.generate(request));
-  if (!lower::can_lower(schedule, team_.placement(), options)) return LoweredPointer();
+  const lower::Placement placement = placement_for(shape);
+  if (!lower::can_lower(schedule, placement, options)) return LoweredPointer();
   TUTTI_ASSIGN(const ir::Proof proof, ir::verify(schedule));
-  auto program = lower::lower(schedule, proof, team_.placement(), options);
+  auto program = lower::lower(schedule, proof, placement, options);
   if (program && shape.uneven_blocks) {
     const lower::CheckOptions any_sizes{.scales_input = options.scales_input,
                                         .uneven_blocks = true};
-    if (!lower::check(*program, team_.placement(), any_sizes)) return LoweredPointer();
+    if (!lower::check(*program, placement, any_sizes)) return LoweredPointer();
   }
   if (program) return std::make_shared<const lower::Lowered>(*std::move(program));
   if (options.protocol == Protocol::kStaged) return std::move(program).error();

@@ -62,6 +62,8 @@ class PlanCache {
   Result<const ir::Algorithm*> algorithm_for(const Call& call) const;
   /// See Communicator::direct_program(). Any thread may ask.
   Result<ProgramLibrary::Program> direct_program(const Call& call, bool in_place) const;
+  /// See Communicator::peer_programs(). Any thread may ask.
+  Result<std::vector<PeerPrograms>> peer_programs(const Call& call, lower::Protocol protocol) const;
   /// Microseconds that the call of a collective would take, by the cost model.
   Result<double> predict(const Call& call, const Calibration& calibration) const;
 
@@ -94,6 +96,8 @@ class PlanCache {
     bool scales_input = false;
     bool uneven_blocks = false;
     exec::LargestBuffers largest;
+    /// For memory of GPUs that reach each other, whatever their hosts.
+    bool all_mapped = false;
   };
   /// A Way (tuning.hpp) with its algorithm.
   struct Option {
@@ -116,6 +120,7 @@ class PlanCache {
   [[nodiscard]] Situation situation_of(const Call& call) const;
   [[nodiscard]] Shape shape_of(const Call& call) const;
   [[nodiscard]] CallClass class_of(const Shape& shape) const;
+  [[nodiscard]] lower::Placement placement_for(const Shape& shape) const;
   [[nodiscard]] bool may_try(const Choice& choice) const;
   Result<std::vector<Option>> options_for(const Choice& choice, const Shape& shape);
   Result<bool> can_run(const Option& option, const Shape& shape) const;

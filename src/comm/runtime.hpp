@@ -15,6 +15,7 @@
 #include "src/cost/tuning_file.hpp"
 #include "src/cuda/driver.hpp"
 #include "src/exec/cuda/allocations.hpp"
+#include "src/exec/cuda/image_pool.hpp"
 #include "src/exec/cuda/joint_calls.hpp"
 #include "src/exec/cuda/kernels.hpp"
 #include "src/exec/cuda/lineup.hpp"
@@ -22,6 +23,7 @@
 #include "src/exec/local_board.hpp"
 #include "src/exec/staging_pool.hpp"
 #include "src/ir/algorithm.hpp"
+#include "src/transport/peer_memory.hpp"
 #include "src/transport/transport.hpp"
 
 namespace tutti {
@@ -52,6 +54,8 @@ struct Runtime {
   std::unique_ptr<exec::cuda::LineupBoard> lineups;
   std::unique_ptr<exec::cuda::JointBoard> joint_calls;
   std::unique_ptr<exec::cuda::Kernels> kernels;
+  std::shared_ptr<exec::cuda::ImagePool> images;
+  std::unique_ptr<PeerMemoryTransport> peer_memory;
 };
 
 }  // namespace tutti

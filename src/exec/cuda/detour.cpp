@@ -97,9 +97,8 @@ void drop_steps(void* data) { delete static_cast<std::shared_ptr<LaunchedSteps>*
 
 }  // namespace
 
-Result<bool> Detour::captures(std::span<const StreamHandle> streams) const {
-  TUTTI_ASSIGN(const CaptureState capture, capture_of(*driver_, streams));
-  return capture.kind == CaptureKind::kActive;
+Result<CaptureState> Detour::capture(std::span<const StreamHandle> streams) const {
+  return capture_of(*driver_, streams);
 }
 
 Result<std::shared_ptr<SlotSet>> Detour::slots_for(const CaptureState& capture) {
@@ -113,15 +112,24 @@ Result<std::shared_ptr<SlotSet>> Detour::slots_for(const CaptureState& capture) 
   return current;
 }
 
-Status Detour::follow(std::span<const StreamHandle> streams) {
+Status Detour::follow(std::span<const StreamHandle> streams, const SlotSet& slots) const {
   for (const StreamHandle other : streams.subspan(1))
     TUTTI_TRY(wait_for(driver_, device_, streams.front(), other));
-  if (!slots_ || !slots_->used) return ok_status();
-  return slots_->last.hold(streams.front());
+  return slots.used ? slots.last.hold(streams.front()) : ok_status();
 }
 
-Status Detour::mark(std::span<const StreamHandle> streams) {
-  TUTTI_ASSIGN(const std::shared_ptr<SlotSet> slots, slots_for({}));
+Status Detour::follow(std::span<const StreamHandle> streams, const CaptureState& capture) {
+  TUTTI_ASSIGN(const std::shared_ptr<SlotSet> slots, slots_for(capture));
+  return follow(streams, *slots);
+}
+
+Result<bool> Detour::idle() const {
+  if (!slots_ || !slots_->used) return true;
+  return slots_->last.done();
+}
+
+Status Detour::mark(std::span<const StreamHandle> streams, const CaptureState& capture) {
+  TUTTI_ASSIGN(const std::shared_ptr<SlotSet> slots, slots_for(capture));
   TUTTI_TRY(slots->last.record(streams.front()));
   slots->used = true;
   for (const StreamHandle other : streams.subspan(1)) TUTTI_TRY(slots->last.hold(other));
@@ -150,9 +158,7 @@ Result<DetourLaunch> Detour::begin(std::span<const StreamHandle> streams,
   if (captured)
     TUTTI_TRY(driver_->give_to_graph(capture.graph, drop_steps,
                                      new std::shared_ptr<LaunchedSteps>(launch.steps_)));
-  for (const StreamHandle other : launch.others_)
-    TUTTI_TRY(wait_for(driver_, device_, launch.stream_, other));
-  if (launch.slots_->used) TUTTI_TRY(launch.slots_->last.hold(launch.stream_));
+  TUTTI_TRY(follow(streams, *launch.slots_));
   return launch;
 }
 

@@ -108,14 +108,17 @@ class Detour {
   Detour(tutti::cuda::SharedDriver driver, int device, std::shared_ptr<SlotPool> pool)
       : driver_(std::move(driver)), device_(device), pool_(std::move(pool)) {}
 
+  /// Whether what begins on these streams goes into a graph, and which. kInvalidUsage: on some of
+  /// them alone.
+  Result<tutti::cuda::CaptureState> capture(std::span<const StreamHandle> streams) const;
+
   /// Makes the first of `streams` wait for what the others did before, and for the last launch, as
   /// begin() does; for commands of others that have to keep the same order.
-  Status follow(std::span<const StreamHandle> streams);
+  Status follow(std::span<const StreamHandle> streams, const tutti::cuda::CaptureState& capture);
   /// What comes next follows what the first of `streams` does now, and the others wait for that.
-  Status mark(std::span<const StreamHandle> streams);
-
-  /// Whether what begins on these streams goes into a graph. kInvalidUsage: on some of them alone.
-  Result<bool> captures(std::span<const StreamHandle> streams) const;
+  Status mark(std::span<const StreamHandle> streams, const tutti::cuda::CaptureState& capture);
+  /// Whether all is over that was launched; graphs are not seen.
+  [[nodiscard]] Result<bool> idle() const;
 
   /// Launches run in the order in which they begin, whatever their streams: the first of `streams`
   /// runs the steps, behind what all of them did before, and the others wait for it.
@@ -126,6 +129,7 @@ class Detour {
     std::uint64_t id = 0;
     std::shared_ptr<SlotSet> slots;
   };
+  Status follow(std::span<const StreamHandle> streams, const SlotSet& slots) const;
   Result<std::shared_ptr<SlotSet>> slots_for(const tutti::cuda::CaptureState& capture);
 
   const tutti::cuda::SharedDriver driver_;

@@ -38,17 +38,18 @@ const std::byte* locate(const RankBuffers& buffers, const RankPlace& place) {
 
 Result<Kernels::Loaded> Kernels::load(int device, DataType type) {
   const std::scoped_lock lock(mutex_);
-  Loaded& loaded = combine_[{device, type}];
-  if (loaded.function != nullptr) return loaded;
+  Loaded& loaded = loaded_[{device, type}];
+  if (loaded.combine != nullptr) return loaded;
   auto module = modules_.find(device);
   if (module == modules_.end()) {
     TUTTI_ASSIGN(Module fresh, Module::load(driver_, device, code_));
     module = modules_.emplace(device, std::move(fresh)).first;
   }
   Loaded found;
-  TUTTI_ASSIGN(found.function, module->second.function(combine_kernel(type)));
+  TUTTI_ASSIGN(found.interpret, module->second.function(interpret_kernel(type)));
+  TUTTI_ASSIGN(found.combine, module->second.function(combine_kernel(type)));
   TUTTI_ASSIGN(const int at_once, driver_->blocks_per_multiprocessor(
-                                      found.function, {.threads = device::kThreadsPerBlock}));
+                                      found.combine, {.threads = device::kThreadsPerBlock}));
   TUTTI_ASSIGN(const DeviceFacts facts, driver_->device(device));
   found.blocks = static_cast<unsigned>(std::max(1, at_once * facts.multiprocessors));
   return loaded = found;
@@ -58,7 +59,7 @@ Status Kernels::prepare(int device) {
   TUTTI_ASSIGN(const auto relaxed, tutti::cuda::RelaxedCapture::begin(*driver_));
   for (int type = 0; type < kDataTypes; ++type) {
     TUTTI_ASSIGN(const Loaded loaded, load(device, static_cast<DataType>(type)));
-    TUTTI_CHECK(loaded.function != nullptr, "kernel {} was not found", type);
+    TUTTI_CHECK(loaded.combine != nullptr, "kernel {} was not found", type);
   }
   return ok_status();
 }
@@ -86,12 +87,21 @@ Status Kernels::combine(int device, tutti::cuda::abi::Stream stream, const Reduc
       pass.operands.destinations[pass.operands.destination_count++] =
           address(buffers.outputs, places.destinations[d]);
     void* arguments[] = {&pass};
-    TUTTI_TRY(driver_->launch(kernel.function, shape, stream, arguments));
+    TUTTI_TRY(driver_->launch(kernel.combine, shape, stream, arguments));
     pass.operands.sources[0] = address(buffers.outputs, places.destinations[0]);
     pass.operands.source_count = 1;
     pass.completes = 0;
   }
   return ok_status();
+}
+
+Status Kernels::interpret(int device, tutti::cuda::abi::Stream stream, DataType type,
+                          unsigned blocks, const device::Launch& launch) {
+  TUTTI_ASSIGN(const Loaded kernel, load(device, type));
+  device::Launch copy = launch;
+  void* arguments[] = {&copy};
+  return driver_->launch(kernel.interpret, {.blocks = blocks, .threads = device::kThreadsPerBlock},
+                         stream, arguments);
 }
 
 }  // namespace tutti::exec::cuda

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/cuda/driver.hpp"
+#include "src/device/program.hpp"
 #include "src/exec/cuda/local_passes.hpp"
 #include "src/reduce/reduce.hpp"
 #include "tutti/error.hpp"
@@ -37,11 +38,14 @@ class Kernels {
   /// is what the pass divides by if it completes.
   Status combine(int device, tutti::cuda::abi::Stream stream, const Reduction& reduction,
                  const LocalPassPlaces& pass, const RankBuffers& buffers);
+  /// Enqueues one rank's call by an image of this type and so many blocks; likewise.
+  Status interpret(int device, tutti::cuda::abi::Stream stream, DataType type, unsigned blocks,
+                   const device::Launch& launch);
 
  private:
-  /// A kernel on a device, and how many blocks fill that.
+  /// The kernels of a type on a device, and how many blocks of combine fill that.
   struct Loaded {
-    tutti::cuda::abi::Function function = nullptr;
+    tutti::cuda::abi::Function combine = nullptr, interpret = nullptr;
     unsigned blocks = 0;
   };
   Result<Loaded> load(int device, DataType type);
@@ -50,7 +54,7 @@ class Kernels {
   const std::span<const std::byte> code_;
   std::mutex mutex_;
   std::map<int, tutti::cuda::Module> modules_;
-  std::map<std::pair<int, DataType>, Loaded> combine_;
+  std::map<std::pair<int, DataType>, Loaded> loaded_;
 };
 
 }  // namespace tutti::exec::cuda

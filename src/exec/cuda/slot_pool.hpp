@@ -27,6 +27,11 @@ class Slot {
 
   /// In a shared heap, so that other ranks of the host read it where it lies.
   [[nodiscard]] std::span<std::byte> memory() const { return memory_; }
+  /// Where the device sees memory().
+  [[nodiscard]] std::byte* device_memory() const {
+    return reinterpret_cast<std::byte*>(registration_->device_address()) +
+           (memory_.data() - registration_->memory().data());
+  }
   /// The gate as GPUs address it: 32 bits, 1 where it is open. The stream that passes it closes it.
   [[nodiscard]] const void* gate() const { return gate_address_; }
   void open_gate() { std::atomic_ref(*gate_).store(1, std::memory_order_release); }

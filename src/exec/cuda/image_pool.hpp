@@ -1,0 +1,63 @@
+// Device memory for images (image.hpp): they are small and many, and come and go while kernels run,
+// which the driver would wait for if their memory were given back to it.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "src/cuda/driver.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::exec::cuda {
+
+class ImagePool;
+
+/// An image where kernels read it. Resource: its end gives the place back for the next one, so no
+/// kernel may read it any more. That calls nothing of CUDA.
+class DeviceImage {
+ public:
+  DeviceImage(std::shared_ptr<ImagePool> pool, int device, std::byte* place, std::size_t room)
+      : pool_(std::move(pool)), device_(device), place_(place), room_(room) {}
+  ~DeviceImage();
+  DeviceImage(const DeviceImage&) = delete;
+  DeviceImage& operator=(const DeviceImage&) = delete;
+  [[nodiscard]] const std::byte* address() const { return place_; }
+
+ private:
+  const std::shared_ptr<ImagePool> pool_;
+  const int device_;
+  std::byte* const place_;
+  const std::size_t room_;
+};
+
+/// One per process. Thread-safe. Resource: holds on to the memory that it took.
+class ImagePool : public std::enable_shared_from_this<ImagePool> {
+ public:
+  explicit ImagePool(tutti::cuda::SharedDriver driver) : driver_(std::move(driver)) {}
+
+  /// A copy of `image` on `device`, whose context is current; it is there when this returns, also
+  /// while streams of this thread are being captured. kUnavailable when memory is short.
+  Result<std::shared_ptr<const DeviceImage>> put(int device, std::span<const std::byte> image);
+
+ private:
+  friend class DeviceImage;
+  /// Of one device.
+  struct Store {
+    std::vector<tutti::cuda::DeviceMemory> chunks;
+    std::map<std::size_t, std::vector<std::byte*>> free;  ///< places, by their room
+    std::optional<tutti::cuda::OwnedStream> stream;       ///< for copies
+  };
+  Result<std::byte*> take(Store& store, int device, std::size_t room);
+  void give_back(int device, std::byte* place, std::size_t room);
+
+  const tutti::cuda::SharedDriver driver_;
+  std::mutex mutex_;
+  std::map<int, Store> stores_;
+};
+
+}  // namespace tutti::exec::cuda
