@@ -1,4 +1,4 @@
-// Calls on GPU buffers: ranks of one process that share one GPU.
+// Calls on GPU buffers: ranks of one process that share one GPU, or have one each.
 #include <memory>
 #include <ostream>
 #include <vector>
@@ -14,11 +14,13 @@ struct Case {
   int ranks;
   std::size_t count;
   bool threads;
+  Gpus gpus = Gpus::kShared;
 };
 
 void PrintTo(const Case& it, std::ostream* out) {
   *out << it.ranks << " ranks, " << it.count << " elements, "
-       << (it.threads ? "a thread each" : "one thread");
+       << (it.threads ? "a thread each" : "one thread")
+       << (it.gpus == Gpus::kOwn ? ", a GPU each" : "");
 }
 
 class CudaCalls : public testing::TestWithParam<Case> {
@@ -26,17 +28,18 @@ class CudaCalls : public testing::TestWithParam<Case> {
   const Case case_ = GetParam();
   const int n_ = case_.ranks;
   const std::size_t count_ = case_.count, all_ = count_ * n_;
-  const Ranks ranks_{n_};
+  const Ranks ranks_{n_, case_.gpus};
 
   [[nodiscard]] cudaStream_t stream(int rank) const { return ranks_.streams[rank]->get(); }
+  [[nodiscard]] int gpu(int rank) const { return ranks_.devices[rank]; }
   void run(const std::function<void(int)>& each) const { ranks_.run(case_.threads, each); }
 };
 
 TEST_P(CudaCalls, AllReduceAddsUpOutOfPlaceAndInPlace) {
   std::vector<Buffer<float>> in, out;
   for (int rank = 0; rank < n_; ++rank) {
-    in.emplace_back(inputs(rank, count_));
-    out.emplace_back(count_);
+    in.emplace_back(inputs(rank, count_), gpu(rank));
+    out.emplace_back(count_, gpu(rank));
   }
   run([&](int r) {
     EXPECT_EQ(ncclAllReduce(in[r].data(), out[r].data(), count_, ncclFloat, ncclSum,
@@ -58,10 +61,10 @@ TEST_P(CudaCalls, AllReduceAddsUpOutOfPlaceAndInPlace) {
 TEST_P(CudaCalls, GatherScatterAndAllToAllPutBlocksInTheirPlaces) {
   std::vector<Buffer<float>> own, gathered, scattered, exchanged;
   for (int rank = 0; rank < n_; ++rank) {
-    own.emplace_back(inputs(rank, count_));
-    gathered.emplace_back(all_);
-    scattered.emplace_back(count_);
-    exchanged.emplace_back(all_);
+    own.emplace_back(inputs(rank, count_), gpu(rank));
+    gathered.emplace_back(all_, gpu(rank));
+    scattered.emplace_back(count_, gpu(rank));
+    exchanged.emplace_back(all_, gpu(rank));
   }
   run([&](int r) {
     EXPECT_EQ(ncclAllGather(own[r].data(), gathered[r].data(), count_, ncclFloat, ranks_.comms[r],
@@ -95,10 +98,10 @@ TEST_P(CudaCalls, RootsGiveAndTake) {
   const int root = n_ - 1;
   std::vector<Buffer<float>> own, told, collected, dealt;
   for (int rank = 0; rank < n_; ++rank) {
-    own.emplace_back(inputs(rank, count_));
-    told.emplace_back(count_);
-    collected.emplace_back(all_);
-    dealt.emplace_back(count_);
+    own.emplace_back(inputs(rank, count_), gpu(rank));
+    told.emplace_back(count_, gpu(rank));
+    collected.emplace_back(all_, gpu(rank));
+    dealt.emplace_back(count_, gpu(rank));
   }
   run([&](int r) {
     EXPECT_EQ(ncclBroadcast(own[r].data(), told[r].data(), count_, ncclFloat, root, ranks_.comms[r],
@@ -131,8 +134,8 @@ TEST_P(CudaCalls, RootsGiveAndTake) {
 TEST_P(CudaCalls, MessagesGoAroundARing) {
   std::vector<Buffer<float>> own, theirs;
   for (int rank = 0; rank < n_; ++rank) {
-    own.emplace_back(inputs(rank, count_));
-    theirs.emplace_back(count_);
+    own.emplace_back(inputs(rank, count_), gpu(rank));
+    theirs.emplace_back(count_, gpu(rank));
   }
   run([&](int r) {
     EXPECT_EQ(ncclGroupStart(), ncclSuccess);
@@ -152,7 +155,7 @@ TEST_P(CudaCalls, KeepTheOrderOfTheirStreams) {
   std::vector<Buffer<float>> data;
   std::vector<std::vector<float>> given;
   for (int rank = 0; rank < n_; ++rank) {
-    data.emplace_back(count_);
+    data.emplace_back(count_, gpu(rank));
     given.push_back(inputs(rank, count_));
   }
   constexpr int kRounds = 3;
@@ -173,8 +176,9 @@ TEST_P(CudaCalls, KeepTheOrderOfTheirStreams) {
 
 TEST_P(CudaCalls, AllGoToTheDefaultStream) {
   std::vector<Buffer<float>> data;
-  for (int rank = 0; rank < n_; ++rank) data.emplace_back(inputs(rank, count_));
+  for (int rank = 0; rank < n_; ++rank) data.emplace_back(inputs(rank, count_), gpu(rank));
   run([&](int r) {
+    const auto scope = must(driver()->make_current(gpu(r)));
     EXPECT_EQ(ncclAllReduce(data[r].data(), data[r].data(), count_, ncclFloat, ncclSum,
                             ranks_.comms[r], nullptr),
               ncclSuccess);
@@ -190,8 +194,8 @@ TEST_P(CudaCalls, AreReplayedByGraphs) {
   std::vector<Buffer<float>> in, out;
   std::vector<std::unique_ptr<Graph>> graphs;
   for (int rank = 0; rank < n_; ++rank) {
-    in.emplace_back(count_);
-    out.emplace_back(count_);
+    in.emplace_back(count_, gpu(rank));
+    out.emplace_back(count_, gpu(rank));
   }
   for (int r = 0; r < n_; ++r)
     graphs.push_back(std::make_unique<Graph>(stream(r), [&] {
@@ -214,12 +218,14 @@ TEST_P(CudaCalls, AreReplayedByGraphs) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, CudaCalls,
-                         testing::Values(Case{1, kFewElements, false}, Case{2, 1, false},
-                                         Case{2, kFewElements, true}, Case{3, 0, true},
-                                         Case{2, kSeveralSteps, false},
-                                         Case{4, kSeveralSteps, true}, Case{8, kFewElements, true},
-                                         Case{16, kFewElements, false}));
+INSTANTIATE_TEST_SUITE_P(
+    Ranks, CudaCalls,
+    testing::Values(Case{1, kFewElements, false}, Case{2, 1, false}, Case{2, kFewElements, true},
+                    Case{3, 0, true}, Case{2, kSeveralSteps, false}, Case{4, kSeveralSteps, true},
+                    Case{8, kFewElements, true}, Case{16, kFewElements, false},
+                    Case{2, 1, false, Gpus::kOwn}, Case{3, kFewElements, true, Gpus::kOwn},
+                    Case{2, kSeveralSteps, false, Gpus::kOwn},
+                    Case{4, kSeveralSteps, true, Gpus::kOwn}));
 
 }  // namespace
 }  // namespace tutti::testing_cuda

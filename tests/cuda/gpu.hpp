@@ -50,7 +50,7 @@ class Stream {
   explicit Stream(int device = 0) : owned_(must(cuda::OwnedStream::create(driver(), device))) {}
   [[nodiscard]] cudaStream_t get() const { return owned_.get(); }
   void synchronize() const {
-    must(driver()->current_device());
+    const auto scope = must(driver()->make_current(owned_.device()));
     must(driver()->synchronize(owned_.get()));
   }
 
@@ -68,19 +68,20 @@ class Buffer {
         count_(count) {}
   explicit Buffer(const std::vector<T>& values, int device = 0) : Buffer(values.size(), device) {
     write(values, nullptr);
+    const auto scope = must(driver()->make_current(device));
     must(driver()->synchronize(nullptr));
   }
   [[nodiscard]] T* data() const { return static_cast<T*>(memory_.data()); }
   [[nodiscard]] std::size_t count() const { return count_; }
   /// In the order of `stream`; `values` must stay until that is synchronized.
   void write(const std::vector<T>& values, cudaStream_t stream) const {
-    must(driver()->current_device());
+    const auto scope = must(driver()->make_current(memory_.device()));
     must(driver()->copy_async(data(), values.data(), count_ * sizeof(T), stream));
   }
   /// After everything in `stream`.
   [[nodiscard]] std::vector<T> read(cudaStream_t stream) const {
     std::vector<T> values(count_);
-    must(driver()->current_device());
+    const auto scope = must(driver()->make_current(memory_.device()));
     must(driver()->copy_async(values.data(), data(), count_ * sizeof(T), stream));
     must(driver()->synchronize(stream));
     return values;

@@ -4,48 +4,42 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
-#include "src/device/block.hpp"
-#include "src/device/kernels.hpp"
 #include "src/exec/cuda/device_code.hpp"
 #include "tests/cuda/gpu.hpp"
+#include "tests/cuda/kernels.hpp"
 
 namespace tutti::testing_cuda {
 
-/// What the kernel of that name does, by the same source.
-inline void combine(unsigned blocks, unsigned block, void** arguments) {
-  device::Operands operands;
-  device::Rendezvous alone(1);
-  device::run_local_pass(device::HostBlock(block, blocks, 0, alone), operands,
-                         *static_cast<const device::LocalPass*>(arguments[0]));
-}
+/// GPUs of the driver in memory.
+inline constexpr int kGpus = 4;
 
 /// Before anything else of this program looks for a CUDA driver: the fake is found by its soname.
 inline const bool kFakeFirst = [] {
   setenv("TUTTI_DEVICE", "cuda", 1);
   setenv("TUTTI_CUDA_SLOT_BYTES", "64K", 1);  // so that little data has several steps
-  setenv("FAKE_CUDA_DEVICES", "2", 1);
-  if (::dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL) == nullptr) return false;
-  const auto add = fake<FakeCudaRegisterKernel>("fake_cuda_register_kernel");
-  constexpr std::size_t kBytes[] = {sizeof(device::LocalPass)};
-  for (int type = 0; type < kDataTypes; ++type)
-    add(exec::cuda::combine_kernel(static_cast<DataType>(type)).c_str(), combine, kBytes, 1);
-  return true;
+  setenv("FAKE_CUDA_DEVICES", std::to_string(kGpus).c_str(), 1);
+  void* const driver_in_memory = ::dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
+  return driver_in_memory != nullptr && register_kernels(driver_in_memory);
 }();
 
 /// With the slots of 64 KiB: one step, and several.
 inline constexpr std::size_t kFewElements = 1003, kSeveralSteps = 50'000;
 
-/// Ranks that share GPU 0, destroyed with the scope.
+/// How ranks are spread over GPUs.
+enum class Gpus : std::uint8_t { kShared, kOwn };
+
+/// Ranks that share GPU 0, or have one each; destroyed with the scope.
 class Ranks {
  public:
-  explicit Ranks(int n) : comms(n) {
-    const std::vector<int> devices(n, 0);
+  explicit Ranks(int n, Gpus gpus = Gpus::kShared) : comms(n) {
+    for (int rank = 0; rank < n; ++rank) devices.push_back(gpus == Gpus::kOwn ? rank : 0);
     EXPECT_EQ(ncclCommInitAll(comms.data(), n, devices.data()), ncclSuccess)
         << ncclGetLastError(nullptr);
-    for (int rank = 0; rank < n; ++rank) streams.push_back(std::make_unique<Stream>());
+    for (const int device : devices) streams.push_back(std::make_unique<Stream>(device));
   }
   ~Ranks() {
     for (ncclComm_t comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
@@ -65,6 +59,7 @@ class Ranks {
   }
 
   std::vector<ncclComm_t> comms;
+  std::vector<int> devices;
   std::vector<std::unique_ptr<Stream>> streams;
 };
 
