@@ -63,7 +63,8 @@ constexpr SettingInfo kSettings[] = {
 
     {"P2P_DISABLE", Kind::kBool, "0", "", "0|1", "NCCL_P2P_DISABLE",
      "1 keeps GPUs from reaching each other's memory, so that calls on them pass through memory of "
-     "the host. It counts for all ranks if one has it."},
+     "the host, and a communicator takes none of theirs (else 24 MiB of each). It counts for all "
+     "ranks if one has it."},
     {"P2P_LEVEL", Kind::kChoice, "SYS", "", "LOC|NVL|PIX|PXB|PHB|SYS", "NCCL_P2P_LEVEL",
      "How far apart GPUs may be that reach each other's memory, in NCCL's words: never, over "
      "NVLink, through one PCI switch, through several, through a CPU, between CPUs. The nearest "
