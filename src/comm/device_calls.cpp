@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/base/log.hpp"
+#include "src/base/memory_map.hpp"
 #include "src/base/result.hpp"
 #include "src/exec/entries.hpp"
 
@@ -171,22 +172,44 @@ Result<bool> DeviceCalls::is_pageable(const void* buffer, std::string_view name)
                     name, buffer, facts.device, rank_, device_);
 }
 
+namespace {
+
+/// What CUDA does not know need not be the host's: the host must not touch it then.
+Status check_is_hosts(const MemoryMap& memory, Access access, const void* buffer,
+                      std::string_view name, const std::vector<Stretch>& stretches) {
+  for (const auto& [begin, bytes] : stretches)
+    if (memory.first_without(access, static_cast<const std::byte*>(buffer) + begin, bytes))
+      return make_error(Code::kInvalidArgument,
+                        "{} {} is memory of no GPU, and the host may not {} all of it: pass memory "
+                        "that is as large as the call needs and was not freed",
+                        name, buffer, access == Access::kRead ? "read" : "write");
+  return ok_status();
+}
+
+}  // namespace
+
 /// The parts of buffers that the host copies.
 Result<PageableBuffers> DeviceCalls::pageable_of(std::span<const Call> calls) const {
   PageableBuffers pageable;
-  const auto look = [&](const void* buffer, std::string_view name,
+  std::optional<MemoryMap> memory;
+  const auto look = [&](Access access, const void* buffer, std::string_view name,
                         const std::vector<Stretch>& stretches) -> Status {
     if (stretches.empty()) return ok_status();
     TUTTI_ASSIGN(const bool found, is_pageable(buffer, name));
-    if (found) pageable.add(buffer, stretches);
+    if (!found) return ok_status();
+    if (!memory) {
+      TUTTI_ASSIGN(memory, MemoryMap::of_this_process());
+    }
+    TUTTI_TRY(check_is_hosts(*memory, access, buffer, name, stretches));
+    pageable.add(buffer, stretches);
     return ok_status();
   };
   for (const Call& call : calls) {
-    TUTTI_TRY(look(call.send, "sendbuff", input_stretches(call, rank_, size_)));
-    TUTTI_TRY(look(call.recv, "recvbuff", output_stretches(call, rank_, size_)));
+    TUTTI_TRY(look(Access::kRead, call.send, "sendbuff", input_stretches(call, rank_, size_)));
+    TUTTI_TRY(look(Access::kWrite, call.recv, "recvbuff", output_stretches(call, rank_, size_)));
     if (call.device_scalar != nullptr) {
       const std::vector<Stretch> scalar = {{0, size_of(call.type)}};
-      TUTTI_TRY(look(call.device_scalar, "the operator's scalar", scalar));
+      TUTTI_TRY(look(Access::kRead, call.device_scalar, "the operator's scalar", scalar));
     }
   }
   return pageable;

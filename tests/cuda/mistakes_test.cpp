@@ -6,6 +6,7 @@
 #include <string>
 
 #include <gmock/gmock.h>
+#include <sys/mman.h>
 
 #include "tests/cuda/ranks.hpp"
 #include "tutti/tutti.h"
@@ -41,6 +42,15 @@ void settle(ncclComm_t comm) {
   }
   EXPECT_EQ(state, ncclSuccess);
 }
+
+/// Of two ranks.
+class CudaMistake : public testing::TestWithParam<Gpus> {
+ protected:
+  Ranks ranks{2, GetParam()};
+  [[nodiscard]] Buffer<float> buffer(int rank, std::size_t count = kFewElements) const {
+    return Buffer<float>(inputs(rank, count), ranks.devices[rank]);
+  }
+};
 
 TEST(CudaCommunicator, NamesItsDeviceAndRefusesWindows) {
   const Ranks ranks(2);
@@ -91,6 +101,18 @@ TEST(CudaBuffers, OfOrdinaryHostMemoryAreNotCaptured) {
     EXPECT_EQ(all_reduce(ranks, 0, data.data(), data.data(), 8), ncclInvalidUsage);
     EXPECT_THAT(ncclGetLastError(nullptr), HasSubstr("cannot be captured"));
   });
+}
+
+TEST_P(CudaMistake, BuffersThatWereFreedAreRefused) {
+  constexpr std::size_t kBytes = 1 << 20;
+  void* const freed =
+      ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_EQ(::munmap(freed, kBytes), 0);
+  const Buffer<float> data = buffer(0);
+  EXPECT_EQ(all_reduce(ranks, 0, freed, data.data()), ncclInvalidArgument);
+  EXPECT_THAT(ncclGetLastError(ranks.comms[0]), HasSubstr("sendbuff"));
+  EXPECT_EQ(all_reduce(ranks, 0, data.data(), freed), ncclInvalidArgument);
+  EXPECT_THAT(ncclGetLastError(ranks.comms[0]), HasSubstr("was not freed"));
 }
 
 TEST(CudaBuffers, OfAnotherGpuAreRefusedByName) {
@@ -265,15 +287,6 @@ TEST(CudaGraphs, GiveTheirSlotsBack) {
   // A graph's end comes when the driver gets to it, so a round may still see the slots of the last.
   EXPECT_LT(pinned() - before, kRounds);
 }
-
-/// Of two ranks.
-class CudaMistake : public testing::TestWithParam<Gpus> {
- protected:
-  Ranks ranks{2, GetParam()};
-  [[nodiscard]] Buffer<float> buffer(int rank, std::size_t count = kFewElements) const {
-    return Buffer<float>(inputs(rank, count), ranks.devices[rank]);
-  }
-};
 
 TEST_P(CudaMistake, OrdinaryHostMemoryMakesACallSynchronous) {
   std::vector<std::vector<float>> in, out(2, std::vector<float>(kSeveralSteps));
