@@ -24,6 +24,10 @@ namespace tutti::exec::cuda {
 std::span<const std::byte> device_code() {
 #if defined(TUTTI_DEVICE_CODE)
   return {tutti_device_code_begin, tutti_device_code_end};
+#elif defined(TUTTI_SANITIZED)
+  // Such builds run on the driver in memory, to which any bytes are a module with its kernels.
+  static constexpr std::byte kNoCode[1] = {};
+  return kNoCode;
 #else
   return {};
 #endif
