@@ -1,8 +1,10 @@
 // Ranks in processes of their own. A child is this program once more (a process with threads cannot
 // be forked for long): with RANKS in its environment it is those ranks, each on a thread, and ends
 // before main. This process carries their all-gathers.
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
 #include <string>
 #include <thread>
 
@@ -20,7 +22,6 @@ namespace tutti::cuda_p2p {
 namespace {
 
 constexpr std::size_t kBytes = std::size_t{3} << 20;
-constexpr int kFirstFd = 100;  // a child's socket for rank r is this plus r
 
 Status send_blob(int socket, std::span<const std::byte> blob, Deadline deadline) {
   const std::uint64_t size = blob.size();
@@ -44,14 +45,15 @@ std::string variable(const char* name) {
 /// A rank of a child.
 class Member {
  public:
-  Member(Rank rank, Rank ranks) : rank_(rank), ranks_(ranks) {}
+  /// `socket`: to this program, which gathers.
+  Member(Rank rank, Rank ranks, int socket) : rank_(rank), ranks_(ranks), socket_(socket) {}
 
   Result<std::vector<Blob>> gather(std::span<const std::byte> mine) const {
     const Deadline deadline = Deadline::after(kPatience);
-    TUTTI_TRY(send_blob(kFirstFd + rank_, mine, deadline));
+    TUTTI_TRY(send_blob(socket_, mine, deadline));
     std::vector<Blob> all;
     for (Rank rank = 0; rank < ranks_; ++rank) {
-      TUTTI_ASSIGN(Blob blob, receive_blob(kFirstFd + rank_, deadline));
+      TUTTI_ASSIGN(Blob blob, receive_blob(socket_, deadline));
       all.push_back(std::move(blob));
     }
     return all;
@@ -102,25 +104,29 @@ class Member {
 
   const Rank rank_;
   const Rank ranks_;
+  const int socket_;
 };
 
-/// RANKS is "1,3 4": ranks 1 and 3 of 4. Whether all went well.
-bool live(const std::string& ranks_text) {
+/// RANKS is "1 3", those of this child, and SOCKETS "20 25", theirs. Whether all went well.
+bool live(const std::string& ranks) {
   const cuda::FakeClient fake(variable("LIBRARY").c_str());
   const auto transport = make_cuda_p2p(fake.shared(), {.host_id = variable("HOST")});
-  const auto space = ranks_text.find(' ');
-  const Rank ranks = std::stoi(ranks_text.substr(space));
+  const Rank size = std::stoi(variable("SIZE"));
+  std::istringstream own(ranks);
+  std::istringstream sockets(variable("SOCKETS"));
   std::vector<std::thread> threads;
   std::atomic<int> failures = 0;
-  for (std::size_t at = 0; at < space; at += 2)
-    threads.emplace_back([&, rank = ranks_text[at] - '0'] {
-      const Status done = Member(rank, ranks).run(fake.shared(), *transport);
+  Rank rank = 0;
+  int socket = -1;
+  while (own >> rank && sockets >> socket)
+    threads.emplace_back([&, member = Member(rank, size, socket), rank] {
+      const Status done = member.run(fake.shared(), *transport);
       if (done) return;
       std::fprintf(stderr, "rank %d: %s\n", rank, done.error().what.c_str());
       ++failures;
     });
   for (std::thread& thread : threads) thread.join();
-  return failures == 0;
+  return failures == 0 && !threads.empty();
 }
 
 [[maybe_unused]] const bool kIsChild = [] {
@@ -130,7 +136,7 @@ bool live(const std::string& ranks_text) {
 }();
 
 struct ChildSettings {
-  std::string ranks;  // "1,3"
+  std::vector<Rank> ranks;
   std::string host{};
 };
 struct JobSettings {
@@ -140,28 +146,32 @@ struct JobSettings {
   const char* fabric = "0";
 };
 
-/// A child, and this process's ends of its ranks' sockets, by rank.
-pid_t start(const JobSettings& job, const ChildSettings& child, Rank ranks, std::vector<Fd>& ends) {
-  const std::string settings[] = {fmt::format("RANKS={} {}", child.ranks, ranks),
+/// A child. Puts this process's ends of its ranks' sockets into `ends`, by rank.
+pid_t start(const JobSettings& job, const ChildSettings& child, std::vector<Fd>& ends) {
+  std::vector<Fd> given;
+  std::vector<int> numbers;
+  for (const Rank rank : child.ranks) {
+    int pair[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    ends[rank] = Fd(pair[0]);
+    given.emplace_back(pair[1]);
+    numbers.push_back(pair[1]);
+  }
+  const std::string settings[] = {fmt::format("RANKS={}", fmt::join(child.ranks, " ")),
+                                  fmt::format("SOCKETS={}", fmt::join(numbers, " ")),
+                                  fmt::format("SIZE={}", ends.size()),
                                   "EXPECTED=" + job.expected,
-                                  fmt::format("LIBRARY={}", job.library), "HOST=" + child.host,
+                                  fmt::format("LIBRARY={}", job.library),
+                                  "HOST=" + child.host,
                                   fmt::format("FAKE_CUDA_FABRIC={}", job.fabric)};
   std::vector<char*> environment;
   for (const std::string& setting : settings)
     environment.push_back(const_cast<char*>(setting.c_str()));
   environment.push_back(nullptr);
   char* arguments[] = {environment.front(), nullptr};
-  std::vector<std::pair<Rank, Fd>> given;
-  for (std::size_t at = 0; at < child.ranks.size(); at += 2) {
-    int pair[2];
-    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-    const Rank rank = child.ranks[at] - '0';
-    ends[rank] = Fd(pair[0]);
-    given.emplace_back(rank, Fd(pair[1]));
-  }
   const pid_t pid = ::fork();
   if (pid != 0) return pid;
-  for (const auto& [rank, fd] : given) ::dup2(fd.get(), kFirstFd + rank);
+  for (const int number : numbers) ::fcntl(number, F_SETFD, 0);
   ::execve("/proc/self/exe", arguments, environment.data());
   ::_exit(127);
 }
@@ -183,12 +193,11 @@ void carry_gathers(const std::vector<Fd>& ends) {
 }
 
 void expect_all_well(const JobSettings& job) {
-  Rank ranks = 0;
-  for (const ChildSettings& child : job.children)
-    ranks += static_cast<Rank>((child.ranks.size() + 1) / 2);
+  std::size_t ranks = 0;
+  for (const ChildSettings& child : job.children) ranks += child.ranks.size();
   std::vector<Fd> ends(ranks);
   std::vector<pid_t> pids;
-  for (const ChildSettings& child : job.children) pids.push_back(start(job, child, ranks, ends));
+  for (const ChildSettings& child : job.children) pids.push_back(start(job, child, ends));
   carry_gathers(ends);
   ends.clear();
   for (const pid_t pid : pids) {
@@ -199,27 +208,27 @@ void expect_all_well(const JobSettings& job) {
 }
 
 TEST(CudaP2pOfProcesses, PassesFileDescriptors) {
-  expect_all_well({{{"0"}, {"1"}, {"2"}, {"3"}}, "3 peers by file descriptors"});
+  expect_all_well({{{{0}}, {{1}}, {{2}}, {{3}}}, "3 peers by file descriptors"});
 }
 
 TEST(CudaP2pOfProcesses, ServesThreadsOfSeveralProcesses) {
-  expect_all_well({{{"0,2"}, {"1,3"}}, "3 peers: 2 by file descriptors, 1 in this process"});
+  expect_all_well({{{{0, 2}}, {{1, 3}}}, "3 peers: 2 by file descriptors, 1 in this process"});
 }
 
 TEST(CudaP2pOfProcesses, JoinsHostsByTheFabric) {
-  expect_all_well({.children = {{"0", "a"}, {"1", "b"}, {"2", "a"}},
+  expect_all_well({.children = {{{0}, "a"}, {{1}, "b"}, {{2}, "a"}},
                    .expected = "2 peers by fabric handles",
                    .fabric = "1"});
 }
 
 TEST(CudaP2pOfProcesses, OpensIpcHandlesWhereDevicesHaveNoOthers) {
-  expect_all_well({.children = {{"0"}, {"1"}, {"2"}},
+  expect_all_well({.children = {{{0}}, {{1}}, {{2}}},
                    .expected = "2 peers by IPC handles",
                    .library = FAKE_CUDA_OLD});
 }
 
 TEST(CudaP2pOfProcesses, FallsBackForHostsThatNothingJoins) {
-  expect_all_well({{{"0", "a"}, {"1", "b"}}, "nothing"});
+  expect_all_well({{{{0}, "a"}, {{1}, "b"}}, "nothing"});
 }
 
 }  // namespace
