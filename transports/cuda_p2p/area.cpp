@@ -12,8 +12,12 @@ Result<std::shared_ptr<const Area>> Area::create(const cuda::SharedDriver& drive
                                                  const cuda::DeviceFacts& device,
                                                  std::size_t bytes) {
   if (device.fabric_handles || device.posix_fd_handles) return of_handles(driver, device, bytes);
+  // A handle is good for the whole block of the device's memory that an allocation lies in; blocks
+  // are of 2 MiB, and allocations of whole ones share none.
+  constexpr std::size_t kBlock = std::size_t{2} << 20;
+  const std::size_t whole_blocks = (bytes + kBlock - 1) / kBlock * kBlock;
   TUTTI_ASSIGN(cuda::DeviceMemory memory,
-               cuda::DeviceMemory::allocate(driver, device.ordinal, bytes));
+               cuda::DeviceMemory::allocate(driver, device.ordinal, whole_blocks));
   TUTTI_ASSIGN(const cuda::abi::IpcHandle handle, driver->ipc_handle(memory.data()));
   std::shared_ptr<Area> area(new Area(driver, std::move(memory), MemoryKind::kIpc));
   area->handle_ = std::bit_cast<HandleBytes>(handle);

@@ -23,6 +23,7 @@ struct Reached {
   std::shared_ptr<const void> owner;  ///< keeps it
 };
 
+/// Resource, of one thread.
 class Sharing {
  public:
   /// All arguments outlive it.
