@@ -94,7 +94,7 @@ class RankCommunicator final : public Communicator {
   void on_end(std::function<void()> told) override {
     const std::scoped_lock lock(told_mutex_);
     told_of_end_ = std::move(told);
-    if (told_of_end_ && team_->abort_word().raised()) told_of_end_();
+    if (team_->abort_word().raised()) tell_of_end();
   }
   Result<std::vector<Blob>> all_gather(Blob mine, Deadline deadline) override {
     return bootstrap_->all_gather(std::move(mine), deadline);
@@ -547,8 +547,13 @@ class RankCommunicator final : public Communicator {
     team_->own_block().progress.gave_up.store(1, std::memory_order_release);
     if (!team_->abort_word().raise(error)) return false;
     const std::scoped_lock lock(told_mutex_);
-    if (told_of_end_) told_of_end_();
+    tell_of_end();
     return true;
+  }
+
+  /// Under told_mutex_. Once.
+  void tell_of_end() {
+    if (const auto told = std::exchange(told_of_end_, nullptr)) told();
   }
 
   /// A peer that cancelled its half of a transfer gave up for a reason, and that travels on another

@@ -10,6 +10,7 @@
 #include "src/base/log.hpp"
 #include "src/base/memory_map.hpp"
 #include "src/base/result.hpp"
+#include "src/comm/pageable_buffers.hpp"
 #include "src/exec/entries.hpp"
 
 namespace tutti {
@@ -18,33 +19,9 @@ using exec::cuda::DetourStep;
 using exec::cuda::Passage;
 using exec::cuda::StreamHandle;
 
-/// Buffers of ordinary host memory, which the host copies itself.
-class PageableBuffers {
- public:
-  void add(const void* buffer, std::span<const Stretch> stretches) {
-    const auto* const begin = static_cast<const std::byte*>(buffer);
-    for (const auto& [offset, bytes] : stretches)
-      ranges_.push_back({begin + offset, begin + offset + bytes});
-  }
-  [[nodiscard]] bool holds(const Passage& passage) const {
-    return std::ranges::any_of(ranges_, [&](const Range& range) {
-      return range.begin <= passage.buffer && passage.buffer < range.end;
-    });
-  }
-  [[nodiscard]] bool empty() const { return ranges_.empty(); }
-
- private:
-  struct Range {
-    const std::byte *begin, *end;
-  };
-  std::vector<Range> ranges_;
-};
-
 namespace {
 
-/// How long ranks of one process wait for each other before they enqueue what waits for all.
-constexpr auto kLineUp = std::chrono::seconds(1);
-/// The same on the default stream, where what comes behind a gate does not come before it opens.
+/// As kLineUp, on the default stream, where what comes behind a gate does not come before it opens.
 constexpr auto kLineUpOnDefaultStream = std::chrono::seconds(30);
 
 bool is_default(StreamHandle stream) {
@@ -117,29 +94,6 @@ DeviceCalls::DeviceCalls(const Runtime& runtime, const Communicator& communicato
       communicator_(communicator),
       kernels_(*runtime.kernels) {
   std::erase(neighbours_, rank_);
-}
-
-/// How long the end of a communicator waits for its kernels: for others to do their part, and then
-/// for those that were told to give up.
-constexpr auto kLetEnd = std::chrono::seconds(30);
-constexpr auto kLetGiveUp = std::chrono::seconds(5);
-
-DeviceCalls::~DeviceCalls() {
-  if (!peers_) return;
-  const auto scope = driver_->make_current(device_);
-  const auto is_idle = [&](Deadline deadline) {
-    for (std::uint32_t polls = 0;; ++polls) {
-      const auto idle = detour_.idle();
-      if (!idle || *idle || deadline.passed()) return idle && *idle;
-      wait_once({}, polls, {});
-    }
-  };
-  if (scope && is_idle(Deadline::after(kLetEnd))) return;
-  peers_->end();
-  if (scope && is_idle(Deadline::after(kLetGiveUp))) return;
-  log_warn(fmt::format("[rank {}/{}]", rank_, size_),
-           "a kernel of a call does not end, so its memory is kept until the process ends");
-  (void)peers_.release();
 }
 
 Result<std::unique_ptr<DeviceCalls>> DeviceCalls::create(const Runtime& runtime,
@@ -217,6 +171,7 @@ Result<PageableBuffers> DeviceCalls::pageable_of(std::span<const Call> calls) co
 
 Result<bool> DeviceCalls::check(std::span<const Call> calls,
                                 std::span<const StreamHandle> streams) {
+  prepared_.clear();
   TUTTI_ASSIGN(const cuda::ContextScope scope, driver_->make_current(device_));
   for (const StreamHandle stream : streams) {
     TUTTI_ASSIGN(const int device, driver_->device_of(stream));
@@ -228,11 +183,10 @@ Result<bool> DeviceCalls::check(std::span<const Call> calls,
   TUTTI_ASSIGN(const cuda::CaptureState capture, detour_.capture(streams));
   const bool captured = capture.kind == cuda::CaptureKind::kActive;
   TUTTI_ASSIGN(const PageableBuffers pageable, pageable_of(calls));
-  prepared_.clear();
   for (const Call& call : calls) {
     TUTTI_ASSIGN(const bool runs, runs_on_peers(call));
     if (!runs) continue;
-    TUTTI_ASSIGN(PeerCalls::Prepared prepared, peers_->prepare(call));
+    TUTTI_ASSIGN(PeerCalls::Prepared prepared, peers_->prepare(call, captured));
     prepared_.push_back(std::move(prepared));
   }
   if (pageable.empty() || !captured) return captured;
@@ -336,164 +290,6 @@ Status DeviceCalls::synchronize(const DeviceLaunch& launch) const {
   return driver_->synchronize(launch.stream_);
 }
 
-// ---- Calls in memory of other GPUs
-
-Result<bool> DeviceCalls::runs_on_peers(const Call& call) {
-  if (!peers_) return false;
-  return peers_->runs(call);
-}
-
-/// What check() has prepared of these calls.
-Status DeviceCalls::enqueue_on_peers(const DeviceWork& work) {
-  if (prepared_.empty()) return ok_status();
-  TUTTI_ASSIGN(const auto scope, driver_->make_current(device_));
-  TUTTI_ASSIGN(const cuda::CaptureState capture, detour_.capture(work.streams));
-  TUTTI_TRY(detour_.follow(work.streams, capture));
-  TUTTI_TRY(peers_->launch(prepared_, work.streams.front(), capture));
-  return detour_.mark(work.streams, capture);
-}
-
-/// Once all of a group are enqueued.
-Status DeviceCalls::finish_on_peers() {
-  const std::vector<PeerCalls::Prepared> calls = std::exchange(prepared_, {});
-  if (calls.empty()) return ok_status();
-  TUTTI_ASSIGN(const auto scope, driver_->make_current(device_));
-  return PeerCalls::finish(calls);
-}
-
-// ---- Calls of all ranks at once
-
-/// Whether this rank can take part in a launch for all. What is captured may be replayed as often
-/// as anybody likes, so that ranks would count calls differently.
-Result<bool> DeviceCalls::can_join(const Call& call, std::span<const StreamHandle> streams) const {
-  TUTTI_ASSIGN(const cuda::CaptureState capture, detour_.capture(streams));
-  if (capture.kind == cuda::CaptureKind::kActive) {
-    joint_->dissolve_all();
-    return false;
-  }
-  if (call.blocks || call.op == ReduceOp::kPreMulSum) return false;
-  const auto misaligned = [&](const void* buffer) {
-    return reinterpret_cast<std::uintptr_t>(buffer) % size_of(call.type) != 0;
-  };
-  if (misaligned(call.send) || misaligned(call.recv)) return false;
-  TUTTI_ASSIGN(const PageableBuffers pageable, pageable_of({&call, 1}));
-  return pageable.empty();
-}
-
-/// Makes the next call of all, or keeps out of it. After an error keep_out() has to follow.
-Status DeviceCalls::come(const DeviceWork& work, const Call& call) {
-  const std::uint64_t number = joint_calls_++;
-  TUTTI_ASSIGN(const auto scope, driver_->make_current(device_));
-  TUTTI_ASSIGN(const bool joins, can_join(call, work.streams));
-  if (!joins) {
-    joint_->dissolve(number);
-    return ok_status();
-  }
-  for (JointEvent* const event : {&ready_, &done_}) {
-    if (*event) continue;
-    TUTTI_ASSIGN(cuda::Event made, cuda::Event::create(driver_, device_));
-    *event = std::make_shared<cuda::Event>(std::move(made));
-  }
-  TUTTI_TRY(detour_.follow(work.streams, {}));
-  TUTTI_TRY(ready_->record(work.streams.front()));
-  joint_->come(
-      number, rank_,
-      {.input = static_cast<const std::byte*>(call.send),
-       .output = static_cast<std::byte*>(call.recv),
-       .stream = work.streams.front(),
-       .ready = ready_,
-       .call_hash = exec::hash_of(signature_of(call)),
-       .in_place = is_in_place(call, rank_)},
-      [&](const std::vector<exec::cuda::JointRank>& ranks) { return launch_for_all(call, ranks); });
-  return ok_status();
-}
-
-/// Leaves the last call that this rank came to, to whoever still comes.
-void DeviceCalls::keep_out() {
-  joint_->dissolve(joint_calls_ - 1);
-  (void)joint_->await(joint_calls_ - 1, Deadline::after(Nanos::zero()));
-}
-
-/// Of the call that this rank came to last: whether it was launched, and its streams go on behind.
-Result<bool> DeviceCalls::was_launched(const DeviceWork& work) {
-  TUTTI_ASSIGN(const JointEvent behind,
-               joint_->await(joint_calls_ - 1, Deadline::after(kLineUp).unless(*work.aborted)));
-  if (!behind) return false;
-  TUTTI_ASSIGN(const auto scope, driver_->make_current(device_));
-  TUTTI_TRY(behind->hold(work.streams.front()));
-  TUTTI_TRY(detour_.mark(work.streams, {}));
-  return true;
-}
-
-/// By the rank that came last, on its stream.
-Result<DeviceCalls::JointEvent> DeviceCalls::launch_for_all(
-    const Call& call, const std::vector<exec::cuda::JointRank>& ranks) {
-  exec::cuda::RankBuffers buffers;
-  for (const exec::cuda::JointRank& rank : ranks) {
-    const exec::cuda::JointRank& own = ranks[static_cast<std::size_t>(rank_)];
-    const bool alike = rooted(call.collective) || rank.in_place == own.in_place;
-    if (rank.call_hash != own.call_hash || !alike) return JointEvent();
-    buffers.inputs.push_back(rank.input);
-    buffers.outputs.push_back(rank.output);
-  }
-  const Rank decides = rooted(call.collective) ? call.root : rank_;
-  const bool in_place = ranks[static_cast<std::size_t>(decides)].in_place;
-  TUTTI_ASSIGN(const Passes* const passes, passes_of(call, in_place));
-  if (passes == nullptr) return JointEvent();
-  const StreamHandle stream = ranks[static_cast<std::size_t>(rank_)].stream;
-  for (const exec::cuda::JointRank& rank : ranks) TUTTI_TRY(rank.ready->hold(stream));
-  const Reduction reduction{.type = call.type,
-                            .op = reduces(call.collective) ? call.op : ReduceOp::kSum,
-                            .divisor = size_};
-  for (const auto& pass : *passes)
-    TUTTI_TRY(kernels_.combine(device_, stream, reduction, pass, buffers));
-  TUTTI_TRY(done_->record(stream));
-  return done_;
-}
-
-/// Null where no program of this call is without waits.
-Result<const DeviceCalls::Passes*> DeviceCalls::passes_of(const Call& call, bool in_place) {
-  constexpr std::size_t kMostKept = 256;
-  const CallSignature of = signature_of(call);
-  const PassesKey key(of.collective, of.type, of.op, of.root, of.count, in_place);
-  const auto known = passes_.find(key);
-  if (known != passes_.end()) return known->second.empty() ? nullptr : &known->second;
-  if (passes_.size() >= kMostKept) passes_.clear();
-  TUTTI_ASSIGN(const auto program, communicator_.direct_program(call, in_place));
-  Passes passes;
-  if (program) {
-    TUTTI_ASSIGN(passes, exec::cuda::local_passes(*program, {call.count, call.type, nullptr}));
-  }
-  const Passes& kept = passes_[key] = std::move(passes);
-  return kept.empty() ? nullptr : &kept;
-}
-
-/// One call of each of these ranks.
-Status DeviceCalls::enqueue_jointly(
-    std::span<const std::pair<const DeviceWork*, const Call*>> calls) {
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    const auto& [work, call] = calls[i];
-    const Status came = work->device->come(*work, *call);
-    if (came) continue;
-    for (std::size_t j = 0; j <= i; ++j) calls[j].first->device->keep_out();
-    return came;
-  }
-  Status outcome = ok_status();
-  std::vector<DeviceLaunch> dissolved;
-  for (const auto& [work, call] : calls) {
-    const Result<bool> launched = work->device->was_launched(*work);  // of all, after an error too
-    if (!launched && outcome) outcome = launched.error();
-    if (!outcome || *launched) continue;
-    auto launch = work->device->begin(*work, {call, 1});
-    if (launch)
-      dissolved.push_back(*std::move(launch));
-    else
-      outcome = std::move(launch).error();
-  }
-  TUTTI_TRY(outcome);
-  return enqueue_detours(dissolved);
-}
-
 Status DeviceCalls::enqueue(std::span<const DeviceWork> works) {
   std::vector<std::vector<Call>> rest(works.size());
   std::vector<std::vector<const Call*>> joint(works.size());
@@ -514,7 +310,7 @@ Status DeviceCalls::enqueue(std::span<const DeviceWork> works) {
       if (round < joint[w].size()) calls.emplace_back(&works[w], joint[w][round]);
     TUTTI_TRY(enqueue_jointly(calls));
   }
-  for (const DeviceWork& work : works) TUTTI_TRY(work.device->enqueue_on_peers(work));
+  TUTTI_TRY(enqueue_on_peers(works));
   std::vector<DeviceLaunch> launches;
   for (std::size_t w = 0; w < works.size(); ++w) {
     if (rest[w].empty()) continue;

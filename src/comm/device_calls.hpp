@@ -6,6 +6,7 @@
 // else runs on the host, on copies that pass through host memory (src/exec/cuda/detour.hpp).
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -115,6 +116,9 @@ class DeviceCalls {
   static Status enqueue(std::span<const DeviceWork> works);
 
  private:
+  /// How long ranks of one process wait for each other before they enqueue what waits for all.
+  static constexpr std::chrono::seconds kLineUp{1};
+
   DeviceCalls(const Runtime& runtime, const Communicator& communicator, int device);
   Result<bool> is_pageable(const void* buffer, std::string_view name) const;
   Result<PageableBuffers> pageable_of(std::span<const Call> calls) const;
@@ -126,9 +130,10 @@ class DeviceCalls {
   Status synchronize(const DeviceLaunch& launch) const;
   static Status enqueue_detours(std::span<DeviceLaunch> launches);
 
+  [[nodiscard]] bool kernels_end() const;
   Result<bool> runs_on_peers(const Call& call);
-  Status enqueue_on_peers(const DeviceWork& work);
   Status finish_on_peers();
+  static Status enqueue_on_peers(std::span<const DeviceWork> works);
 
   Status come(const DeviceWork& work, const Call& call);
   void keep_out();
@@ -163,6 +168,7 @@ class DeviceCalls {
 
   std::unique_ptr<PeerCalls> peers_;           ///< null where GPUs do not reach each other
   std::vector<PeerCalls::Prepared> prepared_;  ///< by check()
+  bool keeps_memory_ = false;                  ///< nobody can tell when kernels end
 };
 
 }  // namespace tutti

@@ -48,6 +48,8 @@ std::string problem_among(std::span<const GpuOffer> offers, const topo::Topology
     bus_ids.push_back(offers[rank].bus_id);
     level = std::min(level, offers[rank].level);
   }
+  if (level >= topo::PathKind::kSystem) return "";
+  if (level == topo::PathKind::kLocal) return "P2P_LEVEL=LOC";
   const auto farthest = farthest_gpus(topology, bus_ids, hosts);
   if (!farthest || farthest->kind <= level) return "";
   return fmt::format("between the GPUs of ranks {} and {} lies {}, which is beyond P2P_LEVEL={}",

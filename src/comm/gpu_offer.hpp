@@ -24,8 +24,10 @@ Blob encode(const GpuOffer& offer);
 /// Hostile-safe; `rank` is named in errors.
 Result<GpuOffer> decode_gpu_offer(std::span<const std::byte> bytes, Rank rank);
 
-/// Why calls have to pass through the host, the same on all ranks; "" where GPUs may try. Of GPUs
-/// that the topology does not have nothing is known, so they may. `offers` and `hosts` by rank.
+/// Why calls have to pass through the host, the same on all ranks; "" where GPUs may try. With
+/// kSystem or more any may, over a fabric that joins hosts too; and those that the topology does
+/// not have, since nothing is known of them, unless the level is kLocal. `offers` and `hosts` by
+/// rank.
 std::string problem_among(std::span<const GpuOffer> offers, const topo::Topology& topology,
                           std::span<const std::int32_t> hosts);
 

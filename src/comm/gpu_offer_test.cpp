@@ -59,8 +59,18 @@ TEST(GpuOffers, KeepToTheNearestLevelThatARankHas) {
 }
 
 TEST(GpuOffers, OfUnknownGpusAreWorthATry) {
-  const GpuOffer unknown{.problem = "", .bus_id = "9", .level = PathKind::kLocal};
+  const GpuOffer unknown{.problem = "", .bus_id = "9", .level = PathKind::kNvlink};
   EXPECT_EQ(problem({unknown, unknown}), "");
+}
+
+TEST(GpuOffers, MayBeToNobody) {
+  const GpuOffer unknown{.problem = "", .bus_id = "9", .level = PathKind::kLocal};
+  EXPECT_EQ(problem({unknown, unknown}), "P2P_LEVEL=LOC");
+}
+
+TEST(GpuOffers, OfAllDistancesReachOtherHosts) {
+  const std::vector<GpuOffer> offers(2, {.problem = "", .bus_id = "0", .level = PathKind::kSystem});
+  EXPECT_EQ(problem_among(offers, machine(), std::vector<std::int32_t>{0, 1}), "");
 }
 
 }  // namespace

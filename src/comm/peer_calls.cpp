@@ -26,38 +26,6 @@ constexpr std::size_t kBytesPerBlock = 16 << 10;
 constexpr std::size_t kMostPacketInput = 64 << 10;
 constexpr std::size_t kMostImages = 512, kMostWays = 512;
 
-std::string who(const Communicator& communicator) {
-  return fmt::format("[{} {}/{}]", communicator.name(), communicator.rank(), communicator.size());
-}
-
-GpuOffer own_offer(const Runtime& runtime, const cuda::DeviceFacts& facts) {
-  GpuOffer offer{.problem = "",
-                 .bus_id = facts.bus_id,
-                 .level = path_kind_of(runtime.settings.text("P2P_LEVEL"))};
-  if (runtime.settings.flag("P2P_DISABLE")) {
-    offer.problem = fmt::format("{}=1", runtime.settings.source("P2P_DISABLE"));
-  } else if (!runtime.kernels->available()) {
-    offer.problem = "the library was built without nvcc";
-  } else if (const Status loaded = runtime.kernels->prepare(facts.ordinal); !loaded) {
-    offer.problem = loaded.error().what;
-  }
-  return offer;
-}
-
-/// The same on all ranks.
-Result<std::string> find_problem(const Runtime& runtime, Communicator& communicator, int device,
-                                 Deadline deadline) {
-  TUTTI_ASSIGN(const cuda::DeviceFacts facts, runtime.cuda->device(device));
-  TUTTI_ASSIGN(const std::vector<Blob> told,
-               communicator.all_gather(encode(own_offer(runtime, facts)), deadline));
-  std::vector<GpuOffer> offers;
-  for (const Blob& blob : told) {
-    TUTTI_ASSIGN(GpuOffer offer, decode_gpu_offer(blob, static_cast<Rank>(offers.size())));
-    offers.push_back(std::move(offer));
-  }
-  return problem_among(offers, communicator.topology().topology, communicator.host_of_ranks());
-}
-
 /// Whether ranks that run these images beside each other cut chunks alike.
 bool cut_alike(std::span<const std::byte> a, std::span<const std::byte> b) {
   const device::Header &one = device::Image(a.data()).header(),
@@ -74,6 +42,10 @@ void drop_image(void* data) {
 
 // ---- Life
 
+std::string PeerCalls::who(const Communicator& communicator) {
+  return fmt::format("[{} {}/{}]", communicator.name(), communicator.rank(), communicator.size());
+}
+
 PeerCalls::PeerCalls(const Runtime& runtime, Communicator& communicator, int device,
                      std::unique_ptr<PeerExecutor> executor)
     : driver_(runtime.cuda),
@@ -86,47 +58,6 @@ PeerCalls::PeerCalls(const Runtime& runtime, Communicator& communicator, int dev
 }
 
 PeerCalls::~PeerCalls() { communicator_.on_end(nullptr); }
-
-Result<std::unique_ptr<PeerCalls>> PeerCalls::create(const Runtime& runtime,
-                                                     Communicator& communicator, int device,
-                                                     Deadline deadline) {
-  const bool too_many = communicator.size() > static_cast<std::int32_t>(device::kMaxRanks);
-  if (communicator.size() == 1 || communicator.shares_one_gpu() || too_many)
-    return std::unique_ptr<PeerCalls>();
-  TUTTI_ASSIGN(const auto scope, runtime.cuda->make_current(device));
-  TUTTI_ASSIGN(const auto relaxed, cuda::RelaxedCapture::begin(*runtime.cuda));
-  TUTTI_ASSIGN(const std::string problem, find_problem(runtime, communicator, device, deadline));
-  if (!problem.empty()) {
-    log_info(Subsystem::kInit, who(communicator),
-             "calls pass through memory of the host, because {}", problem);
-    return std::unique_ptr<PeerCalls>();
-  }
-  const PeerMemoryRequest request{.rank = communicator.rank(),
-                                  .ranks = communicator.size(),
-                                  .device = device,
-                                  .bytes = PeerExecutor::kAreaBytes,
-                                  .process_token = runtime.process_token,
-                                  .communicator = communicator.id(),
-                                  .key = communicator.key(),
-                                  .all_gather =
-                                      [&](std::span<const std::byte> mine) {
-                                        return communicator.all_gather(
-                                            Blob(mine.begin(), mine.end()), deadline);
-                                      },
-                                  .deadline = deadline};
-  TUTTI_ASSIGN(auto memory, runtime.peer_memory->share(request));
-  if (!memory) return std::unique_ptr<PeerCalls>();
-  log_info(Subsystem::kInit, who(communicator),
-           "GPUs run collectives in each other's memory ({}), with {} KiB of each",
-           memory->describe(), PeerExecutor::kAreaBytes >> 10);
-  const auto timeout = std::chrono::duration_cast<Nanos>(
-      std::chrono::duration<double>(runtime.settings.seconds("TIMEOUT")));
-  TUTTI_ASSIGN(auto executor,
-               PeerExecutor::create(runtime.cuda, device, *runtime.kernels, communicator.rank(),
-                                    std::move(memory), timeout));
-  return std::unique_ptr<PeerCalls>(
-      new PeerCalls(runtime, communicator, device, std::move(executor)));
-}
 
 // ---- How a call runs
 
@@ -207,15 +138,17 @@ Result<bool> PeerCalls::fits(const PeerPrograms& programs, const Call& call,
 
 // ---- A call
 
+/// Those of graphs, which last as long as these, are not kept beside.
 Result<PeerCalls::ImagePointer> PeerCalls::image_for(const Call& call, const Way& way,
-                                                     bool in_place) {
+                                                     bool in_place, bool captured) {
   const std::pair key(key_of(call), in_place);
   if (const auto known = images_.find(key); known != images_.end()) return known->second;
   TUTTI_ASSIGN(
       const auto image,
       image_of(in_place ? *way.programs.in_place : *way.programs.out_of_place, call, way.blocks));
   TUTTI_ASSIGN(ImagePointer put, pool_->put(device_, image));
-  return images_[key] = std::move(put);
+  if (!captured) images_[key] = put;
+  return put;
 }
 
 Result<std::byte*> PeerCalls::address_of(const std::byte* data) const {
@@ -289,7 +222,7 @@ Result<std::byte*> PeerCalls::place_input(const Call& call, bool elsewhere, Prep
   return prepared.in.memory;
 }
 
-Result<PeerCalls::Prepared> PeerCalls::prepare(const Call& call) {
+Result<PeerCalls::Prepared> PeerCalls::prepare(const Call& call, bool captured) {
   TUTTI_ASSIGN(const Way* const way, way_of(call));
   TUTTI_CHECK(way->blocks > 0, "GPUs do not run {}", name_of(call.collective));
   Prepared prepared;
@@ -300,7 +233,7 @@ Result<PeerCalls::Prepared> PeerCalls::prepare(const Call& call) {
   const bool runs_in_place = in_place && output_stays && way->programs.in_place;
   TUTTI_ASSIGN(const std::byte* const input,
                place_input(call, in_place && !runs_in_place, prepared));
-  TUTTI_ASSIGN(prepared.image, image_for(call, *way, runs_in_place));
+  TUTTI_ASSIGN(prepared.image, image_for(call, *way, runs_in_place, captured));
   prepared.kernel = {.type = call.type,
                      .blocks = way->blocks,
                      .image = prepared.image.get(),
@@ -309,8 +242,27 @@ Result<PeerCalls::Prepared> PeerCalls::prepare(const Call& call) {
   return prepared;
 }
 
-/// Where there are many: `stream` is behind all calls that use them.
-Status PeerCalls::retire_images(StreamHandle stream) {
+Status PeerCalls::launch(const Prepared& prepared, StreamHandle stream,
+                         const cuda::CaptureState& capture) {
+  const bool captured = capture.kind == cuda::CaptureKind::kActive;
+  is_in_graphs_ = is_in_graphs_ || captured;
+  TUTTI_TRY(communicator_.announce(prepared.call, captured));
+  if (captured)
+    TUTTI_TRY(driver_->give_to_graph(capture.graph, drop_image, new ImagePointer(prepared.image)));
+  for (const Passage& in : prepared.in.passages)
+    TUTTI_TRY(
+        driver_->copy_async(prepared.in.memory + in.slot_offset, in.buffer, in.bytes, stream));
+  TUTTI_TRY(executor_->launch(stream, prepared.kernel));
+  for (const Passage& out : prepared.out.passages)
+    TUTTI_TRY(
+        driver_->copy_async(out.buffer, prepared.out.memory + out.slot_offset, out.bytes, stream));
+  return prepared.copies ? prepared.copies->mark(stream) : ok_status();
+}
+
+/// Gives up images where there are many.
+Status PeerCalls::tidy(StreamHandle stream) {
+  if (images_.size() < kMostImages && retired_.empty()) return ok_status();
+  TUTTI_ASSIGN(const auto relaxed, cuda::RelaxedCapture::begin(*driver_));
   std::erase_if(retired_, [](const Retired& retired) {
     const auto done = retired.behind.done();
     return done && *done;
@@ -322,34 +274,16 @@ Status PeerCalls::retire_images(StreamHandle stream) {
   return ok_status();
 }
 
-Status PeerCalls::launch_one(const Prepared& prepared, StreamHandle stream) {
-  for (const Passage& in : prepared.in.passages)
-    TUTTI_TRY(
-        driver_->copy_async(prepared.in.memory + in.slot_offset, in.buffer, in.bytes, stream));
-  TUTTI_TRY(executor_->launch(stream, prepared.kernel));
-  for (const Passage& out : prepared.out.passages)
-    TUTTI_TRY(
-        driver_->copy_async(out.buffer, prepared.out.memory + out.slot_offset, out.bytes, stream));
-  return prepared.copies ? prepared.copies->mark(stream) : ok_status();
-}
-
-Status PeerCalls::finish(std::span<const Prepared> calls) {
-  for (const Prepared& prepared : calls)
-    if (prepared.copies) TUTTI_TRY(prepared.copies->finish());
-  return ok_status();
-}
-
-Status PeerCalls::launch(std::span<const Prepared> calls, StreamHandle stream,
-                         const cuda::CaptureState& capture) {
-  const bool captured = capture.kind == cuda::CaptureKind::kActive;
-  for (const Prepared& prepared : calls) {
-    TUTTI_TRY(communicator_.announce(prepared.call, captured));
-    if (captured)
-      TUTTI_TRY(
-          driver_->give_to_graph(capture.graph, drop_image, new ImagePointer(prepared.image)));
-    TUTTI_TRY(launch_one(prepared, stream));
+Status PeerCalls::finish(const Prepared& prepared) const {
+  if (!prepared.copies) return ok_status();
+  TUTTI_ASSIGN(const auto relaxed, cuda::RelaxedCapture::begin(*driver_));
+  TUTTI_TRY(prepared.copies->wait());
+  if (executor_->gave_up()) {
+    TUTTI_TRY(executor_->health());
+    TUTTI_TRY(communicator_.health());
   }
-  return captured ? ok_status() : retire_images(stream);
+  prepared.copies->copy_out();
+  return ok_status();
 }
 
 }  // namespace tutti

@@ -7,7 +7,7 @@
 #include <map>
 #include <memory>
 #include <span>
-#include <string_view>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -55,15 +55,20 @@ class PeerCalls {
 
   /// Whether GPUs run such a call; the same on all ranks.
   Result<bool> runs(const Call& call);
-  /// Of a call that runs(). kUnavailable: no memory for what it needs.
-  Result<Prepared> prepare(const Call& call);
-  /// Enqueues them, in the order of all calls; `capture` is the state of `stream`.
-  Status launch(std::span<const Prepared> calls, exec::cuda::StreamHandle stream,
+  /// Of a call that runs(), which goes into a graph if `captured`. kUnavailable: no memory for what
+  /// it needs.
+  Result<Prepared> prepare(const Call& call, bool captured);
+  /// Enqueues it, in the order of all calls; `capture` is the state of `stream`.
+  Status launch(const Prepared& prepared, exec::cuda::StreamHandle stream,
                 const cuda::CaptureState& capture);
-  /// Waits for those of them that work on ordinary memory of the host, and gives that its results.
-  static Status finish(std::span<const Prepared> calls);
-  /// Any thread: makes kernels that wait give up.
-  void end() { executor_->end(); }
+  /// `stream`, which is not captured, has all calls that were launched.
+  Status tidy(exec::cuda::StreamHandle stream);
+  /// Waits for a call that works on ordinary memory of the host, and gives that its results.
+  Status finish(const Prepared& prepared) const;
+  /// Ends the communicator, and with it kernels that wait.
+  void give_up(const Error& why) { communicator_.abort(why); }
+  /// Whether a graph may run kernels, which nobody here knows of.
+  [[nodiscard]] bool is_in_graphs() const { return is_in_graphs_; }
   /// Any thread: why a kernel gave up of its own.
   [[nodiscard]] Status health() const { return executor_->health(); }
 
@@ -88,13 +93,15 @@ class PeerCalls {
     std::map<std::pair<Key, bool>, ImagePointer> images;
   };
 
+  /// For lines of the log.
+  static std::string who(const Communicator& communicator);
   static Key key_of(const Call& call);
   Result<const Way*> way_of(const Call& call);
   Result<Way> find_way(const Call& call) const;
   Result<bool> fits(const PeerPrograms& programs, const Call& call, std::uint32_t blocks) const;
   Result<std::vector<std::byte>> image_of(const lower::Lowered& program, const Call& call,
                                           std::uint32_t blocks) const;
-  Result<ImagePointer> image_for(const Call& call, const Way& way, bool in_place);
+  Result<ImagePointer> image_for(const Call& call, const Way& way, bool in_place, bool captured);
   /// Where a caller's buffer is as the device sees it; null: it does not.
   Result<std::byte*> address_of(const std::byte* data) const;
   Result<std::byte*> take(Stopovers& stopovers, std::size_t bytes);
@@ -102,8 +109,6 @@ class PeerCalls {
   Result<std::byte*> place_input(const Call& call, bool elsewhere, Prepared& prepared);
   Result<std::byte*> place_output(const Call& call, Prepared& prepared);
   Result<exec::cuda::PinnedCopies*> copies_of(Prepared& prepared);
-  Status launch_one(const Prepared& prepared, exec::cuda::StreamHandle stream);
-  Status retire_images(exec::cuda::StreamHandle stream);
 
   const cuda::SharedDriver driver_;
   const std::shared_ptr<exec::cuda::ImagePool> pool_;
@@ -115,6 +120,7 @@ class PeerCalls {
   std::map<std::pair<Key, bool>, ImagePointer> images_;  ///< by call and whether in place
   std::vector<Retired> retired_;
   Stopovers ins_, outs_;
+  bool is_in_graphs_ = false;
 };
 
 }  // namespace tutti

@@ -77,15 +77,23 @@ class Interpreter {
     arithmetic_.factor_bits = launch.factor_bits;
   }
 
-  /// Runs the call. False: gave up, as *launch.failure says, and no call can follow.
+  /// Runs the call. False: gave up, as *launch.failure says, and no call can follow: one that was
+  /// launched behind it does nothing, since peers would take its data for this one's.
   TUTTI_DEVICE bool run() {
+    if (call_ == kNoCall + 1) return false;
     enter();
-    if (!begin() || !run_ops() || !end()) return false;
+    if (!begin() || !run_ops() || !end()) {
+      block_.elect([&] { *calls() = kNoCall; });
+      return false;
+    }
     leave();
     return true;
   }
 
  private:
+  /// In the place of the number of calls of a block that gave up.
+  static constexpr std::uint64_t kNoCall = ~std::uint64_t{0};
+
   // --- a call ---
 
   TUTTI_DEVICE void enter() {

@@ -1,6 +1,6 @@
 // Ranks whose GPUs reach each other's memory: a collective is one kernel on each, and nothing of it
 // touches the host.
-#include <chrono>
+#include <latch>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -9,8 +9,6 @@
 
 namespace tutti::testing_cuda {
 namespace {
-
-using testing::HasSubstr;
 
 long launches() { return fake<FakeCudaCalls>("fake_cuda_calls")("cuLaunchKernel"); }
 long host_functions() { return fake<FakeCudaCalls>("fake_cuda_calls")("cuLaunchHostFunc"); }
@@ -194,6 +192,90 @@ TEST_P(PeerCall, OfSeveralCommunicatorsComesInAnyOrder) {
     EXPECT_EQ(a[r].read(first.streams[r]->get())[5], sum(2, 5));
     EXPECT_EQ(b[r].read(second.streams[r]->get())[5], sum(2, 5));
   }
+}
+
+/// Enqueues `work` behind which the stream goes on once the latch is open.
+void hold_up(const Ranks& ranks, int rank, std::latch& open) {
+  const auto scope = must(driver()->make_current(rank));
+  must(driver()->host_function(
+      ranks.streams[rank]->get(), [](void* latch) { static_cast<std::latch*>(latch)->wait(); },
+      &open));
+}
+
+/// Two ranks of which one ends the communicator.
+class PeerAbort : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (exec::cuda::device_code().empty()) GTEST_SKIP() << "this build has no device code";
+  }
+  void TearDown() override {
+    for (ncclComm_t comm : ranks_.comms) EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+    ranks_.comms.clear();
+  }
+  [[nodiscard]] ncclResult_t call(int r, const Buffer<float>& data) const {
+    return ncclAllReduce(data.data(), data.data(), data.count(), ncclFloat, ncclSum,
+                         ranks_.comms[r], ranks_.streams[r]->get());
+  }
+  void abort(int rank) {
+    EXPECT_EQ(ncclCommAbort(ranks_.comms[rank]), ncclSuccess);
+    ranks_.comms.erase(ranks_.comms.begin() + rank);
+  }
+  Ranks ranks_{2, Gpus::kOwn};
+};
+
+TEST_F(PeerAbort, LeavesTheMemoryOfKernelsThatAGraphHasYetToRun) {
+  const Buffer<float> data(inputs(0, kFewElements), 0);
+  const Graph graph(ranks_.streams[0]->get(), [&] { EXPECT_EQ(call(0, data), ncclSuccess); });
+  std::latch open(1);
+  hold_up(ranks_, 0, open);
+  graph.launch(ranks_.streams[0]->get());
+  abort(0);
+  open.count_down();
+  ranks_.streams[0]->synchronize();
+}
+
+TEST_F(PeerAbort, LeavesTheMemoryOfKernelsBeforeACallThatDiffers) {
+  const Buffer<float> first(inputs(0, kFewElements), 0), second(inputs(0, 7), 0),
+      theirs(inputs(1, kFewElements), 1);
+  std::latch open(1);
+  hold_up(ranks_, 1, open);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(call(1, theirs), ncclSuccess);
+  hold_up(ranks_, 0, open);
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  (void)call(0, first);
+  (void)call(0, second);
+  EXPECT_NE(ncclGroupEnd(), ncclSuccess);
+  std::jthread opener([&] { open.count_down(); });
+  abort(0);
+  ranks_.streams[0]->synchronize();
+}
+
+TEST_F(PeerAbort, LetsNoLaterCallBeTakenForTheOneThatGaveUp) {
+  std::vector<float> ones(8, 1.0F), thousands(8, 1000.0F);
+  const Buffer<float> first(ones, 0), second(thousands, 0), theirs(ones, 1);
+  EXPECT_EQ(call(0, first), ncclSuccess);
+  EXPECT_EQ(call(0, second), ncclSuccess);
+  std::latch open(1);
+  hold_up(ranks_, 1, open);
+  EXPECT_EQ(call(1, theirs), ncclSuccess);
+  abort(0);
+  const auto scope = must(driver()->make_current(0));
+  open.count_down();
+  // It may have the data of the call that it makes, or have given up.
+  EXPECT_THAT(theirs.read(ranks_.streams[1]->get())[3], testing::AnyOf(1.0F, 2.0F));
+}
+
+TEST_F(PeerAbort, LeavesOutputsOfOrdinaryMemoryAlone) {
+  std::vector<float> in(kFewElements, 1.0F), out(kFewElements, -5.0F);
+  ncclResult_t ended = ncclSuccess;
+  std::jthread caller([&] {
+    ended = ncclAllReduce(in.data(), out.data(), kFewElements, ncclFloat, ncclSum, ranks_.comms[0],
+                          ranks_.streams[0]->get());
+  });
+  abort(1);
+  caller.join();
+  EXPECT_NE(ended, ncclSuccess);
+  EXPECT_EQ(out[3], -5.0F);
 }
 
 INSTANTIATE_TEST_SUITE_P(Driven, PeerCall, testing::Bool(), [](const auto& info) {

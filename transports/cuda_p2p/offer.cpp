@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "src/base/bytes.hpp"
+#include "src/base/printable.hpp"
 #include "src/base/result.hpp"
 
 namespace tutti::cuda_p2p {
@@ -45,7 +46,7 @@ Result<Offer> decode_offer(std::span<const std::byte> bytes) {
                       "same release",
                       bytes.size(), version);
   };
-  offer.problem = in.text(kLongestProblem);
+  offer.problem = without_controls(in.text(kLongestProblem));
   if (!in.ok() || version != kVersion) return malformed();
   if (!offer.problem.empty()) {
     if (!in.complete()) return malformed();
@@ -77,7 +78,7 @@ Blob encode_verdict(const std::string& problem) {
 Result<std::string> decode_verdict(std::span<const std::byte> bytes) {
   ByteReader in(bytes);
   const auto version = in.get<std::uint8_t>();
-  std::string problem = in.text(kLongestProblem);
+  std::string problem = without_controls(in.text(kLongestProblem));
   if (!in.complete() || version != kVersion)
     return make_error(Code::kPeerFailed, "its verdict of {} bytes (version {}) is malformed",
                       bytes.size(), version);

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "src/cuda/driver.hpp"
@@ -21,7 +22,7 @@ class ImagePool;
 /// kernel may read it any more. That calls nothing of CUDA.
 class DeviceImage {
  public:
-  DeviceImage(std::shared_ptr<ImagePool> pool, int device, std::byte* place, std::size_t room)
+  DeviceImage(std::weak_ptr<ImagePool> pool, int device, std::byte* place, std::size_t room)
       : pool_(std::move(pool)), device_(device), place_(place), room_(room) {}
   ~DeviceImage();
   DeviceImage(const DeviceImage&) = delete;
@@ -29,13 +30,14 @@ class DeviceImage {
   [[nodiscard]] const std::byte* address() const { return place_; }
 
  private:
-  const std::shared_ptr<ImagePool> pool_;
+  const std::weak_ptr<ImagePool> pool_;
   const int device_;
   std::byte* const place_;
   const std::size_t room_;
 };
 
-/// One per process. Thread-safe. Resource: holds on to the memory that it took.
+/// One per process. Thread-safe. Resource: holds on to the memory that it took, and outlives all
+/// use of its images.
 class ImagePool : public std::enable_shared_from_this<ImagePool> {
  public:
   explicit ImagePool(tutti::cuda::SharedDriver driver) : driver_(std::move(driver)) {}
@@ -49,15 +51,19 @@ class ImagePool : public std::enable_shared_from_this<ImagePool> {
   /// Of one device.
   struct Store {
     std::vector<tutti::cuda::DeviceMemory> chunks;
-    std::map<std::size_t, std::vector<std::byte*>> free;  ///< places, by their room
-    std::optional<tutti::cuda::OwnedStream> stream;       ///< for copies
+    std::optional<tutti::cuda::OwnedStream> stream;  ///< for copies
   };
-  Result<std::byte*> take(Store& store, int device, std::size_t room);
+  using Places = std::vector<std::byte*>;
+  Result<std::byte*> take(int device, std::size_t room);
+  Result<Places> add_chunk(int device, std::size_t room);
+  Result<tutti::cuda::abi::Stream> stream_of(int device);
   void give_back(int device, std::byte* place, std::size_t room);
 
   const tutti::cuda::SharedDriver driver_;
-  std::mutex mutex_;
+  std::mutex growing_;  ///< held for calls of CUDA, which may take long
   std::map<int, Store> stores_;
+  std::mutex mutex_;
+  std::map<std::pair<int, std::size_t>, Places> free_;  ///< by device and room
 };
 
 }  // namespace tutti::exec::cuda

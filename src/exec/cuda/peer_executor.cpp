@@ -63,8 +63,14 @@ Status PeerExecutor::launch(tutti::cuda::abi::Stream stream, const PeerCall& cal
 
 void PeerExecutor::end() { std::atomic_ref(words_->ended).store(1, std::memory_order_release); }
 
+std::uint64_t PeerExecutor::failure() const {
+  return std::atomic_ref(words_->failure).load(std::memory_order_acquire);
+}
+
+bool PeerExecutor::gave_up() const { return failure() != 0; }
+
 Status PeerExecutor::health() const {
-  const std::uint64_t failure = std::atomic_ref(words_->failure).load(std::memory_order_acquire);
+  const std::uint64_t failure = this->failure();
   if (failure == 0 || Failure::wake(failure) == Wake::kAborted) return ok_status();
   const auto peer = static_cast<Rank>(Failure::peer(failure));
   return peer_error(Code::kTimeout, peer,

@@ -55,11 +55,14 @@ class PeerExecutor {
   Status launch(tutti::cuda::abi::Stream stream, const PeerCall& call);
   /// Any thread: makes kernels that wait give up, those that come later too.
   void end();
+  /// Any thread: whether a kernel has given up, whatever made it.
+  [[nodiscard]] bool gave_up() const;
   /// Any thread: the error of a kernel that gave up of its own. Nothing can be called after it.
   [[nodiscard]] Status health() const;
 
  private:
   struct Words;
+  [[nodiscard]] std::uint64_t failure() const;
   PeerExecutor(tutti::cuda::SharedDriver driver, int device, Kernels& kernels, Rank rank,
                std::unique_ptr<PeerMemory> memory, Nanos timeout);
 

@@ -50,12 +50,10 @@ Status PinnedCopies::mark(tutti::cuda::abi::Stream stream) {
   return behind_.record(stream);
 }
 
-Status PinnedCopies::finish() {
-  TUTTI_TRY(behind_.synchronize());
+void PinnedCopies::copy_out() const {
   for (const Output& output : outputs_)
     for (const Passage& passage : output.passages)
       std::memcpy(passage.buffer, output.copy + passage.slot_offset, passage.bytes);
-  return ok_status();
 }
 
 }  // namespace tutti::exec::cuda

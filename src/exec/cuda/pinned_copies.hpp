@@ -25,12 +25,13 @@ class PinnedCopies {
 
   /// Where the device finds a copy of these bytes of a caller's buffer; `bytes`: of it all.
   Result<std::byte*> of_input(std::span<const Passage> passages, std::size_t bytes);
-  /// Where the device may put them, so that finish() copies them out.
+  /// Where the device may put them, so that copy_out() finds them.
   Result<std::byte*> of_output(std::span<const Passage> passages, std::size_t bytes);
   /// What uses the copies is enqueued on `stream`.
   Status mark(tutti::cuda::abi::Stream stream);
-  /// Waits for that and copies out.
-  Status finish();
+  /// Until that is over.
+  [[nodiscard]] Status wait() const { return behind_.synchronize(); }
+  void copy_out() const;
 
  private:
   PinnedCopies(tutti::cuda::SharedDriver driver, int device, std::shared_ptr<SlotPool> pool,
