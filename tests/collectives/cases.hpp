@@ -27,7 +27,8 @@ std::vector<DataType> all_types();
 void store(DataType type, double value, std::byte* at);
 
 /// Every collective x type x operator, in place and not. Counts and roots: all of them up to three
-/// ranks; above, each case takes the next ones in turn, so that all occur with all collectives.
+/// ranks; above, and at any number under a sanitizer, each case takes the next ones in turn, so
+/// that all occur with all collectives.
 std::vector<Case> cases_of(std::int32_t ranks, const std::vector<std::size_t>& counts,
                            const std::vector<DataType>& types);
 
