@@ -37,7 +37,8 @@ endfunction()
 
 # tutti_test(name SOURCES ... LINKS ... [LABELS quick|slow ...] [SECONDS n] [ALONE]): a GoogleTest
 # program, each of its tests a ctest test. Default label quick, default limit 60 s. ALONE: its tests
-# run beside no other, because they hold the library to times of a second or so.
+# run beside no other, because they hold the library to times of a second or so. Those with the
+# highest limits start first, or the longest would be left to run alone at the end.
 include(GoogleTest)
 function(tutti_test name)
   cmake_parse_arguments(ARG "ALONE" "SECONDS" "SOURCES;LINKS;LABELS" ${ARGN})
@@ -58,6 +59,6 @@ function(tutti_test name)
   target_compile_options(${name} PRIVATE ${TUTTI_TEST_FLAGS})
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gtest GTest::gmock GTest::gtest_main)
   gtest_discover_tests(${name} TEST_PREFIX ${name}/ DISCOVERY_MODE PRE_TEST
-    PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_SECONDS} RUN_SERIAL ${alone}
+    PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_SECONDS} COST ${ARG_SECONDS} RUN_SERIAL ${alone}
                ENVIRONMENT TUTTI_TUNING_FILE=none)  # a test leaves no verdicts behind
 endfunction()
