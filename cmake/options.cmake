@@ -1,6 +1,7 @@
 # Build-wide switches and warnings.
 option(TUTTI_TESTS "Build the tests" ON)
 option(TUTTI_FUZZ "Build the fuzz targets (clang only; preset asan)" OFF)
+option(TUTTI_PCH "Precompile common headers (clang only: g++ gains next to nothing)" OFF)
 set(TUTTI_SANITIZE "" CACHE STRING "Sanitizers for -fsanitize=, e.g. address,undefined")
 
 if(NOT CMAKE_BUILD_TYPE)

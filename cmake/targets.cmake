@@ -19,6 +19,7 @@ function(tutti_folder path)
 
   if(sources)
     add_library(tutti_${name} STATIC ${sources})
+    tutti_precompiled(tutti_${name} library)
     set(scope PUBLIC)
   else()
     add_library(tutti_${name} INTERFACE)
@@ -58,6 +59,7 @@ function(tutti_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_compile_options(${name} PRIVATE ${TUTTI_TEST_FLAGS})
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gtest GTest::gmock GTest::gtest_main)
+  tutti_precompiled(${name} tests)
   gtest_discover_tests(${name} TEST_PREFIX ${name}/ DISCOVERY_MODE PRE_TEST
     PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_SECONDS} COST ${ARG_SECONDS} RUN_SERIAL ${alone}
                ENVIRONMENT TUTTI_TUNING_FILE=none)  # a test leaves no verdicts behind
