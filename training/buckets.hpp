@@ -1,0 +1,34 @@
+// Cuts parameters into buckets, whose gradients are reduced together while others are computed.
+//
+// Buckets are filled in the order in which gradients get ready, which is about the reverse of the
+// order of use. The first is small, so that there is something to send early; the rest are large
+// enough to use the network well. (Li et al., PyTorch Distributed, VLDB 2020, section 3.2.3.)
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "training/flat_layout.hpp"
+#include "training/parameters.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::training {
+
+struct BucketLimits {
+  std::size_t first_elements = (1 << 20) / 4;  ///< 1 MiB of float32
+  std::size_t elements = (25 << 20) / 4;       ///< of the others
+  friend bool operator==(const BucketLimits&, const BucketLimits&) = default;
+};
+
+/// From the last parameter of the table to the first.
+std::vector<ParameterId> reverse_order(const ParameterTable& table);
+
+/// Groups for FlatLayout: a bucket is closed by the parameter that brings it to its limit or above,
+/// so it may exceed that by less than this parameter. kInvalidArgument: `order` is not every
+/// parameter once, or a limit is 0.
+Result<std::vector<Group>> cut_buckets(const ParameterTable& table,
+                                       std::span<const ParameterId> order,
+                                       const BucketLimits& limits);
+
+}  // namespace tutti::training
