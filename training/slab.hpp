@@ -1,0 +1,34 @@
+// Memory that collectives reach where it lies.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include "tutti/error.hpp"
+
+namespace tutti::training {
+
+/// Elements of float32, zero at first, in memory that other ranks of the host reach without copies
+/// (ncclMemAlloc on a host communicator). Resource, movable.
+class Slab {
+ public:
+  /// kUnavailable where memory is short: says how much was asked for.
+  static Result<Slab> allocate(std::size_t elements);
+  ~Slab();
+  Slab(Slab&& other) noexcept : data_(std::exchange(other.data_, {})) {}
+  Slab& operator=(Slab&& other) noexcept {
+    std::swap(data_, other.data_);
+    return *this;
+  }
+  Slab(const Slab&) = delete;
+  Slab& operator=(const Slab&) = delete;
+
+  [[nodiscard]] std::span<float> data() const { return data_; }
+
+ private:
+  explicit Slab(std::span<float> data) : data_(data) {}
+  std::span<float> data_;
+};
+
+}  // namespace tutti::training
