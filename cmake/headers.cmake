@@ -48,4 +48,5 @@ add_library(headers OBJECT EXCLUDE_FROM_ALL ${tutti_header_sources})
 target_include_directories(headers PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include
                            ${HWY_INCLUDE} ${SODIUM_INCLUDE_DIRS} ${PUGIXML_INCLUDE})
 target_link_libraries(headers PRIVATE tutti_fmt CLI11::CLI11 nlohmann_json::nlohmann_json)
+target_compile_definitions(headers PRIVATE FAKE_CUDA="")  # a file that headers of tests name
 target_compile_options(headers PRIVATE -O0)
