@@ -51,6 +51,7 @@ class GradientReducer {
   /// This rank's shard, 0 with one shard.
   [[nodiscard]] int shard() const { return shard_; }
   [[nodiscard]] const FlatLayout& layout() const { return *layout_; }
+  [[nodiscard]] const std::shared_ptr<const FlatLayout>& shared_layout() const { return layout_; }
 
  private:
   GradientReducer(std::shared_ptr<const FlatLayout> layout, Comm& comm, Stream stream,

@@ -1,0 +1,157 @@
+#include "training/data_parallel.hpp"
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <random>
+#include <thread>
+
+#include <gmock/gmock.h>
+
+namespace tutti::training {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kSteps = 50;
+
+ParameterTable model() {
+  return *ParameterTable::create({{"in", {20, 3}}, {"bias", {20}, false}, {"out", {7, 20}}});
+}
+
+/// Each rank a thread of this process.
+void run_ranks(int ranks, const std::function<void(Comm&)>& each) {
+  auto comms = Comm::all(ranks);
+  ASSERT_TRUE(comms) << comms.error().what;
+  std::vector<std::jthread> threads;
+  for (Comm& comm : *comms) threads.emplace_back([&comm, &each] { each(comm); });
+}
+
+/// A gradient that depends on the parameters and on the samples, as a model's would: shard `part`
+/// of the batch of a step.
+float gradient(float parameter, int step, int part, ParameterId id, std::size_t element) {
+  std::minstd_rand random(
+      static_cast<unsigned>(1 + step * 7919 + part * 104729 + id * 31 + element));
+  random.discard(3);
+  return parameter * 0.1F + static_cast<float>(random()) / static_cast<float>(random.max()) - 0.5F;
+}
+
+/// Adds up the gradients of one part, and says that they are ready if it is the last of the step.
+void run_backward(DataParallel& training, int step, int part, bool is_last) {
+  if (is_last) {
+    ASSERT_TRUE(training.begin_backward());
+  }
+  for (ParameterId id = 3; id > 0; --id) {
+    const std::span<float> into = training.gradient(id - 1), parameter = training.parameter(id - 1);
+    for (std::size_t i = 0; i < into.size(); ++i)
+      into[i] += gradient(parameter[i], step, part, id - 1, i);
+    if (is_last) {
+      ASSERT_TRUE(training.ready(id - 1));
+    }
+  }
+  if (is_last) {
+    ASSERT_TRUE(training.end_backward());
+  }
+}
+
+/// All that a rank ends with.
+struct Outcome {
+  std::vector<float> parameters;
+  std::vector<double> norms;
+  friend bool operator==(const Outcome&, const Outcome&) = default;
+};
+
+/// `parts` micro-batches a step, spread over the ranks in order.
+Outcome train(Comm& comm, int parts, const DataParallelOptions& options) {
+  Outcome outcome;
+  auto made = DataParallel::create(model(), comm, options);
+  EXPECT_TRUE(made) << made.error().what;
+  DataParallel& training = **made;
+  for (ParameterId id = 0; id < 3 && comm.rank() == 0; ++id)
+    for (std::size_t i = 0; i < training.parameter(id).size(); ++i)
+      training.parameter(id)[i] = std::sin(static_cast<float>(100 * id + i));
+  EXPECT_TRUE(training.broadcast());
+  const int own = parts / comm.size();
+  for (int step = 0; step < kSteps; ++step) {
+    for (int part = 0; part < own; ++part)
+      run_backward(training, step, comm.rank() * own + part, part + 1 == own);
+    const auto stepped = training.step(1.0 / parts);
+    EXPECT_TRUE(stepped) << stepped.error().what;
+    outcome.norms.push_back(stepped->norm);
+  }
+  for (ParameterId id = 0; id < 3; ++id) {
+    const auto values = training.parameter(id);
+    outcome.parameters.insert(outcome.parameters.end(), values.begin(), values.end());
+  }
+  return outcome;
+}
+
+/// What all ranks end with alike.
+Outcome train_all(int ranks, int parts, const DataParallelOptions& options) {
+  std::vector<Outcome> outcomes(static_cast<std::size_t>(ranks));
+  run_ranks(ranks, [&](Comm& comm) {
+    outcomes[static_cast<std::size_t>(comm.rank())] = train(comm, parts, options);
+  });
+  for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome, outcomes[0]);
+  return outcomes[0];
+}
+
+TEST(DataParallel, OfTwoRanksIsOneProcessWithTwoMicroBatches) {
+  const Outcome one = train_all(1, 2, {});
+  EXPECT_EQ(train_all(2, 2, {}), one);
+  EXPECT_NE(one.parameters[0], std::sin(0.0F));  // it did train
+}
+
+TEST(DataParallel, HasTheSameBitsWithZero1) {
+  for (const int ranks : {2, 3, 4})
+    EXPECT_EQ(train_all(ranks, ranks, {.strategy = Strategy::kZero1}), train_all(ranks, ranks, {}))
+        << ranks << " ranks";
+}
+
+TEST(DataParallel, HasTheSameBitsForAnyBuckets) {
+  const Outcome usual = train_all(3, 3, {});
+  for (const Strategy strategy : {Strategy::kDdp, Strategy::kZero1})
+    for (const std::size_t elements : {1U, 64U, 1000U}) {
+      const DataParallelOptions options{.strategy = strategy, .buckets = {elements, elements}};
+      EXPECT_EQ(train_all(3, 3, options), usual) << elements << " elements";
+    }
+}
+
+TEST(DataParallel, ClipsToTheNormOfAllGradients) {
+  const DataParallelOptions clipped{.clip_norm = 0.01}, far{.clip_norm = 1e9};
+  EXPECT_EQ(train_all(2, 2, far), train_all(2, 2, {}));
+  const DataParallelOptions sharded{.strategy = Strategy::kZero1, .clip_norm = 0.01};
+  EXPECT_EQ(train_all(2, 2, sharded), train_all(2, 2, clipped));
+  EXPECT_NE(train_all(2, 2, clipped).parameters, train_all(2, 2, {}).parameters);
+}
+
+TEST(DataParallel, SkipsAStepWhoseGradientsAreNoNumbers) {
+  for (const Strategy strategy : {Strategy::kDdp, Strategy::kZero1})
+    run_ranks(2, [&](Comm& comm) {
+      auto training = *DataParallel::create(model(), comm, {.strategy = strategy});
+      ASSERT_TRUE(training->begin_backward());
+      if (comm.rank() == 1) training->gradient(1)[3] = std::numeric_limits<float>::quiet_NaN();
+      for (const ParameterId id : {0U, 1U, 2U}) ASSERT_TRUE(training->ready(id));
+      ASSERT_TRUE(training->end_backward());
+      const auto stepped = training->step(0.5);
+      ASSERT_TRUE(stepped) << stepped.error().what;
+      EXPECT_TRUE(stepped->skipped);
+      EXPECT_EQ(training->optimizer().steps(), 0);
+      for (const ParameterId id : {0U, 1U, 2U})
+        for (const float value : training->parameter(id)) ASSERT_EQ(value, 0);
+    });
+}
+
+TEST(DataParallel, IsRefusedToRanksWithDifferentModels) {
+  run_ranks(3, [](Comm& comm) {
+    DataParallelOptions options;
+    if (comm.rank() == 2) options.optimizer.learning_rate = 0.5;
+    const auto made = DataParallel::create(model(), comm, options);
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().peer, 2);
+    EXPECT_THAT(made.error().what, HasSubstr("ranks 0 and 2 train different models"));
+  });
+}
+
+}  // namespace
+}  // namespace tutti::training
