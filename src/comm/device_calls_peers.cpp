@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "src/base/keep_for_good.hpp"
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
 #include "src/base/waiter.hpp"
@@ -77,7 +78,8 @@ DeviceCalls::~DeviceCalls() {
   if (!peers_ || kernels_end()) return;
   log_info(Subsystem::kInit, fmt::format("[rank {}/{}]", rank_, size_),
            "kernels may still run, so what they use is kept until the process ends");
-  (void)peers_.release();
+  peers_->leave_to_kernels();
+  keep_for_good(std::make_shared<std::vector<PeerCalls::Prepared>>(std::move(prepared_)));
 }
 
 /// Whether it is sure that they do not run any more.

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "src/base/keep_for_good.hpp"
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
 #include "src/comm/gpu_offer.hpp"
@@ -58,6 +59,16 @@ PeerCalls::PeerCalls(const Runtime& runtime, Communicator& communicator, int dev
 }
 
 PeerCalls::~PeerCalls() { communicator_.on_end(nullptr); }
+
+void PeerCalls::leave_to_kernels() {
+  communicator_.on_end(nullptr);
+  executor_->end();
+  keep_for_good(std::shared_ptr<PeerExecutor>(std::move(executor_)));
+  keep_for_good(std::make_shared<std::vector<Retired>>(std::move(retired_)));
+  keep_for_good(std::make_shared<std::map<std::pair<Key, bool>, ImagePointer>>(std::move(images_)));
+  for (Stopovers* const stopovers : {&ins_, &outs_})
+    keep_for_good(std::make_shared<Stopovers>(std::move(*stopovers)));
+}
 
 // ---- How a call runs
 

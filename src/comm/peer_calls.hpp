@@ -67,6 +67,9 @@ class PeerCalls {
   Status finish(const Prepared& prepared) const;
   /// Ends the communicator, and with it kernels that wait.
   void give_up(const Error& why) { communicator_.abort(why); }
+  /// To be called before the end, where kernels may still run: what they use stays until the
+  /// process ends, and they are told to give up.
+  void leave_to_kernels();
   /// Whether a graph may run kernels, which nobody here knows of.
   [[nodiscard]] bool is_in_graphs() const { return is_in_graphs_; }
   /// Any thread: why a kernel gave up of its own.
@@ -115,7 +118,7 @@ class PeerCalls {
   const std::shared_ptr<exec::cuda::SlotPool> slots_;
   Communicator& communicator_;
   const int device_;
-  const std::unique_ptr<exec::cuda::PeerExecutor> executor_;
+  std::unique_ptr<exec::cuda::PeerExecutor> executor_;
   std::map<Key, Way> ways_;
   std::map<std::pair<Key, bool>, ImagePointer> images_;  ///< by call and whether in place
   std::vector<Retired> retired_;

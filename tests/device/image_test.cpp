@@ -156,7 +156,7 @@ TEST(DeviceCode, HasAKernelOfEachKindForEachType) {
   const std::uint32_t fatbin_magic = 0xba55ed50;
   ASSERT_GT(code.size(), 1000U);
   EXPECT_EQ(std::memcmp(code.data(), &fatbin_magic, 4), 0);
-#else
+#elif !defined(TUTTI_SANITIZED)
   EXPECT_TRUE(code.empty());
 #endif
   EXPECT_EQ(interpret_kernel(DataType::kFloat32), "tutti_interpret_float");

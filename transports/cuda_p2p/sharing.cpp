@@ -4,6 +4,7 @@
 #include <bit>
 #include <utility>
 
+#include "src/base/keep_for_good.hpp"
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
 #include "src/wire/crypto.hpp"

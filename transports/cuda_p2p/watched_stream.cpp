@@ -1,9 +1,7 @@
 #include "transports/cuda_p2p/watched_stream.hpp"
 
 #include <chrono>
-#include <mutex>
 #include <thread>
-#include <vector>
 
 #include "src/base/result.hpp"
 
@@ -26,16 +24,6 @@ Status WatchedStream::wait(Deadline deadline) {
   }
   stuck_ = false;
   return ok_status();
-}
-
-void keep_for_good(std::shared_ptr<const void> resource) {
-  struct Kept {
-    std::mutex mutex;
-    std::vector<std::shared_ptr<const void>> resources;
-  };
-  static auto* const kept = new Kept;  // NOLINT(*-owning-memory): lives until the process ends
-  const std::scoped_lock lock(kept->mutex);
-  kept->resources.push_back(std::move(resource));
 }
 
 }  // namespace tutti::cuda_p2p

@@ -19,7 +19,7 @@ class WatchedStream {
   /// no end where the work has none. kTimeout at the deadline.
   Status wait(Deadline deadline);
   /// wait() has failed: work may be under way for good. Then neither this stream nor any memory
-  /// that the work uses may be given back: keep_for_good.
+  /// that the work uses may be given back: src/base/keep_for_good.hpp.
   [[nodiscard]] bool stuck() const { return stuck_; }
   [[nodiscard]] std::shared_ptr<const void> resource() const { return stream_; }
 
@@ -32,8 +32,5 @@ class WatchedStream {
   std::shared_ptr<const cuda::OwnedStream> stream_;
   bool stuck_ = false;
 };
-
-/// Holds `resource` until the process ends, for lack of a time at which giving it back is safe.
-void keep_for_good(std::shared_ptr<const void> resource);
 
 }  // namespace tutti::cuda_p2p
