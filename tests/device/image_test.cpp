@@ -156,8 +156,8 @@ TEST(DeviceCode, HasAKernelOfEachKindForEachType) {
   const std::uint32_t fatbin_magic = 0xba55ed50;
   ASSERT_GT(code.size(), 1000U);
   EXPECT_EQ(std::memcmp(code.data(), &fatbin_magic, 4), 0);
-#elif !defined(TUTTI_SANITIZED)
-  EXPECT_TRUE(code.empty());
+#else
+  EXPECT_LT(code.size(), 2U);  // nothing, or what stands for it in builds with sanitizers
 #endif
   EXPECT_EQ(interpret_kernel(DataType::kFloat32), "tutti_interpret_float");
   EXPECT_EQ(combine_kernel(DataType::kFloat8e4m3), "tutti_combine_f8e4m3");
