@@ -1,40 +1,15 @@
 #include "training/data_parallel.hpp"
 
-#include <cmath>
-#include <functional>
 #include <limits>
-#include <random>
-#include <thread>
 
 #include <gmock/gmock.h>
+
+#include "training/test_model.hpp"
 
 namespace tutti::training {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr int kSteps = 50;
-
-ParameterTable model() {
-  return *ParameterTable::create({{"in", {20, 3}}, {"bias", {20}, false}, {"out", {7, 20}}});
-}
-
-/// Each rank a thread of this process.
-void run_ranks(int ranks, const std::function<void(Comm&)>& each) {
-  auto comms = Comm::all(ranks);
-  ASSERT_TRUE(comms) << comms.error().what;
-  std::vector<std::jthread> threads;
-  for (Comm& comm : *comms) threads.emplace_back([&comm, &each] { each(comm); });
-}
-
-/// A gradient that depends on the parameters and on the samples, as a model's would: shard `part`
-/// of the batch of a step.
-float gradient(float parameter, int step, int part, ParameterId id, std::size_t element) {
-  std::minstd_rand random(
-      static_cast<unsigned>(1 + step * 7919 + part * 104729 + id * 31 + element));
-  random.discard(3);
-  return parameter * 0.1F + static_cast<float>(random()) / static_cast<float>(random.max()) - 0.5F;
-}
 
 /// Adds up the gradients of one part, and says that they are ready if it is the last of the step.
 void run_backward(DataParallel& training, int step, int part, bool is_last) {
@@ -44,7 +19,7 @@ void run_backward(DataParallel& training, int step, int part, bool is_last) {
   for (ParameterId id = 3; id > 0; --id) {
     const std::span<float> into = training.gradient(id - 1), parameter = training.parameter(id - 1);
     for (std::size_t i = 0; i < into.size(); ++i)
-      into[i] += gradient(parameter[i], step, part, id - 1, i);
+      into[i] += gradient_of(parameter[i], step, part, id - 1, i);
     if (is_last) {
       ASSERT_TRUE(training.ready(id - 1));
     }
@@ -54,13 +29,6 @@ void run_backward(DataParallel& training, int step, int part, bool is_last) {
   }
 }
 
-/// All that a rank ends with.
-struct Outcome {
-  std::vector<float> parameters;
-  std::vector<double> norms;
-  friend bool operator==(const Outcome&, const Outcome&) = default;
-};
-
 /// `parts` micro-batches a step, spread over the ranks in order.
 Outcome train(Comm& comm, int parts, const DataParallelOptions& options) {
   Outcome outcome;
@@ -69,7 +37,7 @@ Outcome train(Comm& comm, int parts, const DataParallelOptions& options) {
   DataParallel& training = **made;
   for (ParameterId id = 0; id < 3 && comm.rank() == 0; ++id)
     for (std::size_t i = 0; i < training.parameter(id).size(); ++i)
-      training.parameter(id)[i] = std::sin(static_cast<float>(100 * id + i));
+      training.parameter(id)[i] = first_value(id, i);
   EXPECT_TRUE(training.broadcast());
   const int own = parts / comm.size();
   for (int step = 0; step < kSteps; ++step) {
@@ -86,20 +54,14 @@ Outcome train(Comm& comm, int parts, const DataParallelOptions& options) {
   return outcome;
 }
 
-/// What all ranks end with alike.
 Outcome train_all(int ranks, int parts, const DataParallelOptions& options) {
-  std::vector<Outcome> outcomes(static_cast<std::size_t>(ranks));
-  run_ranks(ranks, [&](Comm& comm) {
-    outcomes[static_cast<std::size_t>(comm.rank())] = train(comm, parts, options);
-  });
-  for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome, outcomes[0]);
-  return outcomes[0];
+  return outcome_of_all(ranks, [&](Comm& comm) { return train(comm, parts, options); });
 }
 
 TEST(DataParallel, OfTwoRanksIsOneProcessWithTwoMicroBatches) {
   const Outcome one = train_all(1, 2, {});
   EXPECT_EQ(train_all(2, 2, {}), one);
-  EXPECT_NE(one.parameters[0], std::sin(0.0F));  // it did train
+  EXPECT_NE(one.parameters[0], first_value(0, 0));  // it did train
 }
 
 TEST(DataParallel, HasTheSameBitsWithZero1) {
