@@ -5,7 +5,7 @@ if(NOT TUTTI_FUZZ)
 endif()
 file(GLOB_RECURSE tutti_fuzzers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}
      ${CMAKE_SOURCE_DIR}/src/*_fuzz.cpp ${CMAKE_SOURCE_DIR}/transports/*_fuzz.cpp
-     ${CMAKE_SOURCE_DIR}/tools/*_fuzz.cpp)
+     ${CMAKE_SOURCE_DIR}/tools/*_fuzz.cpp ${CMAKE_SOURCE_DIR}/training/*_fuzz.cpp)
 add_custom_target(fuzzers)
 foreach(source ${tutti_fuzzers})
   get_filename_component(program ${source} NAME_WE)

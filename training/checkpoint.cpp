@@ -1,0 +1,233 @@
+#include "training/checkpoint.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <system_error>
+#include <utility>
+
+#include "training/crc32c.hpp"
+#include "training/files.hpp"
+#include "training/outcome.hpp"
+
+namespace tutti::training {
+namespace {
+
+namespace fs = std::filesystem;
+
+static_assert(std::endian::native == std::endian::little, "files are little-endian");
+
+constexpr std::size_t kMostManifest = std::size_t{1} << 30U;
+
+std::string name_of(std::uint64_t step) { return fmt::format("step_{}", step); }
+
+std::optional<std::uint64_t> step_of(std::string_view name) {
+  constexpr std::string_view kPrefix = "step_";
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  std::uint64_t step = 0;
+  const char* const end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
+  if (error != std::errc{} || stop != end) return std::nullopt;
+  return step;
+}
+
+Error refused(const char* what, const fs::path& path, const std::error_code& why) {
+  return failure(Code::kUnavailable, "{} {}: {}", what, path.string(), why.message());
+}
+
+/// Whether all ranks are well; else, on all of them, the error of the first that is not.
+Status agree(Comm& comm, const Status& mine) {
+  std::vector<std::uint8_t> all(static_cast<std::size_t>(comm.size()));
+  const std::uint8_t failed = mine ? 0 : 1;
+  TRAINING_TRY(comm.all_gather<std::uint8_t>(std::span(&failed, 1), all));
+  const auto first = std::ranges::find(all, std::uint8_t{1});
+  if (first == all.end()) return ok_status();
+  if (!mine) return mine;
+  Error error = failure(Code::kPeerFailed, "rank {} could not write its part: see its own error",
+                        first - all.begin());
+  error.peer = static_cast<Rank>(first - all.begin());
+  return error;
+}
+
+/// Every rank's text, on every rank.
+Result<std::vector<std::string>> gather_texts(Comm& comm, const std::string& mine) {
+  std::vector<std::uint64_t> lengths(static_cast<std::size_t>(comm.size()));
+  const std::uint64_t length = mine.size();
+  TRAINING_TRY(comm.all_gather<std::uint64_t>(std::span(&length, 1), lengths));
+  std::size_t sum = 0;
+  std::vector<std::size_t> counts(lengths.begin(), lengths.end());
+  for (const std::size_t count : counts) sum += count;
+  std::vector<std::uint8_t> all(sum);
+  const auto* const own = reinterpret_cast<const std::uint8_t*>(mine.data());
+  TRAINING_TRY(comm.all_gather_v<std::uint8_t>(std::span(own, mine.size()), all, counts));
+  std::vector<std::string> texts;
+  auto begin = all.begin();
+  for (const std::size_t count : counts) {
+    texts.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(count));
+    begin += static_cast<std::ptrdiff_t>(count);
+  }
+  return texts;
+}
+
+/// On rank 0 alone: where the others write. What an earlier attempt left is removed.
+Status prepare_folder(const fs::path& folder, const fs::path& final, const fs::path& temporary) {
+  std::error_code why;
+  if (fs::exists(final, why))
+    return failure(Code::kInvalidUsage, "{} is there: a step is saved once", final.string());
+  fs::remove_all(temporary, why);
+  if (why) return refused("removing", temporary, why);
+  fs::create_directories(temporary, why);
+  if (why) return refused("creating", temporary, why);
+  return flush_folder(folder);
+}
+
+/// One rank's file; fills `stored`.
+Status write_own(const fs::path& folder, Rank rank, std::span<const OwnedPiece> owned,
+                 std::vector<StoredPiece>& stored) {
+  const std::string file = fmt::format("rank_{}.bin", rank);
+  std::vector<std::span<const std::byte>> parts;
+  std::uint64_t offset = 0;
+  for (const OwnedPiece& piece : owned) {
+    if (piece.data.empty()) continue;
+    parts.push_back(std::as_bytes(piece.data));
+    stored.push_back({piece.kind, piece.parameter, piece.begin, piece.data.size(), file, offset,
+                      crc32c(parts.back())});
+    offset += parts.back().size();
+  }
+  return write_durably(folder / file, parts);
+}
+
+/// On rank 0 alone: makes it count.
+Status complete(const fs::path& folder, const fs::path& final, const fs::path& temporary,
+                const Manifest& manifest) {
+  const std::string text = manifest_json(manifest);
+  // What nobody could read later is not worth keeping.
+  if (const auto parsed = parse_manifest(text); !parsed) {
+    Error error = parsed.error();
+    error.code = Code::kInvalidArgument;
+    return error;
+  }
+  const auto write = [](const fs::path& file, std::string_view words) {
+    const std::span<const std::byte> parts[] = {std::as_bytes(std::span(words))};
+    return write_durably(file, parts);
+  };
+  TRAINING_TRY(write(temporary / "manifest.json", text));
+  TRAINING_TRY(flush_folder(temporary));
+  std::error_code why;
+  fs::rename(temporary, final, why);
+  if (why) return refused("renaming", temporary, why);
+  TRAINING_TRY(write(folder / "latest.tmp", final.filename().string() + "\n"));
+  fs::rename(folder / "latest.tmp", folder / "latest", why);
+  if (why) return refused("renaming", folder / "latest.tmp", why);
+  return flush_folder(folder);
+}
+
+Result<Manifest> read_manifest(const fs::path& folder) {
+  const fs::path file = folder / "manifest.json";
+  TRAINING_ASSIGN(const std::string text, read_text(file, kMostManifest));
+  auto manifest = parse_manifest(text);
+  if (manifest) return manifest;
+  Error error = std::move(manifest).error();
+  error.what = fmt::format("{}: {}", file.string(), error.what);
+  return error;
+}
+
+/// All elements of a piece, held to its checksum. `name`: of its parameter.
+Result<std::vector<float>> read_piece(const fs::path& folder, const StoredPiece& piece,
+                                      const std::string& name) {
+  const fs::path file = folder / piece.file;
+  std::error_code why;
+  const std::uintmax_t size = fs::file_size(file, why);
+  if (why) return refused("opening", file, why);
+  if (size < piece.offset || (size - piece.offset) / sizeof(float) < piece.count)
+    return failure(Code::kWrongData,
+                   "{} was cut short: it has {} bytes, and '{}' of kind '{}' lies behind. Take an "
+                   "earlier checkpoint",
+                   file.string(), size, name, piece.kind);
+  std::vector<float> whole(piece.count);
+  const auto bytes = std::as_writable_bytes(std::span(whole));
+  TRAINING_TRY(read_part(file, piece.offset, bytes));
+  if (crc32c(bytes) == piece.crc) return whole;
+  return failure(Code::kWrongData,
+                 "{} is damaged: '{}' of kind '{}' from element {} on differs from its checksum. "
+                 "Take an earlier checkpoint",
+                 file.string(), name, piece.kind, piece.begin);
+}
+
+/// Of complete checkpoints, the latest first.
+std::vector<std::uint64_t> steps_in(const fs::path& folder) {
+  std::vector<std::uint64_t> steps;
+  std::error_code why;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, why))
+    if (const auto step = step_of(entry.path().filename().string())) steps.push_back(*step);
+  std::ranges::sort(steps, std::ranges::greater());
+  return steps;
+}
+
+}  // namespace
+
+Status save_checkpoint(const fs::path& folder, const CheckpointHead& head,
+                       const ParameterTable& table, std::span<const OwnedPiece> owned, Comm& comm) {
+  const fs::path final = folder / name_of(head.step);
+  const fs::path temporary = folder / (name_of(head.step) + ".tmp");
+  const bool leads = comm.rank() == 0;
+  TRAINING_TRY(agree(comm, leads ? prepare_folder(folder, final, temporary) : ok_status()));
+  std::vector<StoredPiece> stored;
+  TRAINING_TRY(agree(comm, write_own(temporary, comm.rank(), owned, stored)));
+  TRAINING_ASSIGN(const auto texts, gather_texts(comm, pieces_json(stored, table)));
+  if (!leads) return agree(comm, ok_status());
+  Manifest manifest{head.step, head.counters, {table.all().begin(), table.all().end()}, {}};
+  const auto finish = [&]() -> Status {
+    for (const std::string& text : texts) {
+      TRAINING_ASSIGN(const auto pieces, parse_pieces(text, table));
+      manifest.pieces.insert(manifest.pieces.end(), pieces.begin(), pieces.end());
+    }
+    return complete(folder, final, temporary, manifest);
+  };
+  return agree(comm, finish());
+}
+
+Result<Checkpoint> Checkpoint::open(const fs::path& folder, std::optional<std::uint64_t> step) {
+  if (step) {
+    const fs::path wanted = folder / name_of(*step);
+    TRAINING_ASSIGN(Manifest manifest, read_manifest(wanted));
+    return Checkpoint(wanted, std::move(manifest));
+  }
+  std::optional<Error> damaged;
+  for (const std::uint64_t candidate : steps_in(folder)) {
+    const fs::path found = folder / name_of(candidate);
+    auto manifest = read_manifest(found);
+    if (manifest) return Checkpoint(found, *std::move(manifest));
+    if (!damaged) damaged = std::move(manifest).error();
+  }
+  if (damaged) return *damaged;
+  return failure(Code::kUnavailable, "there is no checkpoint in {}", folder.string());
+}
+
+Status Checkpoint::check_model(const ParameterTable& table) const {
+  TRAINING_ASSIGN(const ParameterTable saved, ParameterTable::create(manifest_.parameters));
+  const std::string differs = difference(table, saved);
+  if (differs.empty()) return ok_status();
+  return failure(Code::kInvalidArgument, "{} is of another model: {}", folder_.string(), differs);
+}
+
+Status Checkpoint::read(std::string_view kind, ParameterId parameter, std::uint64_t begin,
+                        std::span<float> into) const {
+  const std::uint64_t end = begin + into.size();
+  std::uint64_t found = 0;
+  for (const StoredPiece& piece : manifest_.pieces) {
+    const std::uint64_t first = std::max(begin, piece.begin),
+                        last = std::min(end, piece.begin + piece.count);
+    if (piece.kind != kind || piece.parameter != parameter || first >= last) continue;
+    TRAINING_ASSIGN(const std::vector<float> whole,
+                    read_piece(folder_, piece, manifest_.parameters[parameter].name));
+    std::copy_n(whole.begin() + static_cast<std::ptrdiff_t>(first - piece.begin), last - first,
+                into.begin() + static_cast<std::ptrdiff_t>(first - begin));
+    found += last - first;
+  }
+  if (found == into.size()) return ok_status();
+  return failure(Code::kInvalidArgument, "{} has {} of elements {} to {} of '{}' of kind '{}'",
+                 folder_.string(), found, begin, end, manifest_.parameters[parameter].name, kind);
+}
+
+}  // namespace tutti::training

@@ -1,0 +1,35 @@
+// CRC-32C (Castagnoli), as of iSCSI (RFC 3720, appendix B.4): finds what storage did to bytes.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace tutti::training {
+
+namespace crc32c_detail {
+
+constexpr std::array<std::uint32_t, 256> make_table() {
+  constexpr std::uint32_t kReversedPolynomial = 0x82f63b78;
+  std::array<std::uint32_t, 256> table = {};
+  for (std::uint32_t byte = 0; byte < 256; ++byte) {
+    std::uint32_t rest = byte;
+    for (int bit = 0; bit < 8; ++bit)
+      rest = (rest & 1U) != 0 ? rest >> 1U ^ kReversedPolynomial : rest >> 1U;
+    table[byte] = rest;
+  }
+  return table;
+}
+inline constexpr std::array<std::uint32_t, 256> kTable = make_table();
+
+}  // namespace crc32c_detail
+
+constexpr std::uint32_t crc32c(std::span<const std::byte> bytes) {
+  std::uint32_t crc = ~0U;
+  for (const std::byte byte : bytes)
+    crc = crc >> 8U ^ crc32c_detail::kTable[(crc ^ std::to_integer<std::uint32_t>(byte)) & 0xffU];
+  return ~crc;
+}
+
+}  // namespace tutti::training

@@ -1,0 +1,56 @@
+// What a checkpoint has: a value, and the JSON text of its manifest.json.
+//
+// Tensors are addressed by kind ("parameter", "first", "second" ...), name and a range of the
+// flattened tensor, so what some number of ranks wrote any other number finds again: one range cuts
+// another.
+//
+//   {"format": "tutti-checkpoint", "version": 1, "step": 50,
+//    "counters": {"samples": 12800},
+//    "parameters": [{"name": "in", "shape": [20, 3], "decays": true}],
+//    "pieces": [{"kind": "parameter", "name": "in", "begin": 0, "count": 60,
+//                "file": "rank_0.bin", "offset": 0, "crc32c": 305419896}]}
+//
+// Files hold float32, little-endian; offsets are in bytes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "training/parameters.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::training {
+
+/// Part of a tensor in a file. Value.
+struct StoredPiece {
+  std::string kind;
+  ParameterId parameter = 0;
+  std::uint64_t begin = 0, count = 0;  ///< elements
+  std::string file;                    ///< in the checkpoint's folder
+  std::uint64_t offset = 0;            ///< bytes
+  std::uint32_t crc = 0;
+  friend bool operator==(const StoredPiece&, const StoredPiece&) = default;
+};
+
+/// Value.
+struct Manifest {
+  std::uint64_t step = 0;
+  std::map<std::string, std::uint64_t> counters;  ///< of the program: samples seen, seeds ...
+  std::vector<Parameter> parameters;
+  std::vector<StoredPiece> pieces;
+  friend bool operator==(const Manifest&, const Manifest&) = default;
+};
+
+std::string manifest_json(const Manifest& manifest);
+/// Hostile-safe. kWrongData says what is wrong and where: no manifest, another version, a file name
+/// that leads elsewhere, a kind of which a parameter's elements are missing or there twice.
+Result<Manifest> parse_manifest(std::string_view json);
+
+/// Of a rank's part of a manifest alone: its pieces.
+std::string pieces_json(const std::vector<StoredPiece>& pieces, const ParameterTable& table);
+Result<std::vector<StoredPiece>> parse_pieces(std::string_view json, const ParameterTable& table);
+
+}  // namespace tutti::training
