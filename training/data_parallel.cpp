@@ -60,7 +60,7 @@ Result<std::unique_ptr<DataParallel>> DataParallel::create(const ParameterTable&
   TRAINING_ASSIGN(GradientReducer reducer, GradientReducer::create(layout, comm));
   std::vector<Slab> parameters;
   for (GroupId group = 0; group < layout->groups().size(); ++group) {
-    TRAINING_ASSIGN(Slab slab, Slab::allocate(layout->padded(group)));
+    TRAINING_ASSIGN(Slab slab, Slab::allocate(comm, layout->padded(group)));
     parameters.push_back(std::move(slab));
   }
   return std::unique_ptr<DataParallel>(

@@ -25,13 +25,13 @@ FullySharded::FullySharded(std::shared_ptr<const FlatLayout> layout, Comm& gathe
   }
 }
 
-Result<std::vector<FullySharded::Window>> FullySharded::make_windows(int count,
+Result<std::vector<FullySharded::Window>> FullySharded::make_windows(const Comm& comm, int count,
                                                                      std::size_t elements) {
   if (count < 1)
     return failure(Code::kInvalidArgument, "{} windows: a unit that is used needs one", count);
   std::vector<Window> windows;
   for (int i = 0; i < count; ++i) {
-    TRAINING_ASSIGN(Slab memory, Slab::allocate(elements));
+    TRAINING_ASSIGN(Slab memory, Slab::allocate(comm, elements));
     TRAINING_ASSIGN(Stream stream, Stream::create());
     windows.push_back({std::move(memory), std::move(stream), std::nullopt});
   }
@@ -44,13 +44,14 @@ Result<std::unique_ptr<FullySharded>> FullySharded::create(std::shared_ptr<const
   if (layout->shards() != gathers.size() || layout->shards() != reductions.size())
     return failure(Code::kInvalidArgument, "a layout of {} shards over {} and {} ranks",
                    layout->shards(), gathers.size(), reductions.size());
-  TRAINING_ASSIGN(Slab parameters, Slab::allocate(layout->all_of_a_shard()));
-  TRAINING_ASSIGN(Slab gradients, Slab::allocate(layout->all_of_a_shard()));
+  TRAINING_ASSIGN(Slab parameters, Slab::allocate(gathers, layout->all_of_a_shard()));
+  TRAINING_ASSIGN(Slab gradients, Slab::allocate(reductions, layout->all_of_a_shard()));
   std::unique_ptr<FullySharded> made(new FullySharded(std::move(layout), gathers, reductions,
                                                       std::move(parameters), std::move(gradients)));
   const std::size_t largest = made->layout_->largest();
-  TRAINING_ASSIGN(made->windows_, make_windows(options.parameter_windows, largest));
-  TRAINING_ASSIGN(made->gradient_windows_, make_windows(options.gradient_windows, largest));
+  TRAINING_ASSIGN(made->windows_, make_windows(gathers, options.parameter_windows, largest));
+  TRAINING_ASSIGN(made->gradient_windows_,
+                  make_windows(reductions, options.gradient_windows, largest));
   return made;
 }
 

@@ -82,7 +82,8 @@ class FullySharded {
   FullySharded(std::shared_ptr<const FlatLayout> layout, Comm& gathers, Comm& reductions,
                Slab parameters, Slab gradients);
 
-  static Result<std::vector<Window>> make_windows(int count, std::size_t elements);
+  static Result<std::vector<Window>> make_windows(const Comm& comm, int count,
+                                                  std::size_t elements);
   static Window* find(std::vector<Window>& windows, std::optional<GroupId> unit);
   [[nodiscard]] std::span<float> part_of(const Slab& shards, GroupId unit) const;
   [[nodiscard]] const Window* holder(const std::vector<Window>& windows, GroupId unit) const;

@@ -28,7 +28,7 @@ Result<GradientReducer> GradientReducer::create(std::shared_ptr<const FlatLayout
   TRAINING_ASSIGN(Stream stream, Stream::create());
   std::vector<Slab> buckets;
   for (GroupId group = 0; group < layout->groups().size(); ++group) {
-    TRAINING_ASSIGN(Slab bucket, Slab::allocate(layout->padded(group)));
+    TRAINING_ASSIGN(Slab bucket, Slab::allocate(comm, layout->padded(group)));
     buckets.push_back(std::move(bucket));
   }
   return GradientReducer(std::move(layout), comm, std::move(stream), std::move(buckets));

@@ -7,7 +7,13 @@
 
 namespace tutti::training {
 
-Result<Slab> Slab::allocate(std::size_t elements) {
+Result<Slab> Slab::allocate(const Comm& comm, std::size_t elements) {
+  int device = -1;
+  if (tuttiNcclCommCuDevice(comm.native(), &device) == ncclSuccess && device >= 0)
+    return failure(Code::kUnsupported,
+                   "this communicator works on memory of GPU {}, and training on that of the host "
+                   "alone: set TUTTI_DEVICE=host",
+                   device);
   if (elements == 0) return Slab({});
   void* memory = nullptr;
   if (tuttiNcclMemAlloc(&memory, elements * sizeof(float)) != ncclSuccess)

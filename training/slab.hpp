@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "tutti/communicator.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti::training {
@@ -13,8 +14,9 @@ namespace tutti::training {
 /// (ncclMemAlloc on a host communicator). Resource, movable.
 class Slab {
  public:
-  /// kUnavailable where memory is short: says how much was asked for.
-  static Result<Slab> allocate(std::size_t elements);
+  /// For collectives of `comm`. kUnavailable where memory is short: says how much was asked for.
+  /// kUnsupported where `comm` works on memory of GPUs.
+  static Result<Slab> allocate(const Comm& comm, std::size_t elements);
   ~Slab();
   Slab(Slab&& other) noexcept : data_(std::exchange(other.data_, {})) {}
   Slab& operator=(Slab&& other) noexcept {
