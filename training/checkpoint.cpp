@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 
 static_assert(std::endian::native == std::endian::little, "files are little-endian");
 
-constexpr std::size_t kMostManifest = std::size_t{1} << 30U;
+constexpr std::size_t kMostManifest = std::size_t{1} << 28U;
+constexpr std::uint64_t kChunk = 1 << 18;  // elements that are read at once
 
 std::string name_of(std::uint64_t step) { return fmt::format("step_{}", step); }
 
@@ -73,7 +74,8 @@ Result<std::vector<std::string>> gather_texts(Comm& comm, const std::string& min
 Status prepare_folder(const fs::path& folder, const fs::path& final, const fs::path& temporary) {
   std::error_code why;
   if (fs::exists(final, why))
-    return failure(Code::kInvalidUsage, "{} is there: a step is saved once", final.string());
+    return failure(Code::kInvalidUsage,
+                   "{} is there: a step is saved once; remove it if it is damaged", final.string());
   fs::remove_all(temporary, why);
   if (why) return refused("removing", temporary, why);
   fs::create_directories(temporary, why);
@@ -132,9 +134,11 @@ Result<Manifest> read_manifest(const fs::path& folder) {
   return error;
 }
 
-/// All elements of a piece, held to its checksum. `name`: of its parameter.
+/// Elements [first, last) of a piece, of which all is held to its checksum. `name`: of its
+/// parameter.
 Result<std::vector<float>> read_piece(const fs::path& folder, const StoredPiece& piece,
-                                      const std::string& name) {
+                                      const std::string& name, std::uint64_t first,
+                                      std::uint64_t last) {
   const fs::path file = folder / piece.file;
   std::error_code why;
   const std::uintmax_t size = fs::file_size(file, why);
@@ -144,10 +148,20 @@ Result<std::vector<float>> read_piece(const fs::path& folder, const StoredPiece&
                    "{} was cut short: it has {} bytes, and '{}' of kind '{}' lies behind. Take an "
                    "earlier checkpoint",
                    file.string(), size, name, piece.kind);
-  std::vector<float> whole(piece.count);
-  const auto bytes = std::as_writable_bytes(std::span(whole));
-  TRAINING_TRY(read_part(file, piece.offset, bytes));
-  if (crc32c(bytes) == piece.crc) return whole;
+  std::vector<float> wanted(last - first);
+  std::vector<float> chunk(std::min<std::uint64_t>(piece.count, kChunk));
+  Crc32c crc;
+  for (std::uint64_t begin = 0; begin < piece.count; begin += kChunk) {
+    const std::uint64_t count = std::min<std::uint64_t>(piece.count - begin, kChunk);
+    const auto bytes = std::as_writable_bytes(std::span(chunk).first(count));
+    TRAINING_TRY(read_part(file, piece.offset + begin * sizeof(float), bytes));
+    crc.add(bytes);
+    const std::uint64_t from = std::max(first, begin), to = std::min(last, begin + count);
+    if (from < to)
+      std::copy_n(chunk.begin() + static_cast<std::ptrdiff_t>(from - begin), to - from,
+                  wanted.begin() + static_cast<std::ptrdiff_t>(from - first));
+  }
+  if (crc.value() == piece.crc) return wanted;
   return failure(Code::kWrongData,
                  "{} is damaged: '{}' of kind '{}' from element {} on differs from its checksum. "
                  "Take an earlier checkpoint",
@@ -155,11 +169,13 @@ Result<std::vector<float>> read_piece(const fs::path& folder, const StoredPiece&
 }
 
 /// Of complete checkpoints, the latest first.
-std::vector<std::uint64_t> steps_in(const fs::path& folder) {
+Result<std::vector<std::uint64_t>> steps_in(const fs::path& folder) {
   std::vector<std::uint64_t> steps;
   std::error_code why;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, why))
-    if (const auto step = step_of(entry.path().filename().string())) steps.push_back(*step);
+  fs::directory_iterator entry(folder, why);
+  if (why && why != std::errc::no_such_file_or_directory) return refused("reading", folder, why);
+  for (; !why && entry != fs::directory_iterator(); entry.increment(why))
+    if (const auto step = step_of(entry->path().filename().string())) steps.push_back(*step);
   std::ranges::sort(steps, std::ranges::greater());
   return steps;
 }
@@ -191,10 +207,13 @@ Result<Checkpoint> Checkpoint::open(const fs::path& folder, std::optional<std::u
   if (step) {
     const fs::path wanted = folder / name_of(*step);
     TRAINING_ASSIGN(Manifest manifest, read_manifest(wanted));
+    if (manifest.step != *step)
+      return failure(Code::kWrongData, "{} holds step {}", wanted.string(), manifest.step);
     return Checkpoint(wanted, std::move(manifest));
   }
   std::optional<Error> damaged;
-  for (const std::uint64_t candidate : steps_in(folder)) {
+  TRAINING_ASSIGN(const std::vector<std::uint64_t> steps, steps_in(folder));
+  for (const std::uint64_t candidate : steps) {
     const fs::path found = folder / name_of(candidate);
     auto manifest = read_manifest(found);
     if (manifest) return Checkpoint(found, *std::move(manifest));
@@ -213,16 +232,19 @@ Status Checkpoint::check_model(const ParameterTable& table) const {
 
 Status Checkpoint::read(std::string_view kind, ParameterId parameter, std::uint64_t begin,
                         std::span<float> into) const {
+  if (parameter >= manifest_.parameters.size())
+    return failure(Code::kInvalidArgument, "{} has {} parameters, and none of number {}",
+                   folder_.string(), manifest_.parameters.size(), parameter);
   const std::uint64_t end = begin + into.size();
   std::uint64_t found = 0;
   for (const StoredPiece& piece : manifest_.pieces) {
     const std::uint64_t first = std::max(begin, piece.begin),
                         last = std::min(end, piece.begin + piece.count);
     if (piece.kind != kind || piece.parameter != parameter || first >= last) continue;
-    TRAINING_ASSIGN(const std::vector<float> whole,
-                    read_piece(folder_, piece, manifest_.parameters[parameter].name));
-    std::copy_n(whole.begin() + static_cast<std::ptrdiff_t>(first - piece.begin), last - first,
-                into.begin() + static_cast<std::ptrdiff_t>(first - begin));
+    TRAINING_ASSIGN(const std::vector<float> part,
+                    read_piece(folder_, piece, manifest_.parameters[parameter].name,
+                               first - piece.begin, last - piece.begin));
+    std::ranges::copy(part, into.begin() + static_cast<std::ptrdiff_t>(first - begin));
     found += last - first;
   }
   if (found == into.size()) return ok_status();

@@ -25,11 +25,23 @@ inline constexpr std::array<std::uint32_t, 256> kTable = make_table();
 
 }  // namespace crc32c_detail
 
+/// Of bytes that come in parts. Value.
+class Crc32c {
+ public:
+  constexpr Crc32c& add(std::span<const std::byte> bytes) {
+    for (const std::byte byte : bytes)
+      rest_ = rest_ >> 8U ^
+              crc32c_detail::kTable[(rest_ ^ std::to_integer<std::uint32_t>(byte)) & 0xffU];
+    return *this;
+  }
+  [[nodiscard]] constexpr std::uint32_t value() const { return ~rest_; }
+
+ private:
+  std::uint32_t rest_ = ~0U;
+};
+
 constexpr std::uint32_t crc32c(std::span<const std::byte> bytes) {
-  std::uint32_t crc = ~0U;
-  for (const std::byte byte : bytes)
-    crc = crc >> 8U ^ crc32c_detail::kTable[(crc ^ std::to_integer<std::uint32_t>(byte)) & 0xffU];
-  return ~crc;
+  return Crc32c().add(bytes).value();
 }
 
 }  // namespace tutti::training

@@ -51,6 +51,9 @@ DataParallel::DataParallel(Comm& comm, const DataParallelOptions& options, Gradi
 
 Result<std::unique_ptr<DataParallel>> DataParallel::create(const ParameterTable& table, Comm& comm,
                                                            const DataParallelOptions& options) {
+  if (options.clip_norm && !(*options.clip_norm > 0))
+    return failure(Code::kInvalidArgument, "gradients are clipped to a norm above 0, not to {}",
+                   *options.clip_norm);
   TRAINING_ASSIGN(std::vector<Group> buckets,
                   cut_buckets(table, reverse_order(table), options.buckets));
   const int shards = options.strategy == Strategy::kDdp ? 1 : comm.size();
@@ -104,7 +107,27 @@ Result<double> DataParallel::gradient_norm() {
   return norm({sums[0], sums[1]}, largest, elements);
 }
 
+Status DataParallel::begin_backward() {
+  if (is_reduced_)
+    return failure(Code::kInvalidUsage,
+                   "the gradients are reduced already: step() comes before the next backward pass");
+  return reducer_.begin();
+}
+
+Status DataParallel::end_backward() {
+  TRAINING_TRY(reducer_.finish());
+  is_reduced_ = true;
+  return ok_status();
+}
+
 Result<StepOutcome> DataParallel::step(double gradient_scale) {
+  if (!std::isfinite(gradient_scale) || gradient_scale <= 0)
+    return failure(Code::kInvalidArgument, "gradients are scaled by a number above 0, not by {}",
+                   gradient_scale);
+  if (!is_reduced_)
+    return failure(
+        Code::kInvalidUsage,
+        "the gradients of this step are not reduced: end_backward() comes before step()");
   StepOutcome outcome;
   TRAINING_ASSIGN(const double norm_of_sums, gradient_norm());
   outcome.norm = norm_of_sums * gradient_scale;
@@ -121,6 +144,7 @@ Result<StepOutcome> DataParallel::step(double gradient_scale) {
     }
   }
   reducer_.clear();
+  is_reduced_ = false;
   return outcome;
 }
 

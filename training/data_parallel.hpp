@@ -6,8 +6,8 @@
 //            as many bytes as an all-reduce, and optimizer state is divided among ranks
 //            (ZeRO stage 1, Rajbhandari et al., SC 2020)
 //
-// Both give the same bits, for any buckets: gradients are added in the order of ranks, steps are
-// element by element, and the norm does not depend on order.
+// Both give the same bits, for any buckets: inside a host gradients are added in the order of
+// ranks, steps are element by element, and the norm does not depend on order.
 #pragma once
 
 #include <cstddef>
@@ -58,12 +58,13 @@ class DataParallel {
   /// Where this rank adds up its gradient of a parameter; zero at first and after step().
   [[nodiscard]] std::span<float> gradient(ParameterId id) const { return reducer_.gradient(id); }
   /// Before the last backward pass of a step, whose gradients are reduced as they get ready().
-  Status begin_backward() { return reducer_.begin(); }
+  Status begin_backward();
   Status ready(ParameterId id) { return reducer_.ready(id); }
   /// See GradientReducer::finish().
-  Status end_backward() { return reducer_.finish(); }
+  Status end_backward();
   /// Takes a step by the sums of gradients times `gradient_scale`, which is 1 / samples of all
-  /// ranks where each gradient is a sum over samples. Collective.
+  /// ranks where each gradient is a sum over samples; the same on all ranks, above 0. Collective.
+  /// kInvalidUsage: the gradients are not reduced.
   Result<StepOutcome> step(double gradient_scale);
 
   [[nodiscard]] const FlatLayout& layout() const { return reducer_.layout(); }
@@ -80,6 +81,7 @@ class DataParallel {
   GradientReducer reducer_;
   std::vector<Slab> parameters_;  ///< by group
   ShardedAdamW optimizer_;
+  bool is_reduced_ = false;  ///< since end_backward(), until step()
 };
 
 }  // namespace tutti::training

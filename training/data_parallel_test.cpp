@@ -104,6 +104,22 @@ TEST(DataParallel, SkipsAStepWhoseGradientsAreNoNumbers) {
     });
 }
 
+TEST(DataParallel, StepsOnceForEachReduction) {
+  run_ranks(2, [](Comm& comm) {
+    auto training = *DataParallel::create(model(), comm, {});
+    EXPECT_THAT(training->step(1).error().what, HasSubstr("not reduced"));
+    ASSERT_TRUE(training->begin_backward());
+    for (const ParameterId id : {0U, 1U, 2U}) ASSERT_TRUE(training->ready(id));
+    ASSERT_TRUE(training->end_backward());
+    EXPECT_THAT(training->begin_backward().error().what, HasSubstr("reduced already"));
+    EXPECT_THAT(training->step(0).error().what, HasSubstr("above 0, not by 0"));
+    EXPECT_TRUE(training->step(1));
+    EXPECT_FALSE(training->step(1));
+    EXPECT_THAT(DataParallel::create(model(), comm, {.clip_norm = -1}).error().what,
+                HasSubstr("not to -1"));
+  });
+}
+
 TEST(DataParallel, IsRefusedToRanksWithDifferentModels) {
   run_ranks(3, [](Comm& comm) {
     DataParallelOptions options;

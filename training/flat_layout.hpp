@@ -27,7 +27,7 @@
 
 namespace tutti::training {
 
-/// A cache line of float32, and of any smaller type a whole number of lines in four.
+/// A cache line of float32.
 inline constexpr std::size_t kAlignment = 16;
 
 /// Which parameters a group has, in the order in which they lie in its buffer. Value.

@@ -41,7 +41,8 @@ Result<std::vector<FullySharded::Window>> FullySharded::make_windows(const Comm&
 Result<std::unique_ptr<FullySharded>> FullySharded::create(std::shared_ptr<const FlatLayout> layout,
                                                            Comm& gathers, Comm& reductions,
                                                            const FullyShardedOptions& options) {
-  if (layout->shards() != gathers.size() || layout->shards() != reductions.size())
+  if (layout->shards() != gathers.size() || layout->shards() != reductions.size() ||
+      gathers.rank() != reductions.rank())
     return failure(Code::kInvalidArgument, "a layout of {} shards over {} and {} ranks",
                    layout->shards(), gathers.size(), reductions.size());
   TRAINING_ASSIGN(Slab parameters, Slab::allocate(gathers, layout->all_of_a_shard()));
@@ -83,10 +84,11 @@ void FullySharded::clear() { std::ranges::fill(gradients_.data(), 0.0F); }
 // ---- Parameters
 
 Status FullySharded::gather(Window& window, GroupId unit) {
+  TRAINING_TRY(gathers_.all_gather<float>(
+      shard(unit), window.memory.data().first(layout_->padded(unit)), &window.stream));
   window.unit = unit;
   window.is_pending = true;
-  return gathers_.all_gather<float>(shard(unit), window.memory.data().first(layout_->padded(unit)),
-                                    &window.stream);
+  return ok_status();
 }
 
 Status FullySharded::prefetch(GroupId unit) {
@@ -104,16 +106,19 @@ Result<std::span<const float>> FullySharded::use(GroupId unit) {
         "unit '{}' has no window to be gathered to, since {} are in use: release one, or "
         "give more windows than {}",
         layout_->groups()[unit].name, units_in(windows_), windows_.size());
-  if (std::exchange(window->is_pending, false)) TRAINING_TRY(window->stream.synchronize());
+  if (window->is_pending) TRAINING_TRY(window->stream.synchronize());
+  window->is_pending = false;
   window->is_used = true;
   return std::span<const float>(window->memory.data().first(layout_->elements(unit)));
 }
 
-void FullySharded::release(GroupId unit) {
+Status FullySharded::release(GroupId unit) {
   Window* const window = find(windows_, unit);
-  if (window == nullptr || !window->is_used) return;
+  if (window == nullptr) return ok_status();
+  if (window->is_pending) TRAINING_TRY(window->stream.synchronize());
+  window->is_pending = window->is_used = false;
   window->unit.reset();
-  window->is_used = false;
+  return ok_status();
 }
 
 std::span<const float> FullySharded::parameter(ParameterId id) const {
@@ -126,14 +131,23 @@ std::span<const float> FullySharded::parameter(ParameterId id) const {
 
 /// Waits for what was sent, and keeps what came.
 Status FullySharded::settle(Window& window) {
-  if (!std::exchange(window.is_pending, false)) return ok_status();
+  if (!window.is_pending) return ok_status();
   TRAINING_TRY(window.stream.synchronize());
+  window.is_pending = false;
   const std::span<float> into = gradient_shard(*window.unit);
   const std::span<float> came =
       window.memory.data().subspan(static_cast<std::size_t>(rank_) * into.size(), into.size());
   for (std::size_t i = 0; i < into.size(); ++i) into[i] += came[i];
   window.unit.reset();
   return ok_status();
+}
+
+/// Of the gradients that are on their way, those that were sent before all others.
+FullySharded::Window* FullySharded::sent_first() {
+  Window* first = nullptr;
+  for (Window& window : gradient_windows_)
+    if (window.is_pending && (first == nullptr || window.sent < first->sent)) first = &window;
+  return first;
 }
 
 Result<std::span<float>> FullySharded::begin_gradients(GroupId unit) {
@@ -146,14 +160,14 @@ Result<std::span<float>> FullySharded::begin_gradients(GroupId unit) {
   }
   Window* window = find(gradient_windows_, std::nullopt);
   if (window == nullptr) {
-    const auto sent = std::ranges::find(gradient_windows_, true, &Window::is_pending);
-    if (sent == gradient_windows_.end())
+    Window* const sent = sent_first();
+    if (sent == nullptr)
       return failure(
           Code::kInvalidUsage,
           "unit '{}' has no window for its gradients, since those of {} are not complete: "
           "reduce() them, or give more windows than {}",
           layout_->groups()[unit].name, units_in(gradient_windows_), gradient_windows_.size());
-    window = &*sent;
+    window = sent;
     TRAINING_TRY(settle(*window));
   }
   window->unit = unit;
@@ -174,17 +188,19 @@ Status FullySharded::reduce(GroupId unit) {
   if (window == nullptr || !window->is_used)
     return failure(Code::kInvalidUsage, "unit '{}' has no gradients to reduce: begin_gradients()",
                    layout_->groups()[unit].name);
-  window->is_used = false;
-  window->is_pending = true;
   const std::span<float> all = window->memory.data().first(layout_->padded(unit));
   const std::size_t part = layout_->shard_elements(unit);
-  return reductions_.reduce_scatter<float>(
+  TRAINING_TRY(reductions_.reduce_scatter<float>(
       all, all.subspan(static_cast<std::size_t>(rank_) * part, part), ReduceOp::kSum,
-      &window->stream);
+      &window->stream));
+  window->is_used = false;
+  window->is_pending = true;
+  window->sent = ++sent_;
+  return ok_status();
 }
 
 Status FullySharded::finish() {
-  for (Window& window : gradient_windows_) TRAINING_TRY(settle(window));
+  while (Window* const sent = sent_first()) TRAINING_TRY(settle(*sent));
   return ok_status();
 }
 

@@ -42,20 +42,22 @@ class FullySharded {
                                                       Comm& gathers, Comm& reductions,
                                                       const FullyShardedOptions& options = {});
 
-  /// This rank's shard of a unit's parameters, which only the optimizer changes; padding included.
+  /// This rank's shard of a unit's parameters, padding included. The optimizer changes it while no
+  /// window has the unit, not even ahead of time: release() it before.
   [[nodiscard]] std::span<float> shard(GroupId unit) const { return part_of(parameters_, unit); }
   /// The sums over all ranks of the gradients of that shard, over all passes since clear().
   [[nodiscard]] std::span<float> gradient_shard(GroupId unit) const {
     return part_of(gradients_, unit);
   }
+  /// After finish() alone: what is on its way would be added later.
   void clear();
 
   /// Begins to gather a unit that will be used, if a window is free; else does nothing.
   Status prefetch(GroupId unit);
   /// All parameters of a unit, until release(). kInvalidUsage: every window is in use; names units.
   Result<std::span<const float>> use(GroupId unit);
-  /// They are not used any more.
-  void release(GroupId unit);
+  /// They are not used any more, or not going to be. Waits for a gather that is under way.
+  Status release(GroupId unit);
   /// One parameter of a unit that is in use.
   [[nodiscard]] std::span<const float> parameter(ParameterId id) const;
 
@@ -78,6 +80,7 @@ class FullySharded {
     std::optional<GroupId> unit;  ///< that it has; none: free
     bool is_used = false;     ///< between use() and release(), or begin_gradients() and reduce()
     bool is_pending = false;  ///< something runs on its stream
+    std::uint64_t sent = 0;   ///< gradients: the how many-th they were
   };
   FullySharded(std::shared_ptr<const FlatLayout> layout, Comm& gathers, Comm& reductions,
                Slab parameters, Slab gradients);
@@ -89,6 +92,7 @@ class FullySharded {
   [[nodiscard]] const Window* holder(const std::vector<Window>& windows, GroupId unit) const;
   Status gather(Window& window, GroupId unit);
   Status settle(Window& window);
+  Window* sent_first();
   [[nodiscard]] std::string units_in(const std::vector<Window>& windows) const;
 
   std::shared_ptr<const FlatLayout> layout_;
@@ -98,6 +102,7 @@ class FullySharded {
   Slab parameters_, gradients_;            ///< shards of all units, one after the other
   std::vector<std::size_t> shard_begins_;  ///< in those
   std::vector<Window> windows_, gradient_windows_;
+  std::uint64_t sent_ = 0;  ///< reductions that were begun
 };
 
 }  // namespace tutti::training

@@ -33,7 +33,7 @@ void run_pass(FullySharded& training, int step, int part) {
     if (unit < 2) {
       ASSERT_TRUE(training.prefetch(unit + 1));
     }
-    training.release(unit);
+    EXPECT_TRUE(training.release(unit));
   }
   for (GroupId unit = 3; unit-- > 0;) {
     ASSERT_TRUE(training.use(unit));
@@ -47,7 +47,7 @@ void run_pass(FullySharded& training, int step, int part) {
     for (std::size_t i = 0; i < gradient.size(); ++i)
       gradient[i] = gradient_of(parameter[i], step, part, unit, i);
     ASSERT_TRUE(training.reduce(unit));
-    training.release(unit);
+    EXPECT_TRUE(training.release(unit));
   }
   ASSERT_TRUE(training.finish());
 }
@@ -58,7 +58,7 @@ std::vector<float> all_parameters(FullySharded& training) {
     const auto whole = training.use(unit);
     EXPECT_TRUE(whole);
     all.insert(all.end(), whole->begin(), whole->end());
-    training.release(unit);
+    EXPECT_TRUE(training.release(unit));
   }
   return all;
 }
@@ -136,6 +136,19 @@ TEST(FullySharded, AddsUpTheGradientsOfSeveralPasses) {
   });
 }
 
+TEST(FullySharded, GathersAnewWhatWasReleasedBeforeItWasUsed) {
+  run_ranks(2, [](Comm& comm) {
+    auto training = *FullySharded::create(units(2), comm, comm);
+    ASSERT_TRUE(training->prefetch(1));
+    ASSERT_TRUE(training->release(1));
+    std::ranges::fill(training->shard(1), static_cast<float>(comm.rank() + 1));
+    const auto whole = training->use(1);
+    ASSERT_TRUE(whole) << whole.error().what;
+    EXPECT_EQ(whole->front(), 1);
+    EXPECT_EQ(whole->back(), 2);
+  });
+}
+
 TEST(FullySharded, SaysWhichUnitsHaveTheWindows) {
   run_ranks(1, [](Comm& comm) {
     auto training = *FullySharded::create(units(1), comm, comm, {.parameter_windows = 1});
@@ -143,7 +156,7 @@ TEST(FullySharded, SaysWhichUnitsHaveTheWindows) {
     EXPECT_THAT(training->use(0).error().what,
                 HasSubstr("unit 'first' has no window to be gathered to, since 'second' are in"));
     EXPECT_TRUE(training->prefetch(0));  // nothing to do for now
-    training->release(1);
+    EXPECT_TRUE(training->release(1));
     EXPECT_THAT(training->parameter(1), IsEmpty());
     EXPECT_TRUE(training->use(0));
   });

@@ -10,7 +10,8 @@
 //   squares()     of this rank's part, given that; the ranks add up both words by kSum
 //   norm()        of the sums
 //
-// For up to 2^32 elements what is rounded away is less than 2^-28 of the largest square.
+// Of n elements what is rounded away is less than n / 2^(2u) of the largest square, u being 63 less
+// the bits of n: 2^-28 for 2^32 elements.
 #pragma once
 
 #include <cstddef>

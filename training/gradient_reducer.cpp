@@ -95,6 +95,7 @@ std::vector<ParameterId> GradientReducer::missing() const {
 
 Status GradientReducer::finish() {
   if (!is_open_) return failure(Code::kInvalidUsage, "finish() without begin()");
+  TRAINING_TRY(launch_what_is_ready());  // again, what was refused
   if (const auto without = missing(); !without.empty()) {
     constexpr std::size_t kMostShown = 8;
     std::vector<std::string> names;

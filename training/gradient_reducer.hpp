@@ -31,6 +31,8 @@ class GradientReducer {
   /// `comm` outlives it; the layout has one shard, or as many as `comm` has ranks
   /// (kInvalidArgument otherwise).
   static Result<GradientReducer> create(std::shared_ptr<const FlatLayout> layout, Comm& comm);
+  GradientReducer(GradientReducer&&) = default;
+  GradientReducer& operator=(GradientReducer&&) = delete;  // calls may be under way
 
   /// Where this rank's gradient of a parameter is added up; zero after create() and clear().
   [[nodiscard]] std::span<float> gradient(ParameterId parameter) const;
@@ -41,10 +43,12 @@ class GradientReducer {
   Status begin();
   /// Its gradient of this parameter is complete. kInvalidUsage: twice, or not after begin().
   Status ready(ParameterId parameter);
-  /// Returns when all buckets are reduced. kInvalidUsage names the parameters without gradients:
-  /// nobody is left waiting, since nothing of what misses them is sent until they are marked ready
-  /// and finish() is called again.
+  /// Returns when all buckets are reduced. kInvalidUsage names the parameters without gradients;
+  /// their buckets are not sent until they are marked ready and finish() is called again. Ranks
+  /// that have gradients for all wait for this one meanwhile, until it ends or TUTTI_TIMEOUT.
   Status finish();
+  /// Between begin() and finish(): buckets may be on their way.
+  [[nodiscard]] bool is_open() const { return is_open_; }
 
   /// After finish(): the sums over all ranks of a group's buffer, or of this rank's shard of it.
   [[nodiscard]] std::span<float> reduced(GroupId group) const;

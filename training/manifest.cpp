@@ -205,6 +205,7 @@ Result<Manifest> parse_manifest(std::string_view text_of_it) {
   auto table = ParameterTable::create(manifest.parameters);
   if (!table) return wrong("the parameters of the manifest: {}", table.error().what);
   TRAINING_ASSIGN(manifest.pieces, parse_all_pieces(json, *table));
+  if (manifest.pieces.empty()) return wrong("the manifest has no pieces");
   TRAINING_TRY(check_coverage(manifest.pieces, *table));
   return manifest;
 }

@@ -20,6 +20,9 @@ class ShardedAdamW {
   /// Of the step that comes next, for schedules.
   void set_learning_rate(double rate) { options_.learning_rate = rate; }
 
+  /// As if so many steps had been taken: once moments were read from a checkpoint.
+  void resume(std::int64_t steps) { step_ = steps; }
+
   /// A step begins: the next one counts.
   void begin_step() { ++step_; }
   /// Steps a group's shard; `gradient_scale` multiplies each gradient. Both spans are of the shard,
