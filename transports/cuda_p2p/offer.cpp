@@ -46,7 +46,7 @@ Result<Offer> decode_offer(std::span<const std::byte> bytes) {
                       "same release",
                       bytes.size(), version);
   };
-  offer.problem = without_controls(in.text(kLongestProblem));
+  offer.problem = in.text(kLongestProblem);
   if (!in.ok() || version != kVersion) return malformed();
   if (!offer.problem.empty()) {
     if (!in.complete()) return malformed();
@@ -78,7 +78,7 @@ Blob encode_verdict(const std::string& problem) {
 Result<std::string> decode_verdict(std::span<const std::byte> bytes) {
   ByteReader in(bytes);
   const auto version = in.get<std::uint8_t>();
-  std::string problem = without_controls(in.text(kLongestProblem));
+  std::string problem = in.text(kLongestProblem);
   if (!in.complete() || version != kVersion)
     return make_error(Code::kPeerFailed, "its verdict of {} bytes (version {}) is malformed",
                       bytes.size(), version);
@@ -89,7 +89,8 @@ std::optional<Obstacle> find_obstacle(std::span<const Offer> offers) {
   std::map<std::string_view, std::size_t> users;  // of GPUs
   for (std::size_t rank = 0; rank < offers.size(); ++rank) {
     const Offer& one = offers[rank];
-    if (!one.problem.empty()) return Obstacle{fmt::format("rank {}: {}", rank, one.problem)};
+    if (!one.problem.empty())
+      return Obstacle{fmt::format("rank {}: {}", rank, without_controls(one.problem))};
     if (one.area_bytes != offers.front().area_bytes)
       return Obstacle{fmt::format("rank {} offers {} bytes and rank 0 offers {}", rank,
                                   one.area_bytes, offers.front().area_bytes)};

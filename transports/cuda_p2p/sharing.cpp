@@ -6,6 +6,7 @@
 
 #include "src/base/keep_for_good.hpp"
 #include "src/base/log.hpp"
+#include "src/base/printable.hpp"
 #include "src/base/result.hpp"
 #include "src/wire/crypto.hpp"
 #include "src/wire/local_socket.hpp"
@@ -99,7 +100,8 @@ Result<std::optional<Obstacle>> Sharing::agree(const Status& mine) {
   for (std::size_t rank = 0; rank < blobs.size(); ++rank) {
     const auto verdict = decode_verdict(blobs[rank]);
     const std::string& problem = verdict ? *verdict : verdict.error().what;
-    if (!problem.empty()) return std::optional(Obstacle{fmt::format("rank {}: {}", rank, problem)});
+    if (!problem.empty())
+      return std::optional(Obstacle{fmt::format("rank {}: {}", rank, without_controls(problem))});
   }
   return std::optional<Obstacle>();
 }
