@@ -6,7 +6,6 @@
 #include <gmock/gmock.h>
 
 #include "tests/cuda/ranks.hpp"
-#include "tutti/tutti.h"
 
 namespace tutti::testing_cuda {
 namespace {
@@ -97,42 +96,6 @@ TEST_P(PeerCall, MovesBuffersThatAreNotAligned) {
     std::vector<float> sums(kFewElements);
     std::memcpy(sums.data(), bytes.data() + 1, bytes.size() - 1);
     for (std::size_t i = 0; i < kFewElements; ++i) ASSERT_EQ(sums[i], 2 * values[i]);
-  }
-  EXPECT_EQ(host_functions(), 0);
-}
-
-TEST_P(PeerCall, TakesBlocksOfDifferentSizes) {
-  const Ranks ranks(3, Gpus::kOwn);
-  const std::vector<std::size_t> counts = {700, 0, 30'001};
-  const std::size_t all = 30'701;
-  std::vector<Buffer<float>> own, gathered, part;
-  for (int r = 0; r < 3; ++r) {
-    own.push_back(buffer(r, counts[r]));
-    gathered.emplace_back(all, r);
-    part.emplace_back(counts[r], r);
-  }
-  count_anew();
-  ranks.run(threads_, [&](int r) {
-    EXPECT_EQ(tuttiAllGatherv(own[r].data(), counts[r], gathered[r].data(), counts.data(), nullptr,
-                              ncclFloat, ranks.comms[r], ranks.streams[r]->get()),
-              ncclSuccess)
-        << ncclGetLastError(nullptr);
-  });
-  ranks.run(threads_, [&](int r) {
-    EXPECT_EQ(
-        tuttiReduceScatterv(gathered[r].data(), counts.data(), nullptr, part[r].data(), counts[r],
-                            ncclFloat, ncclSum, ranks.comms[r], ranks.streams[r]->get()),
-        ncclSuccess)
-        << ncclGetLastError(nullptr);
-  });
-  for (int r = 0; r < 3; ++r) {
-    const auto blocks = gathered[r].read(ranks.streams[r]->get());
-    std::size_t at = 0;
-    for (int block = 0; block < 3; ++block)
-      for (std::size_t i = 0; i < counts[block]; ++i)
-        ASSERT_EQ(blocks[at++], input(block, i)) << block;
-    const auto sums = part[r].read(ranks.streams[r]->get());
-    for (std::size_t i = 0; i < counts[r]; ++i) ASSERT_EQ(sums[i], 3 * input(r, i));
   }
   EXPECT_EQ(host_functions(), 0);
 }
