@@ -1,13 +1,12 @@
 #include "training/gradient_reducer.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <random>
-#include <thread>
 
 #include <gmock/gmock.h>
 
 #include "training/buckets.hpp"
+#include "training/test_model.hpp"
 
 namespace tutti::training {
 namespace {
@@ -19,14 +18,6 @@ std::shared_ptr<const FlatLayout> layout_of(int shards, std::size_t bucket = 100
       *ParameterTable::create({{"a", {40}}, {"b", {3, 7}}, {"c", {100}}, {"d", {1}}, {"e", {64}}});
   auto groups = *cut_buckets(table, reverse_order(table), {50, bucket});
   return std::make_shared<const FlatLayout>(*FlatLayout::create(table, std::move(groups), shards));
-}
-
-/// Each rank a thread of this process.
-void run_ranks(int ranks, const std::function<void(Comm&)>& each) {
-  auto comms = Comm::all(ranks);
-  ASSERT_TRUE(comms) << comms.error().what;
-  std::vector<std::jthread> threads;
-  for (Comm& comm : *comms) threads.emplace_back([&comm, &each] { each(comm); });
 }
 
 /// Whole numbers, whose sums are exact.

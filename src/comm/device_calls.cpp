@@ -183,16 +183,17 @@ Result<bool> DeviceCalls::check(std::span<const Call> calls,
   TUTTI_ASSIGN(const cuda::CaptureState capture, detour_.capture(streams));
   const bool captured = capture.kind == cuda::CaptureKind::kActive;
   TUTTI_ASSIGN(const PageableBuffers pageable, pageable_of(calls));
+  if (captured && !pageable.empty())
+    return make_error(Code::kInvalidUsage,
+                      "a call on ordinary host memory cannot be captured into a graph: allocate "
+                      "its buffers with cudaMalloc, cudaMallocHost or ncclMemAlloc");
   for (const Call& call : calls) {
     TUTTI_ASSIGN(const bool runs, runs_on_peers(call));
     if (!runs) continue;
     TUTTI_ASSIGN(PeerCalls::Prepared prepared, peers_->prepare(call, captured));
     prepared_.push_back(std::move(prepared));
   }
-  if (pageable.empty() || !captured) return captured;
-  return make_error(Code::kInvalidUsage,
-                    "a call on ordinary host memory cannot be captured into a graph: allocate its "
-                    "buffers with cudaMalloc, cudaMallocHost or ncclMemAlloc");
+  return captured;
 }
 
 Result<DeviceLaunch> DeviceCalls::begin(const DeviceWork& work, std::span<const Call> calls) {

@@ -39,6 +39,7 @@ Status DeviceCalls::enqueue_on_peers(std::span<const DeviceWork> works) {
     TUTTI_ASSIGN(const cuda::CaptureState capture, rank.detour_.capture(work.streams));
     TUTTI_TRY(rank.detour_.follow(work.streams, capture));
     launches.push_back({&work, capture});
+    rank.keeps_memory_ = true;  // until what is launched is marked
     rounds = std::max(rounds, rank.prepared_.size());
   }
   for (std::size_t round = 0; round < rounds && outcome; ++round)
@@ -52,7 +53,7 @@ Status DeviceCalls::enqueue_on_peers(std::span<const DeviceWork> works) {
     DeviceCalls& rank = *work->device;
     TUTTI_ASSIGN(const auto scope, rank.driver_->make_current(rank.device_));
     Status marked = rank.detour_.mark(work->streams, capture);
-    rank.keeps_memory_ = rank.keeps_memory_ || !marked;
+    rank.keeps_memory_ = !marked;
     const bool captured = capture.kind == cuda::CaptureKind::kActive;
     if (marked && !captured) marked = rank.peers_->tidy(work->streams.front());
     if (outcome) outcome = std::move(marked);

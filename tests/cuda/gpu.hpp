@@ -34,6 +34,11 @@ Function fake(const char* name) {
   return reinterpret_cast<Function>(::dlsym(kLibrary, name));
 }
 
+/// What the driver was asked for since count_anew().
+inline long launches() { return fake<FakeCudaCalls>("fake_cuda_calls")("cuLaunchKernel"); }
+inline long host_functions() { return fake<FakeCudaCalls>("fake_cuda_calls")("cuLaunchHostFunc"); }
+inline void count_anew() { fake<FakeCudaFail>("fake_cuda_fail")(""); }
+
 /// Fails the test with CUDA's words.
 template <class T>
 T must(Result<T> result) {

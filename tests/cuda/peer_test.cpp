@@ -10,10 +10,6 @@
 namespace tutti::testing_cuda {
 namespace {
 
-long launches() { return fake<FakeCudaCalls>("fake_cuda_calls")("cuLaunchKernel"); }
-long host_functions() { return fake<FakeCudaCalls>("fake_cuda_calls")("cuLaunchHostFunc"); }
-void count_anew() { fake<FakeCudaFail>("fake_cuda_fail")(""); }
-
 class PeerCall : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
