@@ -205,6 +205,21 @@ class Comm {
     return Comm(survivors);
   }
 
+  /// The communicator of the ranks that give the same `color`, ordered by `key` and then by rank.
+  /// Collective. Those that give NCCL_SPLIT_NOCOLOR get kInvalidUsage instead.
+  Result<Comm> split(int color, int key) {
+    ncclComm_t part = nullptr;
+    if (const auto code = tuttiNcclCommSplit(comm_, color, key, &part, nullptr);
+        code != ncclSuccess) {
+      return last_error(code, comm_);
+    }
+    if (part == nullptr) return Error{Code::kInvalidUsage, "split: this rank is in no part"};
+    return Comm(part);
+  }
+  /// Ends calls under way, here and soon on the other ranks, with errors. The object stays, for
+  /// health(); every later call fails.
+  void revoke() { (void)tuttiNcclCommRevoke(comm_, 0); }
+
   /// For the C API; stays owned by this object.
   [[nodiscard]] ncclComm_t native() const { return comm_; }
 
