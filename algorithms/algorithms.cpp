@@ -35,6 +35,7 @@ std::span<const ir::Algorithm> all() {
       bruck(),
       pairwise(),
       two_shot_bf16(),
+      fixed_tree(),
       hierarchical("hierarchical_ring", "on all rails: in nodes, a ring across them, in nodes",
                    leaves(ring())),
       hierarchical("hierarchical_circulant",

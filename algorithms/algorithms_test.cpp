@@ -206,6 +206,9 @@ const std::map<Key, std::function<Oracle(std::uint64_t)>>& oracles() {
       {{"bruck", kAllGather}, [](N n) { return Oracle{log_up(n), n - 1, n, kSteps}; }},
       {{"pairwise", kAllToAll}, [](N n) { return Oracle{n - 1, n - 1, n, kSteps}; }},
       {{"two_shot_bf16", kAllReduce}, [](N n) { return Oracle{2, n - 1, n}; }},
+      {{"fixed_tree", kAllReduce}, [](N n) { return Oracle{2, 2 * (n - 1), n}; }},
+      {{"fixed_tree", kReduceScatter}, [](N n) { return Oracle{1, n - 1, n}; }},
+      {{"fixed_tree", kReduce}, [](N) { return Oracle{2, 1, 1}; }},
   };
   return kOracles;
 }

@@ -387,6 +387,41 @@ TEST(Algorithms, ThatPromiseItAddContributionsInTheOrderOfRanks) {
   }
 }
 
+/// A sum that remembers what was added to what.
+struct Expression {
+  std::string text;
+  Expression& operator+=(const Expression& other) {
+    text = "(" + text + "+" + other.text + ")";
+    return *this;
+  }
+};
+
+TEST(FixedTree, AddsAlongOneTreeWhateverTheCollectiveTheRootAndThePlace) {
+  const std::vector<std::string> trees = {"0",
+                                          "(0+1)",
+                                          "((0+1)+2)",
+                                          "((0+1)+(2+3))",
+                                          "(((0+1)+(2+3))+4)",
+                                          "(((0+1)+(2+3))+(4+5))",
+                                          "(((0+1)+(2+3))+((4+5)+6))",
+                                          "(((0+1)+(2+3))+((4+5)+(6+7)))",
+                                          "((((0+1)+(2+3))+((4+5)+(6+7)))+8)"};
+  const auto same = [](const Expression& x) { return x; };
+  visit_requests(fixed_tree(), [&](const Request& request) {
+    const std::size_t count = 9;
+    SCOPED_TRACE(name_of_case(fixed_tree(), request, count));
+    const auto schedule = fixed_tree().generate(request);
+    ASSERT_TRUE(schedule) << schedule.error().what;
+    const auto outcome = execute<Expression>(
+        *schedule, count, {same, same}, [](Rank rank) { return Expression{std::to_string(rank)}; });
+    for (Rank rank = 0; rank < request.ranks; ++rank) {
+      if (request.collective == Collective::kReduce && rank != request.root) continue;
+      for (const Expression& sum : outcome.outputs[static_cast<std::size_t>(rank)])
+        EXPECT_EQ(sum.text, trees[static_cast<std::size_t>(request.ranks - 1)]);
+    }
+  });
+}
+
 TEST(TwoShotBf16, ErrsByOneRoundingOfEachContributionAndOneOfTheSum) {
   const std::uint32_t seed = std::random_device{}();
   std::mt19937 random(seed);

@@ -47,8 +47,8 @@ std::vector<Way> ways_of(Collective collective, const std::vector<int>& host, bo
                             .layout = ir::Layout::of_hosts(placement.host)};
   std::vector<Way> ways;
   for (const ir::Algorithm& algorithm : algorithms::all()) {
-    const bool wanted =
-        algorithms.empty() || std::ranges::find(algorithms, algorithm.name) != algorithms.end();
+    const bool named = std::ranges::find(algorithms, algorithm.name) != algorithms.end();
+    const bool wanted = named || (algorithms.empty() && !algorithm.only_by_name);
     if (!wanted || algorithm.lossy || !algorithm.supports(request)) continue;
     ways.push_back({std::string(algorithm.name), false});
     if (large && placement.all_mapped() && kernel_can_read(algorithm, request, placement))

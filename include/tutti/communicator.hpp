@@ -216,6 +216,15 @@ class Comm {
     if (part == nullptr) return Error{Code::kInvalidUsage, "split: this rank is in no part"};
     return Comm(part);
   }
+  /// From the next call on, `algorithm` ("two_shot"; `tutti algo list`) runs the calls of
+  /// `collective` that it can run; nullptr leaves the choice to the library again. All ranks say
+  /// the same between the same calls. "fixed_tree" adds along one tree over the ranks, so that sums
+  /// of floats have the same bits on any hosts. kInvalidArgument when it does not exist or can do
+  /// nothing of the kind over these ranks. tuttiCommSetAlgorithm says more.
+  Status set_algorithm(Collective collective, const char* algorithm) {
+    return answer(tuttiCommSetAlgorithm(comm_, static_cast<tuttiCollective_t>(collective),
+                                        algorithm, /*kernel_reads=*/-1));
+  }
   /// Ends calls under way, here and soon on the other ranks, with errors. The object stays, for
   /// health(); every later call fails.
   void revoke() { (void)tuttiNcclCommRevoke(comm_, 0); }

@@ -105,7 +105,8 @@ typedef enum {
 /* From the next call on, `algorithm` ("two_shot"; `tutti algo list`) runs the calls of `collective`
  * on this communicator that it can run and has room for, and the library chooses for the others;
  * NULL or "" leaves the choice to the library again. It goes before TUTTI_ALGO and what was
- * measured. `kernel_reads`: 1 lets the kernel read large inputs of ranks on one host where it can,
+ * measured. "fixed_tree" runs all calls of reductions or fails them: its sums have one order of
+ * addition, by the number of ranks alone (docs/algorithms.md). `kernel_reads`: 1 lets the kernel read large inputs of ranks on one host where it can,
  * 0 does not, -1 leaves that to the library. All ranks have to say the same between the same calls;
  * ncclInvalidArgument when it does not exist or can do nothing of the kind over these ranks. */
 TUTTI_API ncclResult_t tuttiCommSetAlgorithm(ncclComm_t comm, tuttiCollective_t collective,

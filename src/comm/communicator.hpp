@@ -113,7 +113,8 @@ class Communicator {
   [[nodiscard]] virtual std::span<const std::byte> key() const = 0;
 
   /// From the next call on, `algorithm` runs the calls of this collective that it can run and has
-  /// room for; "" leaves the choice to the library again. `kernel_reads`: whether the kernel is to
+  /// room for (one that is only_by_name fails where it has none); "" leaves the choice to the
+  /// library again. `kernel_reads`: whether the kernel is to
   /// read large inputs where it can; none: as the library thinks. All ranks have to ask for the
   /// same between the same calls. kInvalidUsage while calls are under way.
   virtual Status ask_for_algorithm(Collective collective, std::string_view algorithm,

@@ -149,10 +149,11 @@ Result<bool> take_what_fits(Choice& choice, const Fits& fits) {
 
 }  // namespace
 
-/// What TUTTI_ALGO asks for runs or is an error, where it has no room.
+/// What TUTTI_ALGO asks for runs or is an error, where it has no room; and so is what nothing else
+/// can stand in for.
 Result<Choice> PlanCache::choose_what_fits(Choice choice, const Situation& situation,
                                            const Shape& shape) const {
-  if (choice.by == Choice::By::kSetting) return choice;
+  if (choice.by == Choice::By::kSetting || choice.algorithm->only_by_name) return choice;
   if (choice.by != Choice::By::kRules) {
     const bool kernel_reads = choice.kernel_reads.value_or(false);
     TUTTI_ASSIGN(const bool found, take_what_fits(choice, [&](const ir::Algorithm& algorithm) {

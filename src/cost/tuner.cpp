@@ -246,7 +246,7 @@ std::optional<Choice> Tuner::proposed_choice(const Situation& situation,
   const ir::Request& request = situation.request;
   std::vector<const ir::Algorithm*> candidates;
   for (const ir::Algorithm& algorithm : *algorithms_)
-    if (!algorithm.lossy && algorithm.supports(request) &&
+    if (!algorithm.lossy && !algorithm.only_by_name && algorithm.supports(request) &&
         !is_excluded(&algorithm, request.collective))
       candidates.push_back(&algorithm);
   const ProposedCall call{request, situation.block_bytes, situation.largest_input,

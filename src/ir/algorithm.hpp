@@ -45,6 +45,10 @@ struct Algorithm {
   OfRequest<Cost> cost;
   /// True when results differ from an exact reduction by the codec's loss.
   bool lossy = false;
+  /// True when it is there for what it guarantees and not for its time: it runs only where it is
+  /// asked for by name, neither model nor measurement proposes it, and nothing else runs in its
+  /// place where it has no room.
+  bool only_by_name = false;
 };
 
 }  // namespace tutti::ir

@@ -348,8 +348,24 @@ OutsideView outside_view(const Program& program) {
   return view;
 }
 
+/// Whether a rank adds up in scratch what it goes on with itself, instead of sending it: that would
+/// have to lie somewhere, and programs of one round have no scratch.
+bool goes_on_with_sums(const ir::Program& program) {
+  std::vector<bool> is_sum(program.scratch.size(), false);
+  for (const ir::Step& step : program.steps) {
+    const bool is_local = step.verb == ir::Verb::kCopy || step.verb == ir::Verb::kReduce;
+    if (is_local && step.src.space == ir::Space::kScratch)
+      for (std::uint32_t i = 0; i < step.src.count; ++i)
+        if (is_sum[step.src.at(i)]) return true;
+    if (step.verb == ir::Verb::kReduce && step.dst.space == ir::Space::kScratch)
+      for (std::uint32_t i = 0; i < step.dst.count; ++i) is_sum[step.dst.at(i)] = true;
+  }
+  return false;
+}
+
 bool can_publish(const ir::Schedule& schedule, const Placement& placement) {
   if (!placement.all_mapped()) return false;
+  if (std::ranges::any_of(schedule.programs, goes_on_with_sums)) return false;
   // More sources than one op adds up at once: in place, a copy of the own input would be needed.
   const ir::Request& request = schedule.request;
   if (request.in_place && reduces(request.collective) &&
@@ -420,7 +436,8 @@ bool can_go_direct(const ir::Schedule& schedule, const Placement& placement,
   for (const ir::Program& program : schedule.programs)
     for (const ir::Step& step : program.steps)
       if (step.verb == ir::Verb::kEncode || step.verb == ir::Verb::kDecode) return false;
-  return settle_movers(schedule, options).has_value() &&
+  return std::ranges::none_of(schedule.programs, goes_on_with_sums) &&
+         settle_movers(schedule, options).has_value() &&
          std::ranges::all_of(schedule.programs, sends_no_parts);
 }
 

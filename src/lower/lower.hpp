@@ -28,10 +28,13 @@ struct LowerOptions {
 };
 
 /// Whether `schedule` fits options.protocol:
-///   kPublished  all ranks mapped, one round, sends from input alone;
+///   kPublished  all ranks mapped, one round, sends from input alone, and no sum in scratch that
+///   its
+///               rank goes on with;
 ///   kDirect     all ranks mapped, what is sent is raw input or goes straight to an output (and may
-///               be stored there) and is not put together from parts in scratch, no place is
-///               written which another rank touches, and peers' inputs need no scaling.
+///               be stored there) and is not put together from parts in scratch, no rank goes on
+///               with a sum in scratch, no place is written which another rank touches, and peers'
+///               inputs need no scaling.
 bool can_lower(const ir::Schedule& schedule, const Placement& placement,
                const LowerOptions& options);
 

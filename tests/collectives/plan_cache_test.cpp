@@ -107,6 +107,18 @@ TEST(PlanCache, ChoosesByItselfWhereWhatTheCallerAsksForHasNoRoomForItsSlots) {
   EXPECT_TRUE(bound) << bound.error().what;
 }
 
+TEST(PlanCache, FailsWhereWhatNothingElseCanStandInForHasNoRoomForItsSlots) {
+  exec::TeamOptions options;
+  options.staging_bytes = 4 << 10;
+  Planner planner(90, 2, options);
+  const Call call = call_of(Collective::kAllReduce, 1 << 20, DataType::kFloat32);
+  ASSERT_TRUE(planner.plans().ask_for(Collective::kAllReduce, "fixed_tree", {}));
+  EXPECT_EQ((*planner.plans().algorithm_for(call))->name, "fixed_tree");
+  const auto bound = planner.plans().get(call, false);
+  ASSERT_FALSE(bound);
+  EXPECT_THAT(bound.error().what, HasSubstr("TUTTI_STAGING"));
+}
+
 /// What the log says of the plans that are made while it lives.
 class Reasons {
  public:

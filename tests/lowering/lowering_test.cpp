@@ -107,6 +107,35 @@ TEST(Lowering, DoesNotGoDirectWhereAMessageIsPutTogetherInScratch) {
   EXPECT_FALSE(fits("binomial")) << "rank 2 sends its own block and that of rank 3 as one message";
 }
 
+TEST(Lowering, HasNoSingleRoundWhereARankGoesOnWithASumInScratch) {
+  Placement placement;
+  placement.host.assign(3, 0);
+  for (const Protocol protocol : {Protocol::kPublished, Protocol::kDirect}) {
+    LowerOptions options;
+    options.protocol = protocol;
+    const auto fits = [&](std::string_view name) {
+      return can_lower(*schedule_of(name, {Collective::kReduceScatter, 3, 0, false}), placement,
+                       options);
+    };
+    EXPECT_TRUE(fits("one_shot"));
+    EXPECT_FALSE(fits("fixed_tree")) << "the first two contributions are rounded before the third";
+  }
+}
+
+TEST(Lowering, AddsAlongTheFixedTreeInPassesOfTwoOnEveryPlacement) {
+  for (const Placement& placement : placements(8)) {
+    const auto schedule = schedule_of("fixed_tree", {Collective::kAllReduce, 8, 0, true});
+    const auto proof = ir::verify(*schedule);
+    const auto lowered = lower(*schedule, *proof, placement, {});
+    ASSERT_TRUE(lowered) << lowered.error().what;
+    for (const Program& program : lowered->programs) {
+      const auto adds = [](const Op& op) { return op.sources.size() > 1; };
+      EXPECT_EQ(std::ranges::count_if(program.ops, adds), 7);
+      for (const Op& op : program.ops) EXPECT_LE(op.sources.size(), 2U);
+    }
+  }
+}
+
 TEST(Lowering, FusesATwoShotAllReduceIntoOnePassPerPhase) {
   const Lowered lowered =
       lowered_on_one_host("two_shot", {Collective::kAllReduce, 4, 0, /*in_place=*/false});

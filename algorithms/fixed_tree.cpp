@@ -1,0 +1,128 @@
+// Fixed tree: sums whose order of addition depends on the number of ranks alone.
+//
+// Words: the tree over ranks lo .. hi-1 is rank lo's contribution if there is one rank; else the
+// tree over the first m of them plus the tree over the others, in this order, where m is the
+// largest power of two below hi-lo: (x0 + x1) + (x2 + x3), ((x0 + x1) + (x2 + x3)) + x4. Every
+// partial sum is rounded to the type of the elements. Hosts, sizes, protocols and timing make no
+// difference; and n contributions added in pairs of neighbours before the call, each pair by one of
+// n/2 ranks, give the same bits as n ranks with one contribution each, for even n.
+//
+// Rank r owns the r-th of n parts of the vector, or block r of a reduce_scatter. Each rank sends
+// part p of its input to owner p, who adds the contributions along the tree; then the owner sends
+// the sum to whoever wants it.
+//
+//   collective       rounds   bytes sent by the busiest rank
+//   all_reduce       2        2 S (n-1)/n
+//   reduce_scatter   1        S (n-1)/n
+//   reduce           2        S
+//
+// Wins: nowhere by its time. It is for who wants sums of floats that can be repeated with the same
+// contributions on another number of ranks or hosts.
+//
+// Source: pairwise summation, Higham, "Accuracy and Stability of Numerical Algorithms" (2002),
+// section 4.2; the messages are those of two_shot.
+#include "algorithms/algorithms.hpp"
+#include "algorithms/member.hpp"
+
+namespace tutti::algorithms {
+namespace {
+
+std::uint32_t chunk_of(Rank owner) { return static_cast<std::uint32_t>(owner); }
+
+/// The leaves of the lower of the two trees that a tree of `leaves`, at least 2, is made of.
+std::size_t lower_leaves(std::size_t leaves) { return std::bit_floor(leaves - 1); }
+
+/// The sum of contributions of neighbours, along their tree. Each partial sum has scratch of its
+/// own: sums that went on into the same chunks would be one pass, which rounds once.
+ChunkSet sum_of(Member& me, std::span<const ChunkSet> contributions) {
+  if (contributions.size() == 1) return contributions.front();
+  const std::size_t split = lower_leaves(contributions.size());
+  const ChunkSet lower = sum_of(me, contributions.first(split));
+  const ChunkSet upper = sum_of(me, contributions.subspan(split));
+  const ChunkSet sum = me.program.scratch(lower);
+  me.program.copy(lower, sum).reduce(upper, sum);
+  return sum;
+}
+
+/// dst = the sum of one contribution of every rank. In place, `dst` is this rank's own.
+void add_along_tree(Member& me, std::span<const ChunkSet> contributions, ChunkSet dst) {
+  const std::size_t split = lower_leaves(contributions.size());
+  const ChunkSet lower = sum_of(me, contributions.first(split));
+  const ChunkSet upper = sum_of(me, contributions.subspan(split));
+  const bool is_upper = split == static_cast<std::size_t>(me.rank) &&
+                        contributions.size() - split == 1;  // this rank's own contribution is
+  combine(me, {{lower, upper}, is_upper ? std::size_t{1} : 0}, dst, me.in_place());
+}
+
+/// Part p of the input goes to p; this rank gets the others' parts of its own.
+std::vector<ChunkSet> exchange_contributions(Member& me) {
+  for (Rank distance = 1; distance < me.ranks; ++distance) {
+    const Rank owner = me.away(distance);
+    me.program.send(in(chunk_of(owner)), owner);
+  }
+  const ChunkSet own = in(chunk_of(me.rank));
+  return receive_contributions(me, own, own);
+}
+
+void recv_sums(Member& me) {
+  for (Rank distance = 1; distance < me.ranks; ++distance) {
+    const Rank owner = me.away(-distance);
+    me.program.recv(out(chunk_of(owner)), owner);
+  }
+}
+
+void all_reduce(Member& me) {
+  const auto contributions = exchange_contributions(me);
+  const ChunkSet sum = out(chunk_of(me.rank));
+  add_along_tree(me, contributions, sum);
+  send_to_all(me, sum);
+  recv_sums(me);
+}
+
+void reduce_scatter(Member& me) { add_along_tree(me, exchange_contributions(me), out(0)); }
+
+void reduce(Member& me) {
+  const auto contributions = exchange_contributions(me);
+  if (!me.is_root()) {
+    me.program.send(sum_of(me, contributions), me.request.root);
+    return;
+  }
+  add_along_tree(me, contributions, out(chunk_of(me.rank)));
+  recv_sums(me);
+}
+
+bool supports(const ir::Request& request) {
+  return well_formed(request) && reduces(request.collective);
+}
+
+RankProgram program_of(Collective collective) {
+  if (collective == Collective::kAllReduce) return all_reduce;
+  return collective == Collective::kReduceScatter ? reduce_scatter : reduce;
+}
+
+Result<ir::Schedule> generate(const ir::Request& request) {
+  if (!supports(request)) return unsupported("fixed_tree", request);
+  const bool is_vector = request.collective != Collective::kReduceScatter;
+  return generate(request, "fixed_tree", is_vector ? static_cast<std::uint32_t>(request.ranks) : 1,
+                  program_of(request.collective));
+}
+
+ir::Cost cost(const ir::Request& request) {
+  const auto n = static_cast<std::uint64_t>(request.ranks);
+  if (request.collective == Collective::kAllReduce) return cost_of(request, 2, 2 * (n - 1), n);
+  if (request.collective == Collective::kReduceScatter) return cost_of(request, 1, n - 1, n);
+  return cost_of(request, 2, 1, 1);
+}
+
+}  // namespace
+
+ir::Algorithm fixed_tree() {
+  return {.name = "fixed_tree",
+          .summary = "added along one balanced tree over the ranks, whatever the hosts and sizes",
+          .supports = supports,
+          .generate = generate,
+          .cost = cost,
+          .only_by_name = true};
+}
+
+}  // namespace tutti::algorithms
