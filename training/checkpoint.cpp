@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "training/agreement.hpp"
 #include "training/crc32c.hpp"
 #include "training/files.hpp"
 #include "training/outcome.hpp"
@@ -34,40 +35,6 @@ std::optional<std::uint64_t> step_of(std::string_view name) {
 
 Error refused(const char* what, const fs::path& path, const std::error_code& why) {
   return failure(Code::kUnavailable, "{} {}: {}", what, path.string(), why.message());
-}
-
-/// Whether all ranks are well; else, on all of them, the error of the first that is not.
-Status agree(Comm& comm, const Status& mine) {
-  std::vector<std::uint8_t> all(static_cast<std::size_t>(comm.size()));
-  const std::uint8_t failed = mine ? 0 : 1;
-  TRAINING_TRY(comm.all_gather<std::uint8_t>(std::span(&failed, 1), all));
-  const auto first = std::ranges::find(all, std::uint8_t{1});
-  if (first == all.end()) return ok_status();
-  if (!mine) return mine;
-  Error error = failure(Code::kPeerFailed, "rank {} could not write its part: see its own error",
-                        first - all.begin());
-  error.peer = static_cast<Rank>(first - all.begin());
-  return error;
-}
-
-/// Every rank's text, on every rank.
-Result<std::vector<std::string>> gather_texts(Comm& comm, const std::string& mine) {
-  std::vector<std::uint64_t> lengths(static_cast<std::size_t>(comm.size()));
-  const std::uint64_t length = mine.size();
-  TRAINING_TRY(comm.all_gather<std::uint64_t>(std::span(&length, 1), lengths));
-  std::size_t sum = 0;
-  std::vector<std::size_t> counts(lengths.begin(), lengths.end());
-  for (const std::size_t count : counts) sum += count;
-  std::vector<std::uint8_t> all(sum);
-  const auto* const own = reinterpret_cast<const std::uint8_t*>(mine.data());
-  TRAINING_TRY(comm.all_gather_v<std::uint8_t>(std::span(own, mine.size()), all, counts));
-  std::vector<std::string> texts;
-  auto begin = all.begin();
-  for (const std::size_t count : counts) {
-    texts.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(count));
-    begin += static_cast<std::ptrdiff_t>(count);
-  }
-  return texts;
 }
 
 /// On rank 0 alone: where the others write. What an earlier attempt left is removed.

@@ -19,8 +19,8 @@
 // in the same order: the ranks compare what they did at every step, in the message that carries the
 // norm, and a rank that differs is named with the parameter at which it did.
 //
-// An error on one rank ends the pass on all: its communicators are revoked, so that no rank waits.
-// Nothing but the destructor may be called after an error, except where a function says otherwise.
+// An error on one rank ends training on all: the others are told, and get kPeerFailed with its
+// text. After an error every call returns that error.
 #pragma once
 
 #include <cstddef>
@@ -34,13 +34,12 @@
 
 #include "training/adamw.hpp"
 #include "training/checkpoint.hpp"
+#include "training/pass.hpp"
 #include "training/plan.hpp"
 #include "tutti/communicator.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti::training {
-
-enum class Pass : std::uint8_t { kForward, kBackward };
 
 struct StepOptions {
   /// Multiplies the sums of gradients: 1 / tokens of all ranks and passes, where each gradient is a
@@ -95,19 +94,16 @@ class Engine {
   /// A backward pass begins; `is_last`: of this step.
   Status begin_backward(bool is_last);
   /// Where this rank's gradient of a parameter goes, of elements of plan().options().reduce, and
-  /// whether it has to be added to what is there, or else written. From begin_backward() to
-  /// ready().
-  struct GradientPlace {
-    std::span<std::byte> data;
-    bool adds = false;
-  };
+  /// whether it is added to what is there, or else written. From begin_backward() to ready().
   Result<GradientPlace> gradient(ParameterId id);
   /// Its gradient of this pass is complete. kInvalidUsage: twice in a pass, or outside of one.
   Status ready(ParameterId id);
   /// A parameter that has no gradient in this pass: counts as zeros.
   Status ready_without(ParameterId id);
-  /// Waits for what is sent. kInvalidUsage names parameters that were not said ready; the caller
-  /// may say ready_without() of them and call again.
+  /// Parameters that are not ready in the pass that is open: for ready_without(), where a model
+  /// does not use all of its parameters in each pass.
+  [[nodiscard]] std::vector<ParameterId> missing() const;
+  /// Waits for what is sent. kInvalidUsage names parameters that are not ready.
   Status end_backward();
   /// Steps what this rank owns, by the sums over all ranks and passes. After the last pass.
   Result<StepOutcome> step(const StepOptions& options);

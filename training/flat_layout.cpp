@@ -18,19 +18,22 @@ std::size_t round_up(std::size_t value, std::size_t unit) {
 FlatLayout::FlatLayout(ParameterTable table, std::vector<Group> groups, int shards)
     : table_(std::move(table)), groups_(std::move(groups)), shards_(shards) {}
 
-Result<FlatLayout> FlatLayout::create(ParameterTable table, std::vector<Group> groups, int shards) {
-  if (shards < 1)
-    return failure(Code::kInvalidArgument, "{} shards: there is at least one", shards);
+Result<FlatLayout> FlatLayout::create(ParameterTable table, std::vector<Group> groups, int shards,
+                                      int replicas) {
+  if (shards < 1 || replicas < 1)
+    return failure(Code::kInvalidArgument, "{} shards in {} replicas: there is at least one",
+                   shards, replicas);
   FlatLayout layout(std::move(table), std::move(groups), shards);
-  TRAINING_TRY(layout.place_all());
+  TRAINING_TRY(layout.place_all(kAlignment * static_cast<std::size_t>(replicas)));
   return layout;
 }
 
-Status FlatLayout::place_all() {
+Status FlatLayout::place_all(std::size_t alignment) {
   homes_.resize(table_.size());
   std::vector<bool> placed(table_.size());
   Hash hash;
-  hash.add(table_.hash()).add(static_cast<std::uint64_t>(shards_)).add(groups_.size());
+  hash.add(table_.hash()).add(static_cast<std::uint64_t>(shards_)).add(alignment);
+  hash.add(groups_.size());
   for (GroupId id = 0; id < groups_.size(); ++id) {
     const Group& group = groups_[id];
     if (group.parameters.empty())
@@ -43,7 +46,7 @@ Status FlatLayout::place_all() {
     }
     Buffer& buffer = buffers_.back();
     const auto shards = static_cast<std::size_t>(shards_);
-    buffer.shard = round_up((buffer.elements + shards - 1) / shards, kAlignment);
+    buffer.shard = round_up((buffer.elements + shards - 1) / shards, alignment);
   }
   const auto left = std::ranges::find(placed, false);
   if (left != placed.end()) {

@@ -59,9 +59,11 @@ struct Place {
 /// Checked and immutable.
 class FlatLayout {
  public:
-  /// kInvalidArgument: fewer than one shard, a group without parameters, or a parameter that is in
-  /// no group or in two; names the group and the parameter.
-  static Result<FlatLayout> create(ParameterTable table, std::vector<Group> groups, int shards);
+  /// Shards are as long as a multiple of kAlignment x `replicas`, so that as many ranks may share
+  /// what is to be done to one. kInvalidArgument: fewer than one shard or replica, a group without
+  /// parameters, or a parameter that is in no group or in two; names the group and the parameter.
+  static Result<FlatLayout> create(ParameterTable table, std::vector<Group> groups, int shards,
+                                   int replicas = 1);
 
   [[nodiscard]] const ParameterTable& table() const { return table_; }
   [[nodiscard]] std::span<const Group> groups() const { return groups_; }
@@ -103,7 +105,7 @@ class FlatLayout {
     std::size_t offset = 0;
   };
   FlatLayout(ParameterTable table, std::vector<Group> groups, int shards);
-  Status place_all();
+  Status place_all(std::size_t alignment);
   Status place(GroupId group, ParameterId parameter, std::vector<bool>& placed);
 
   ParameterTable table_;

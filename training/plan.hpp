@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "training/buckets.hpp"
@@ -39,8 +40,9 @@ struct PlanOptions {
   int shard_ranks = 0;  ///< ranks that share one set of shards; 0: all. Not for kDdp
   AfterForward after_forward = AfterForward::kShard;
   int secondary_ranks = 0;  ///< for kSecondary
-  /// Units gathered before they are used, at most so many bytes of them; 0: none.
-  std::size_t prefetch_bytes = std::size_t{64} << 20;
+  /// Units are gathered before they are used, at most so many bytes of them; 0: none. Without: the
+  /// one that is used next.
+  std::optional<std::size_t> prefetch_bytes = {};
   BucketLimits buckets = {};  ///< not for kZero3, whose units travel as they are
   /// Of parameters and gradients in the model: float32, bfloat16 or float16. Those that are
   /// stepped, and the optimizer's state, are float32.
@@ -86,13 +88,13 @@ struct TrafficPlan {
 /// Checked and immutable.
 class Plan {
  public:
-  /// `units`: parameters that are gathered together, in the order of their first use; a unit with
-  /// keeps_whole is not given up between its uses in a step. `order`: in which gradients get ready,
-  /// where that is known. kInvalidArgument names the option that is wrong, and what would fit.
+  /// Parameters that are gathered together.
   struct Unit {
     Group group;
-    bool keeps_whole = false;
+    bool keeps_whole = false;  ///< not given up between its uses in a step
   };
+  /// `units`: in the order of their first use. `order`: in which gradients get ready, where that is
+  /// known; not for kZero3. kInvalidArgument names the option that is wrong, and what would fit.
   static Result<Plan> create(const ParameterTable& table, std::vector<Unit> units, int ranks,
                              const PlanOptions& options, std::vector<ParameterId> order = {});
 
@@ -102,11 +104,25 @@ class Plan {
   [[nodiscard]] const std::shared_ptr<const FlatLayout>& layout() const { return layout_; }
   [[nodiscard]] bool parameters_are_whole() const { return options_.strategy != Strategy::kZero3; }
   [[nodiscard]] bool gradients_are_whole() const;
-  /// Whether a unit stays whole from its first use to its last one in a step.
+  /// Whether a unit stays whole from its first use in a pass to its last one, in memory of its own;
+  /// and whether it does so over all passes of a step.
   [[nodiscard]] bool keeps_whole(GroupId unit) const;
+  [[nodiscard]] bool keeps_whole_for_step(GroupId unit) const;
   /// Windows for units that are not kept, each as long as the largest of them.
   [[nodiscard]] int parameter_windows() const { return parameter_windows_; }
   [[nodiscard]] int gradient_windows() const { return gradient_windows_; }
+  /// Elements of such a window.
+  [[nodiscard]] std::size_t window_elements() const;
+  /// Whether sums of gradients have memory of their own, in float32, apart from where they are sent
+  /// from; and how many copies of it: deterministic sums need one for each level of their tree.
+  [[nodiscard]] bool keeps_sums() const;
+  [[nodiscard]] int sum_levels() const;
+  /// Whether replicas add up the sums of a step's passes at its end, and not those of each pass.
+  [[nodiscard]] bool replicas_add_last() const;
+  /// Whether gradients of a pass are sent that is not the last.
+  [[nodiscard]] bool sends_every_pass() const {
+    return !gradients_are_whole() || options_.deterministic;
+  }
   [[nodiscard]] MemoryPlan memory() const;
   /// Of a step in which every unit is used once forward and once backward.
   [[nodiscard]] TrafficPlan traffic() const;
@@ -114,11 +130,14 @@ class Plan {
   [[nodiscard]] std::uint64_t hash() const;
 
  private:
-  Plan(PlanOptions options, Mesh mesh) : options_(options), mesh_(mesh) {}
+  Plan(const PlanOptions& options, const Mesh& mesh) : options_(options), mesh_(mesh) {}
+  void count_windows();
+  [[nodiscard]] TrafficPlan traffic_of(GroupId group, std::size_t elements) const;
+
   PlanOptions options_;
   Mesh mesh_;
   std::shared_ptr<const FlatLayout> layout_;
-  std::vector<bool> keeps_whole_;  ///< by unit; empty unless kZero3
+  std::vector<bool> keeps_whole_, is_kept_for_step_;  ///< by unit; for kZero3
   int parameter_windows_ = 0, gradient_windows_ = 0;
 };
 

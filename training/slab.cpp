@@ -7,20 +7,20 @@
 
 namespace tutti::training {
 
-Result<Slab> Slab::allocate(const Comm& comm, std::size_t elements) {
+Result<Slab> Slab::allocate(const Comm& comm, std::size_t bytes) {
   int device = -1;
   if (tuttiNcclCommCuDevice(comm.native(), &device) == ncclSuccess && device >= 0)
     return failure(Code::kUnsupported,
                    "this communicator works on memory of GPU {}, and training on that of the host "
                    "alone: set TUTTI_DEVICE=host",
                    device);
-  if (elements == 0) return Slab({});
+  if (bytes == 0) return Slab();
   void* memory = nullptr;
-  if (tuttiNcclMemAlloc(&memory, elements * sizeof(float)) != ncclSuccess)
+  if (tuttiNcclMemAlloc(&memory, bytes) != ncclSuccess)
     return failure(Code::kUnavailable, "no memory for {} bytes of parameters or gradients: {}",
-                   elements * sizeof(float), tuttiNcclGetLastError(nullptr));
-  const std::span<float> data(static_cast<float*>(memory), elements);
-  std::ranges::fill(data, 0.0F);
+                   bytes, tuttiNcclGetLastError(nullptr));
+  const std::span<std::byte> data(static_cast<std::byte*>(memory), bytes);
+  std::ranges::fill(data, std::byte{0});
   return Slab(data);
 }
 

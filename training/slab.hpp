@@ -10,13 +10,14 @@
 
 namespace tutti::training {
 
-/// Elements of float32, zero at first, in memory that other ranks of the host reach without copies
-/// (ncclMemAlloc on a host communicator). Resource, movable.
+/// Bytes, zero at first, in memory that other ranks of the host reach without copies (ncclMemAlloc
+/// on a host communicator). Resource, movable; without memory when default-constructed.
 class Slab {
  public:
+  Slab() = default;
   /// For collectives of `comm`. kUnavailable where memory is short: says how much was asked for.
   /// kUnsupported where `comm` works on memory of GPUs.
-  static Result<Slab> allocate(const Comm& comm, std::size_t elements);
+  static Result<Slab> allocate(const Comm& comm, std::size_t bytes);
   ~Slab();
   Slab(Slab&& other) noexcept : data_(std::exchange(other.data_, {})) {}
   Slab& operator=(Slab&& other) noexcept {
@@ -26,11 +27,11 @@ class Slab {
   Slab(const Slab&) = delete;
   Slab& operator=(const Slab&) = delete;
 
-  [[nodiscard]] std::span<float> data() const { return data_; }
+  [[nodiscard]] std::span<std::byte> data() const { return data_; }
 
  private:
-  explicit Slab(std::span<float> data) : data_(data) {}
-  std::span<float> data_;
+  explicit Slab(std::span<std::byte> data) : data_(data) {}
+  std::span<std::byte> data_;
 };
 
 }  // namespace tutti::training

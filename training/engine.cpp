@@ -1,0 +1,403 @@
+#include "training/engine.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "training/agreement.hpp"
+#include "training/gradient_norm.hpp"
+#include "training/gradient_store.hpp"
+#include "training/hash.hpp"
+#include "training/numbers.hpp"
+#include "training/outcome.hpp"
+#include "training/parameter_store.hpp"
+#include "training/sharded_adamw.hpp"
+#include "training/slab.hpp"
+#include "training/step_guard.hpp"
+#include "training/typed_calls.hpp"
+#include "tutti/status.hpp"
+#include "tutti/tutti.h"
+
+namespace tutti::training {
+namespace {
+
+/// Communicators by what goes over them, so that gathers do not wait for reductions.
+struct Channels {
+  Comm gathers, reductions;       ///< of the ranks that share shards
+  Comm replicas;                  ///< of those that have the same shard
+  std::optional<Comm> secondary;  ///< of neighbours with secondary shards
+  Comm control;                   ///< of all
+};
+
+/// Sums over ranks are those of one binary tree, whatever the size and the hosts.
+Status add_along_tree(Comm& comm, tuttiCollective_t collective) {
+  if (comm.size() == 1) return ok_status();
+  return to_status(tuttiCommSetAlgorithm(comm.native(), collective, "fixed_tree", -1),
+                   comm.native());
+}
+
+Result<Channels> make_channels(const Plan& plan, Comm& world) {
+  const Mesh& mesh = plan.mesh();
+  const Rank rank = world.rank();
+  const int replica = mesh.replica_of(rank), shard = mesh.shard_of(rank);
+  TRAINING_ASSIGN(Comm gathers, world.split(replica, rank));
+  TRAINING_ASSIGN(Comm reductions, world.split(replica, rank));
+  TRAINING_ASSIGN(Comm replicas, world.split(shard, rank));
+  std::optional<Comm> secondary;
+  if (plan.options().secondary_ranks > 0) {
+    TRAINING_ASSIGN(secondary, world.split(rank / plan.options().secondary_ranks, rank));
+  }
+  TRAINING_ASSIGN(Comm control, world.split(0, rank));
+  if (plan.options().deterministic) {
+    TRAINING_TRY(add_along_tree(reductions, tuttiReduceScatter));
+    TRAINING_TRY(add_along_tree(replicas, tuttiAllReduce));
+  }
+  return Channels{std::move(gathers), std::move(reductions), std::move(replicas),
+                  std::move(secondary), std::move(control)};
+}
+
+/// Of all that ranks have to share beside the model.
+std::uint64_t hash_of(const Plan& plan, const AdamW& optimizer) {
+  Hash hash;
+  hash.add(plan.hash());
+  for (const double number : {optimizer.learning_rate, optimizer.beta1, optimizer.beta2,
+                              optimizer.epsilon, optimizer.weight_decay})
+    hash.add(std::bit_cast<std::uint64_t>(number));
+  return hash.value();
+}
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+}  // namespace
+
+struct Engine::Parts {
+  Parts(Plan made, const AdamW& options, Comm& all, Channels between)
+      : plan(std::move(made)),
+        world(all),
+        channels(std::move(between)),
+        guard(plan.layout(), std::move(channels.control)),
+        optimizer(plan.layout(), plan.mesh().shard_of(all.rank()), options) {
+    std::vector<Comm*> ended = {&channels.gathers, &channels.reductions, &channels.replicas};
+    if (channels.secondary) ended.push_back(&*channels.secondary);
+    guard.revokes(std::move(ended));
+  }
+  ~Parts() {
+    // Others may wait for gradients that this rank will not send.
+    if (gradients && (gradients->is_open() || gradients->is_complete()))
+      (void)give_up({Code::kAborted, "gave up in the middle of a step"});
+  }
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
+
+  Status allocate();
+  /// Notes an error, which ends training on all ranks.
+  Error give_up(Error error);
+  template <class T>
+  Result<T> ended(Result<T> outcome) {
+    if (outcome) return outcome;
+    return give_up(std::move(outcome).error());
+  }
+
+  [[nodiscard]] const FlatLayout& layout() const { return *plan.layout(); }
+  [[nodiscard]] GroupId groups() const { return static_cast<GroupId>(layout().groups().size()); }
+  [[nodiscard]] int shard() const { return plan.mesh().shard_of(world.rank()); }
+  /// Float32 of this rank's shard of a group: what is stepped.
+  std::span<float> master(GroupId group);
+  /// The masters of a group have changed.
+  void show(GroupId group);
+  Result<double> norm_of_sums();
+  Status take_step(const StepOptions& options, float scale);
+  Status fill(GroupId group, std::span<float> all,
+              const std::function<void(ParameterId, std::span<float>)>& values);
+  Status read(const Checkpoint& checkpoint);
+
+  Plan plan;
+  Comm& world;
+  Channels channels;
+  StepGuard guard;
+  ShardedAdamW optimizer;
+  std::optional<ParameterStore> parameters;
+  std::optional<GradientStore> gradients;
+  std::vector<std::vector<float>> masters;  ///< by group, where parameters are not float32
+  std::optional<Error> failed;
+  double waited = 0, optimizer_seconds = 0;  ///< since take_times()
+};
+
+// ---- Making
+
+Result<std::unique_ptr<Engine>> Engine::create(Plan plan, const AdamW& optimizer, Comm& world) {
+  if (plan.mesh().world() != world.size())
+    return failure(Code::kInvalidArgument, "a plan for {} ranks, of which there are {}",
+                   plan.mesh().world(), world.size());
+  TRAINING_TRY(agree_on_model(world, plan.layout()->table(), hash_of(plan, optimizer)));
+  auto channels = make_channels(plan, world);
+  TRAINING_TRY(agree(world, channels ? ok_status() : Status(channels.error())));
+  auto parts = std::make_unique<Parts>(std::move(plan), optimizer, world, *std::move(channels));
+  TRAINING_TRY(agree(world, parts->allocate()));
+  return std::unique_ptr<Engine>(new Engine(std::move(parts)));
+}
+
+Status Engine::Parts::allocate() {
+  TRAINING_ASSIGN(parameters, ParameterStore::create(
+                                  plan, channels.gathers,
+                                  channels.secondary ? &*channels.secondary : nullptr, guard));
+  TRAINING_ASSIGN(gradients,
+                  GradientStore::create(plan, channels.reductions, channels.replicas, guard));
+  if (plan.options().compute == DataType::kFloat32) return ok_status();
+  for (GroupId group = 0; group < groups(); ++group)
+    masters.emplace_back(layout().shard_elements(group));
+  return ok_status();
+}
+
+Engine::Engine(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Engine::~Engine() = default;
+
+Error Engine::Parts::give_up(Error error) {
+  if (!failed) failed = guard.give_up(std::move(error));
+  return *failed;
+}
+
+const Plan& Engine::plan() const { return parts_->plan; }
+const FlatLayout& Engine::layout() const { return parts_->layout(); }
+
+std::span<float> Engine::Parts::master(GroupId group) {
+  if (masters.empty()) return as_floats(parameters->own(group));
+  return masters[group];
+}
+
+void Engine::Parts::show(GroupId group) {
+  if (!masters.empty()) write_as(plan.options().compute, masters[group], parameters->own(group));
+}
+
+Status Engine::Parts::fill(GroupId group, std::span<float> all,
+                           const std::function<void(ParameterId, std::span<float>)>& values) {
+  if (world.rank() == 0) {
+    std::ranges::fill(all, 0.0F);
+    for (const ParameterId id : layout().groups()[group].parameters)
+      values(id, all.subspan(layout().offset_of(id), layout().table().elements(id)));
+  }
+  TRAINING_TRY(world.broadcast<float>(all, 0));
+  const std::span<float> own = master(group);
+  std::ranges::copy(all.subspan(static_cast<std::size_t>(shard()) * own.size(), own.size()),
+                    own.begin());
+  show(group);
+  return parameters->publish(group);
+}
+
+Status Engine::fill(const std::function<void(ParameterId, std::span<float>)>& values) {
+  Parts& parts = *parts_;
+  if (parts.failed) return *parts.failed;
+  std::vector<float> memory(parts.layout().largest());
+  for (GroupId group = 0; group < parts.groups(); ++group)
+    TRAINING_TRY(parts.ended(
+        parts.fill(group, std::span(memory).first(parts.layout().padded(group)), values)));
+  return parts.ended(parts.parameters->settle());
+}
+
+Result<std::vector<float>> Engine::whole(ParameterId id) {
+  Parts& parts = *parts_;
+  if (parts.failed) return *parts.failed;
+  const GroupId group = parts.layout().group_of(id);
+  std::vector<float> all(parts.layout().padded(group));
+  TRAINING_TRY(parts.ended(parts.channels.gathers.all_gather<float>(parts.master(group), all)));
+  const auto begin = all.begin() + static_cast<std::ptrdiff_t>(parts.layout().offset_of(id));
+  return std::vector<float>(
+      begin, begin + static_cast<std::ptrdiff_t>(parts.layout().table().elements(id)));
+}
+
+// ---- Parameters and gradients
+
+Result<std::span<std::byte>> Engine::use(GroupId unit, Pass pass) {
+  if (parts_->failed) return *parts_->failed;
+  return parts_->ended(parts_->parameters->use(unit, pass));
+}
+
+Status Engine::release(GroupId unit, Pass pass) {
+  if (parts_->failed) return *parts_->failed;
+  return parts_->ended(parts_->parameters->release(unit, pass));
+}
+
+std::span<std::byte> Engine::parameter(ParameterId id) const {
+  return parts_->parameters->parameter(id);
+}
+
+Status Engine::begin_backward(bool is_last) {
+  if (parts_->failed) return *parts_->failed;
+  return parts_->ended(parts_->gradients->begin(is_last));
+}
+
+Result<GradientPlace> Engine::gradient(ParameterId id) {
+  if (parts_->failed) return *parts_->failed;
+  return parts_->ended(parts_->gradients->place(id));
+}
+
+Status Engine::ready(ParameterId id) {
+  if (parts_->failed) return *parts_->failed;
+  return parts_->ended(parts_->gradients->ready(id));
+}
+
+Status Engine::ready_without(ParameterId id) {
+  if (parts_->failed) return *parts_->failed;
+  return parts_->ended(parts_->gradients->ready_without(id));
+}
+
+std::vector<ParameterId> Engine::missing() const { return parts_->gradients->missing(); }
+
+Status Engine::end_backward() {
+  if (parts_->failed) return *parts_->failed;
+  return parts_->ended(parts_->gradients->finish());
+}
+
+// ---- The step
+
+/// Over all ranks; NaN where a gradient is infinite or no number.
+Result<double> Engine::Parts::norm_of_sums() {
+  const std::size_t elements = layout().table().elements();
+  float largest = 0;
+  for (GroupId group = 0; group < groups(); ++group)
+    largest = std::max(largest, magnitude(gradients->sums(group)));
+  TRAINING_ASSIGN(largest, guard.meet(largest));
+  std::array<std::uint64_t, 2> sums = {};
+  for (GroupId group = 0; group < groups(); ++group) {
+    const Squares own = squares(gradients->sums(group), largest, elements);
+    sums[0] += own.high;
+    sums[1] += own.low;
+  }
+  if (channels.reductions.size() > 1)
+    TRAINING_TRY(guard.check(channels.reductions.all_reduce<std::uint64_t>(sums, sums)));
+  return norm({sums[0], sums[1]}, largest, elements);
+}
+
+Status Engine::Parts::take_step(const StepOptions& options, float scale) {
+  optimizer.set_learning_rate(options.learning_rate);
+  optimizer.begin_step();
+  for (GroupId group = 0; group < groups(); ++group) {
+    optimizer.step(group, gradients->sums(group), master(group), scale);
+    show(group);
+    TRAINING_TRY(parameters->publish(group));
+  }
+  return parameters->settle();
+}
+
+Result<StepOutcome> Engine::step(const StepOptions& options) {
+  Parts& parts = *parts_;
+  if (parts.failed) return *parts.failed;
+  const auto begin = std::chrono::steady_clock::now();
+  if (!std::isfinite(options.gradient_scale) || options.gradient_scale <= 0)
+    return parts.give_up(failure(Code::kInvalidArgument,
+                                 "gradients are scaled by a number above 0, not by {}",
+                                 options.gradient_scale));
+  if (options.clip_norm && !(*options.clip_norm > 0))
+    return parts.give_up(failure(Code::kInvalidArgument,
+                                 "gradients are clipped to a norm above 0, not to {}",
+                                 *options.clip_norm));
+  if (!parts.gradients->is_complete())
+    return parts.give_up(
+        failure(Code::kInvalidUsage,
+                "the gradients of this step are not complete: the last pass comes before step()"));
+  parts.waited += parts.guard.take_waited();
+  const double waited = parts.waited;
+  TRAINING_ASSIGN(const double norm, parts.ended(parts.norm_of_sums()));
+  StepOutcome outcome;
+  outcome.norm = norm * options.gradient_scale;
+  outcome.skipped = std::isnan(norm);
+  if (!outcome.skipped) {
+    const bool clips = options.clip_norm && outcome.norm > *options.clip_norm;
+    const double factor = clips ? *options.clip_norm / outcome.norm : 1;
+    TRAINING_TRY(
+        parts.ended(parts.take_step(options, static_cast<float>(options.gradient_scale * factor))));
+  }
+  parts.gradients->clear();
+  parts.waited += parts.guard.take_waited();
+  parts.optimizer_seconds += seconds_since(begin) - (parts.waited - waited);
+  return outcome;
+}
+
+// ---- Checkpoints
+
+std::vector<OwnedPiece> Engine::owned() {
+  Parts& parts = *parts_;
+  const Mesh& mesh = parts.plan.mesh();
+  const auto replica = static_cast<std::size_t>(mesh.replica_of(parts.world.rank()));
+  std::vector<OwnedPiece> owned;
+  for (GroupId group = 0; group < parts.groups(); ++group) {
+    // Replicas have the same shard, and save a part of it each.
+    const std::size_t part =
+        parts.layout().shard_elements(group) / static_cast<std::size_t>(mesh.replicas());
+    const std::size_t first = replica * part, last = first + part;
+    for (const Piece& piece : parts.layout().pieces(group, parts.shard())) {
+      const std::size_t begin = std::max(first, piece.offset),
+                        end = std::min(last, piece.offset + piece.count);
+      if (begin >= end) continue;
+      const auto save = [&](const char* kind, std::span<const float> of) {
+        owned.push_back({kind, piece.parameter, piece.begin + (begin - piece.offset),
+                         of.subspan(begin, end - begin)});
+      };
+      save("parameter", parts.master(group));
+      save("first", parts.optimizer.first(group));
+      save("second", parts.optimizer.second(group));
+    }
+  }
+  return owned;
+}
+
+Status Engine::Parts::read(const Checkpoint& checkpoint) {
+  TRAINING_TRY(checkpoint.check_model(layout().table()));
+  for (GroupId group = 0; group < groups(); ++group) {
+    for (const Piece& piece : layout().pieces(group, shard())) {
+      const auto load = [&](const char* kind, std::span<float> into) {
+        return checkpoint.read(kind, piece.parameter, piece.begin,
+                               into.subspan(piece.offset, piece.count));
+      };
+      TRAINING_TRY(load("parameter", master(group)));
+      TRAINING_TRY(load("first", optimizer.first(group)));
+      TRAINING_TRY(load("second", optimizer.second(group)));
+    }
+  }
+  return ok_status();
+}
+
+Status Engine::load(const Checkpoint& checkpoint, std::int64_t steps) {
+  Parts& parts = *parts_;
+  if (parts.failed) return *parts.failed;
+  TRAINING_TRY(agree(parts.world, parts.read(checkpoint)));
+  for (GroupId group = 0; group < parts.groups(); ++group) {
+    parts.show(group);
+    TRAINING_TRY(parts.ended(parts.parameters->publish(group)));
+  }
+  TRAINING_TRY(parts.ended(parts.parameters->settle()));
+  parts.optimizer.resume(steps);
+  return ok_status();
+}
+
+std::int64_t Engine::steps() const { return parts_->optimizer.steps(); }
+
+// ---- What it costs
+
+EngineTimes Engine::take_times() {
+  Parts& parts = *parts_;
+  parts.waited += parts.guard.take_waited();
+  return {std::exchange(parts.waited, 0), std::exchange(parts.optimizer_seconds, 0)};
+}
+
+MemoryPlan Engine::memory() const {
+  const Parts& parts = *parts_;
+  MemoryPlan memory;
+  memory.parameters = parts.parameters->bytes();
+  memory.gradients = parts.gradients->bytes();
+  for (const auto& master : parts.masters) memory.masters += master.size() * sizeof(float);
+  for (GroupId group = 0; group < parts.groups(); ++group)
+    memory.moments +=
+        parts_->optimizer.first(group).size_bytes() + parts_->optimizer.second(group).size_bytes();
+  memory.windows = parts.parameters->window_bytes() + parts.gradients->window_bytes();
+  return memory;
+}
+
+Engine::Traffic Engine::take_traffic() { return {parts_->plan.traffic(), 0}; }
+
+}  // namespace tutti::training

@@ -1,0 +1,640 @@
+#include "training/engine.hpp"
+
+#include <array>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "training/numbers.hpp"
+#include "training/test_model.hpp"
+
+namespace tutti::training {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+ParameterTable table() {
+  return *ParameterTable::create({{"in", {20, 3}},
+                                  {"bias", {20}, false},
+                                  {"hidden.weight", {20, 20}},
+                                  {"hidden.scale", {20}},
+                                  {"out", {7, 20}}});
+}
+
+const std::vector<Plan::Unit>& units() {
+  static const std::vector<Plan::Unit> made = {
+      {{"in", {0, 1}}}, {{"hidden", {2, 3}}}, {{"out", {4}}}};
+  return made;
+}
+
+Plan plan_for(int ranks, const PlanOptions& options, bool root_stays = false) {
+  auto grouped = units();
+  grouped[0].keeps_whole = root_stays;
+  auto plan = Plan::create(table(), grouped, ranks, options);
+  EXPECT_TRUE(plan) << plan.error().what;
+  return *std::move(plan);
+}
+
+/// What a rank does in a step, as a program would drive the engine.
+class Driver {
+ public:
+  Driver(Engine& engine, Comm& comm) : engine_(engine), comm_(comm) {}
+
+  void fill() {
+    const Status filled = try_to_fill();
+    ASSERT_TRUE(filled) << filled.error().what;
+  }
+  Status try_to_fill() {
+    return engine_.fill([](ParameterId id, std::span<float> into) {
+      for (std::size_t i = 0; i < into.size(); ++i) into[i] = first_value(id, i);
+    });
+  }
+
+  /// Parts of the batch are micro-batches: of this rank one after the other, or in turns with the
+  /// others where sums are to be those of one tree.
+  [[nodiscard]] int part_of(int pass) const {
+    const int passes = engine_.plan().options().passes;
+    return engine_.plan().options().deterministic ? pass * comm_.size() + comm_.rank()
+                                                  : comm_.rank() * passes + pass;
+  }
+
+  Status forward() {
+    for (GroupId unit = 0; unit < 3; ++unit) {
+      const auto used = engine_.use(unit, Pass::kForward);
+      if (!used) return used.error();
+      if (Status released = engine_.release(unit, Pass::kForward); !released) return released;
+    }
+    return ok_status();
+  }
+
+  Status backward(int step, int pass) {
+    const bool is_last = pass + 1 == engine_.plan().options().passes;
+    if (Status begun = engine_.begin_backward(is_last); !begun) return begun;
+    for (GroupId unit = 3; unit-- > 0;) {
+      const auto used = engine_.use(unit, Pass::kBackward);
+      if (!used) return used.error();
+      const auto parameters = units()[unit].group.parameters;
+      for (auto id = parameters.rbegin(); id != parameters.rend(); ++id)
+        if (Status given = give_gradient(step, pass, *id); !given) return given;
+      if (Status released = engine_.release(unit, Pass::kBackward); !released) return released;
+    }
+    return engine_.end_backward();
+  }
+
+  Status give_gradient(int step, int pass, ParameterId id) {
+    const std::vector<float> values =
+        numbers(engine_.plan().options().compute, engine_.parameter(id));
+    const DataType sent = engine_.plan().options().reduce;
+    const auto place = engine_.gradient(id);
+    if (!place) return place.error();
+    std::vector<float> gradient(values.size());
+    for (std::size_t i = 0; i < gradient.size(); ++i)
+      gradient[i] = gradient_of(values[i], step, part_of(pass), id, i);
+    if (place->adds) add_as(sent, place->data, gradient);
+    write_as(sent, gradient, place->data);
+    return engine_.ready(id);
+  }
+
+  Result<StepOutcome> step(int number) {
+    const int passes = engine_.plan().options().passes;
+    for (int pass = 0; pass < passes; ++pass) {
+      if (Status done = forward(); !done) return done.error();
+      if (Status done = backward(number, pass); !done) return done.error();
+    }
+    return engine_.step({1.0 / (passes * comm_.size()), 1e-3, clip});
+  }
+
+  static std::vector<float> numbers(DataType type, std::span<const std::byte> from) {
+    std::vector<float> values(from.size() / bytes_of(type));
+    read_as(type, from, values);
+    return values;
+  }
+
+  std::optional<double> clip;
+
+ private:
+  Engine& engine_;
+  Comm& comm_;
+};
+
+/// All that ranks end with: parameters and moments whole, by kind and name; norms of all steps.
+struct Trained {
+  std::map<std::string, std::vector<float>> state;
+  std::vector<double> norms;
+  friend bool operator==(const Trained&, const Trained&) = default;
+};
+
+/// Each rank adds what it owns.
+class Collected {
+ public:
+  Collected() {
+    const ParameterTable all = table();
+    for (ParameterId id = 0; id < all.size(); ++id)
+      for (const char* const kind : {"parameter", "first", "second"})
+        trained_.state[kind + (" " + all[id].name)].assign(all.elements(id),
+                                                           std::numeric_limits<float>::quiet_NaN());
+  }
+  void add(Engine& engine, const std::vector<double>& norms) {
+    const std::lock_guard lock(mutex_);
+    for (const OwnedPiece& piece : engine.owned()) {
+      auto& into = trained_.state[piece.kind + " " + table()[piece.parameter].name];
+      std::ranges::copy(piece.data, into.begin() + static_cast<std::ptrdiff_t>(piece.begin));
+    }
+    if (!trained_.norms.empty()) {
+      EXPECT_EQ(trained_.norms, norms);
+    }
+    trained_.norms = norms;
+  }
+  [[nodiscard]] const Trained& trained() const { return trained_; }
+
+ private:
+  std::mutex mutex_;
+  Trained trained_;
+};
+
+Trained train(int ranks, const PlanOptions& options, int steps = kSteps, bool root_stays = false) {
+  Collected collected;
+  run_ranks(ranks, [&](Comm& comm) {
+    auto made = Engine::create(plan_for(ranks, options, root_stays), AdamW{}, comm);
+    ASSERT_TRUE(made) << made.error().what;
+    Driver driver(**made, comm);
+    driver.fill();
+    std::vector<double> norms;
+    for (int step = 0; step < steps; ++step) {
+      const auto stepped = driver.step(step);
+      ASSERT_TRUE(stepped) << stepped.error().what;
+      norms.push_back(stepped->norm);
+    }
+    collected.add(**made, norms);
+  });
+  return collected.trained();
+}
+
+PlanOptions with(Strategy strategy, int passes = 1) {
+  PlanOptions options;
+  options.strategy = strategy;
+  options.passes = passes;
+  return options;
+}
+
+// ---- The same bits
+
+TEST(Engine, OfTwoRanksIsOneProcessWithTwoPasses) {
+  EXPECT_EQ(train(2, with(Strategy::kDdp)), train(1, with(Strategy::kDdp, 2)));
+}
+
+TEST(Engine, HasTheSameBitsForEveryStrategy) {
+  for (const int ranks : {1, 2, 3, 4}) {
+    const Trained expected = train(ranks, with(Strategy::kDdp));
+    for (const Strategy strategy : {Strategy::kZero1, Strategy::kZero2, Strategy::kZero3})
+      EXPECT_EQ(train(ranks, with(strategy)), expected)
+          << ranks << " ranks, strategy " << static_cast<int>(strategy);
+  }
+}
+
+TEST(Engine, HasTheSameBitsForAnyBuckets) {
+  const Trained expected = train(3, with(Strategy::kZero1));
+  for (const std::size_t elements : {1UL, 100UL, 10'000UL})
+    for (const Strategy strategy : {Strategy::kDdp, Strategy::kZero2}) {
+      PlanOptions options = with(strategy);
+      options.buckets = {elements, elements};
+      EXPECT_EQ(train(3, options), expected) << elements;
+    }
+}
+
+TEST(Engine, HasTheSameBitsWhateverIsKeptAfterTheForwardPass) {
+  const Trained expected = train(4, with(Strategy::kDdp));
+  PlanOptions options = with(Strategy::kZero3);
+  options.after_forward = AfterForward::kKeep;
+  EXPECT_EQ(train(4, options), expected);
+  options.after_forward = AfterForward::kSecondary;
+  options.secondary_ranks = 2;
+  EXPECT_EQ(train(4, options), expected);
+  EXPECT_EQ(train(4, with(Strategy::kZero3), kSteps, true), expected);
+}
+
+TEST(Engine, HasTheSameBitsForAnyPrefetch) {
+  const Trained expected = train(2, with(Strategy::kDdp));
+  for (const std::size_t bytes : {0UL, 2000UL, 1UL << 20U}) {
+    PlanOptions options = with(Strategy::kZero3);
+    options.prefetch_bytes = bytes;
+    EXPECT_EQ(train(2, options), expected) << bytes;
+  }
+}
+
+TEST(Engine, HasTheSameBitsForSeveralPassesOfWholeGradients) {
+  const Trained expected = train(2, with(Strategy::kDdp, 3));
+  EXPECT_EQ(train(2, with(Strategy::kZero1, 3)), expected);
+  for (const Strategy strategy : {Strategy::kZero2, Strategy::kZero3}) {
+    PlanOptions options = with(strategy, 3);
+    options.whole_gradients = true;
+    EXPECT_EQ(train(2, options), expected);
+  }
+}
+
+TEST(Engine, HasTheSameBitsForSeveralPassesOfShardedGradients) {
+  const Trained expected = train(2, with(Strategy::kZero2, 3));
+  EXPECT_EQ(train(2, with(Strategy::kZero3, 3)), expected);
+}
+
+TEST(Engine, AddsUpReplicasOfShards) {
+  PlanOptions options = with(Strategy::kZero3, 2);
+  options.shard_ranks = 2;
+  const Trained hybrid = train(4, options), replicas = train(4, with(Strategy::kDdp, 2));
+  for (const auto& [name, expected] : replicas.state)
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      EXPECT_NEAR(hybrid.state.at(name)[i], expected[i], 1e-3) << name;  // another order of sums
+}
+
+// ---- Deterministic sums
+
+struct Shape {
+  const char* name;
+  int ranks;
+  PlanOptions options;
+};
+
+class Deterministic : public ::testing::TestWithParam<Shape> {};
+
+TEST_P(Deterministic, HasTheBitsOfOneRankWithEightPasses) {
+  PlanOptions one = with(Strategy::kDdp, 8);
+  one.deterministic = true;
+  static const Trained expected = train(1, one);
+  PlanOptions options = GetParam().options;
+  options.deterministic = true;
+  options.passes = 8 / GetParam().ranks;
+  EXPECT_EQ(train(GetParam().ranks, options), expected);
+}
+
+PlanOptions hybrid(int shard_ranks) {
+  PlanOptions options = with(Strategy::kZero3);
+  options.shard_ranks = shard_ranks;
+  return options;
+}
+
+PlanOptions secondary(int ranks) {
+  PlanOptions options = with(Strategy::kZero3);
+  options.after_forward = AfterForward::kSecondary;
+  options.secondary_ranks = ranks;
+  return options;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, Deterministic,
+    ::testing::Values(
+        Shape{"Ddp2", 2, with(Strategy::kDdp)}, Shape{"Ddp4", 4, with(Strategy::kDdp)},
+        Shape{"Ddp8", 8, with(Strategy::kDdp)}, Shape{"Zero1Of4", 4, with(Strategy::kZero1)},
+        Shape{"Zero2Of2", 2, with(Strategy::kZero2)}, Shape{"Zero2Of8", 8, with(Strategy::kZero2)},
+        Shape{"Zero3Of1", 1, with(Strategy::kZero3)}, Shape{"Zero3Of2", 2, with(Strategy::kZero3)},
+        Shape{"Zero3Of4", 4, with(Strategy::kZero3)}, Shape{"Zero3Of8", 8, with(Strategy::kZero3)},
+        Shape{"HybridOf4", 4, hybrid(2)}, Shape{"HybridOf8", 8, hybrid(2)},
+        Shape{"HybridOf8By4", 8, hybrid(4)}, Shape{"SecondaryOf4", 4, secondary(2)}),
+    [](const auto& info) { return info.param.name; });
+
+// ---- Other types
+
+TEST(Engine, TrainsInHalvesWithMastersInFloat32) {
+  for (const DataType type : {DataType::kBfloat16, DataType::kFloat16}) {
+    PlanOptions options = with(Strategy::kDdp);
+    const Trained exact = train(2, options);
+    options.compute = type;
+    const Trained expected = train(2, options);
+    for (const auto& [name, values] : exact.state)
+      for (std::size_t i = 0; i < values.size(); ++i)
+        EXPECT_NEAR(expected.state.at(name)[i], values[i], 0.02) << name;
+    EXPECT_NE(expected, exact);
+    for (const Strategy strategy : {Strategy::kZero1, Strategy::kZero2, Strategy::kZero3}) {
+      options.strategy = strategy;
+      EXPECT_EQ(train(2, options), expected);
+    }
+    options.reduce = type;
+    const Trained rounded = train(2, options);
+    EXPECT_NE(rounded, expected);
+    options.strategy = Strategy::kDdp;
+    EXPECT_EQ(train(2, options), rounded);
+  }
+}
+
+// ---- Steps
+
+TEST(Engine, ClipsToTheNormOfAllGradients) {
+  for (const Strategy strategy : {Strategy::kDdp, Strategy::kZero3}) {
+    run_ranks(2, [&](Comm& comm) {
+      auto made = Engine::create(plan_for(2, with(strategy)), AdamW{}, comm);
+      ASSERT_TRUE(made) << made.error().what;
+      Driver driver(**made, comm);
+      driver.fill();
+      const auto free = driver.step(0);
+      ASSERT_TRUE(free) << free.error().what;
+      driver.clip = 1e-3;
+      const auto clipped = driver.step(1);
+      ASSERT_TRUE(clipped);
+      EXPECT_GT(clipped->norm, 1e-3);
+      float largest = 0;  // of what the second moments gained: (1 - beta2) x gradient^2
+      for (const OwnedPiece& piece : (*made)->owned())
+        if (piece.kind == "first")
+          for (const float moment : piece.data) largest = std::max(largest, std::fabs(moment));
+      EXPECT_LT(largest, free->norm);
+    });
+  }
+}
+
+TEST(Engine, SkipsAStepWhoseGradientsAreNoNumbers) {
+  for (const Strategy strategy : {Strategy::kDdp, Strategy::kZero1, Strategy::kZero3})
+    run_ranks(2, [&](Comm& comm) {
+      auto made = Engine::create(plan_for(2, with(strategy)), AdamW{}, comm);
+      ASSERT_TRUE(made) << made.error().what;
+      Driver driver(**made, comm);
+      driver.fill();
+      const auto before = (*made)->whole(2);
+      ASSERT_TRUE((*made)->begin_backward(true));
+      for (GroupId unit = 3; unit-- > 0;) {
+        ASSERT_TRUE((*made)->use(unit, Pass::kBackward));
+        for (const ParameterId id : units()[unit].group.parameters) {
+          const auto place = (*made)->gradient(id);
+          ASSERT_TRUE(place);
+          const std::span<float> gradient = as_floats(place->data);
+          std::ranges::fill(gradient, 1.0F);
+          if (id == 2 && comm.rank() == 1) gradient[5] = std::numeric_limits<float>::infinity();
+          ASSERT_TRUE((*made)->ready(id));
+        }
+        ASSERT_TRUE((*made)->release(unit, Pass::kBackward));
+      }
+      ASSERT_TRUE((*made)->end_backward());
+      const auto stepped = (*made)->step({});
+      ASSERT_TRUE(stepped) << stepped.error().what;
+      EXPECT_TRUE(stepped->skipped);
+      EXPECT_EQ((*made)->steps(), 0);
+      EXPECT_EQ(*(*made)->whole(2), *before);
+      const auto next = driver.step(1);
+      ASSERT_TRUE(next) << next.error().what;
+      EXPECT_FALSE(next->skipped);
+    });
+}
+
+// ---- Checkpoints
+
+class EngineCheckpoint : public ::testing::Test {
+ protected:
+  EngineCheckpoint() {
+    std::string name = ::testing::TempDir() + "tutti_engine_XXXXXX";
+    folder_ = ::mkdtemp(name.data());
+  }
+  ~EngineCheckpoint() override { fs::remove_all(folder_); }
+
+  /// Steps [from, to), from a checkpoint unless from is 0; saves at the end.
+  Trained run(int ranks, PlanOptions options, int from, int to) {
+    options.deterministic = true;
+    options.passes = 8 / ranks;
+    Collected collected;
+    run_ranks(ranks, [&](Comm& comm) {
+      auto made = Engine::create(plan_for(ranks, options), AdamW{}, comm);
+      ASSERT_TRUE(made) << made.error().what;
+      Engine& engine = **made;
+      Driver driver(engine, comm);
+      if (from == 0) {
+        driver.fill();
+      } else {
+        const auto found = Checkpoint::open(folder_, static_cast<std::uint64_t>(from));
+        ASSERT_TRUE(found) << found.error().what;
+        const Status loaded = engine.load(*found, from);
+        ASSERT_TRUE(loaded) << loaded.error().what;
+      }
+      for (int step = from; step < to; ++step) {
+        ASSERT_TRUE(driver.step(step));
+      }
+      const auto owned = engine.owned();
+      const Status saved =
+          save_checkpoint(folder_, {static_cast<std::uint64_t>(to), {}}, table(), owned, comm);
+      ASSERT_TRUE(saved) << saved.error().what;
+      collected.add(engine, {});
+    });
+    return collected.trained();
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(EngineCheckpoint, IsReadByAnyNumberOfRanksUnderAnyStrategy) {
+  const Trained whole = run(4, with(Strategy::kZero3), 0, kSteps);
+  fs::remove_all(folder_);
+  run(4, with(Strategy::kZero3), 0, kSteps / 2);
+  const std::array<std::pair<int, PlanOptions>, 6> resumed = {{{1, with(Strategy::kDdp)},
+                                                               {2, with(Strategy::kZero2)},
+                                                               {4, with(Strategy::kZero1)},
+                                                               {4, hybrid(2)},
+                                                               {8, with(Strategy::kZero3)},
+                                                               {8, with(Strategy::kDdp)}}};
+  for (const auto& [ranks, options] : resumed) {
+    fs::remove_all(folder_ / fmt::format("step_{}", kSteps));
+    EXPECT_EQ(run(ranks, options, kSteps / 2, kSteps).state, whole.state) << ranks;
+  }
+}
+
+TEST_F(EngineCheckpoint, OfFourRanksIsReadByThree) {
+  run(4, with(Strategy::kZero2), 0, 3);
+  Collected collected;
+  run_ranks(3, [&](Comm& comm) {
+    auto made = Engine::create(plan_for(3, with(Strategy::kZero3)), AdamW{}, comm);
+    ASSERT_TRUE(made);
+    const auto found = Checkpoint::open(folder_);
+    ASSERT_TRUE(found);
+    ASSERT_TRUE((*made)->load(*found, 3));
+    EXPECT_EQ((*made)->steps(), 3);
+    collected.add(**made, {});
+  });
+  fs::remove_all(folder_);
+  EXPECT_EQ(collected.trained().state, run(4, with(Strategy::kZero2), 0, 3).state);
+}
+
+// ---- What goes wrong
+
+/// What each rank ends with when it does this.
+std::vector<Status> outcomes(int ranks, const PlanOptions& options,
+                             const std::function<Status(Engine&, Driver&, int)>& what) {
+  std::vector<Status> all(static_cast<std::size_t>(ranks), ok_status());
+  run_ranks(ranks, [&](Comm& comm) {
+    auto made = Engine::create(plan_for(ranks, options), AdamW{}, comm);
+    ASSERT_TRUE(made) << made.error().what;
+    Driver driver(**made, comm);
+    Status& mine = all[static_cast<std::size_t>(comm.rank())];
+    mine = driver.try_to_fill();  // may fail by what another rank does next
+    if (mine) mine = what(**made, driver, comm.rank());
+  });
+  return all;
+}
+
+Status as_status(const Result<StepOutcome>& outcome) {
+  return outcome ? ok_status() : Status(outcome.error());
+}
+
+TEST(EngineFaults, RanksWithOtherModelsAreNamedWithTheParameter) {
+  run_ranks(3, [](Comm& comm) {
+    const ParameterTable same = table();
+    std::vector<Parameter> parameters(same.all().begin(), same.all().end());
+    if (comm.rank() == 2) parameters[2].shape = {20, 21};
+    auto plan = Plan::create(*ParameterTable::create(parameters), units(), 3, {});
+    ASSERT_TRUE(plan);
+    const auto made = Engine::create(*plan, AdamW{}, comm);
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().peer, 2);
+    EXPECT_THAT(made.error().what, AllOf(HasSubstr("rank 2"), HasSubstr("hidden.weight")));
+  });
+}
+
+TEST(EngineFaults, RanksWithOtherOptionsAreNamed) {
+  run_ranks(2, [](Comm& comm) {
+    const auto made = Engine::create(
+        plan_for(2, with(comm.rank() == 0 ? Strategy::kZero1 : Strategy::kZero2)), AdamW{}, comm);
+    ASSERT_FALSE(made);
+    EXPECT_THAT(made.error().what, HasSubstr("rank 1 trains with other options"));
+  });
+}
+
+TEST(EngineFaults, AParameterWithoutGradientIsNamedOnAllRanks) {
+  for (const Strategy strategy : {Strategy::kDdp, Strategy::kZero1, Strategy::kZero3}) {
+    const auto all = outcomes(2, with(strategy), [](Engine& engine, Driver& driver, int rank) {
+      if (rank == 0) return as_status(driver.step(0));
+      if (Status done = driver.forward(); !done) return done;
+      if (Status done = engine.begin_backward(true); !done) return done;
+      for (GroupId unit = 3; unit-- > 0;) {
+        if (const auto used = engine.use(unit, Pass::kBackward); !used) return Status(used.error());
+        for (const ParameterId id : units()[unit].group.parameters)
+          if (id != 3)
+            if (Status given = driver.give_gradient(0, 0, id); !given) return given;
+        if (Status done = engine.release(unit, Pass::kBackward); !done) return done;
+      }
+      return engine.end_backward();
+    });
+    ASSERT_FALSE(all[1]);
+    EXPECT_EQ(all[1].error().code, Code::kInvalidUsage);
+    EXPECT_THAT(all[1].error().what, HasSubstr("hidden.scale"));
+    ASSERT_FALSE(all[0]);
+    EXPECT_EQ(all[0].error().peer, 1) << all[0].error().what;
+    EXPECT_THAT(all[0].error().what, AllOf(HasSubstr("rank 1"), HasSubstr("hidden.scale")));
+  }
+}
+
+TEST(EngineFaults, ARankThatSkipsAUnitIsNamedWithAParameter) {
+  const auto all =
+      outcomes(3, with(Strategy::kZero3), [](Engine& engine, Driver& driver, int rank) {
+        if (rank != 2) return as_status(driver.step(0));
+        for (const GroupId unit : {GroupId{0}, GroupId{2}}) {
+          if (const auto used = engine.use(unit, Pass::kForward); !used)
+            return Status(used.error());
+          if (Status done = engine.release(unit, Pass::kForward); !done) return done;
+        }
+        if (Status done = driver.backward(0, 0); !done) return done;
+        return as_status(engine.step({}));
+      });
+  for (const Status& each : all) {
+    ASSERT_FALSE(each);
+    EXPECT_THAT(each.error().what, AllOf(HasSubstr("rank 2"), HasSubstr("parameter '")));
+  }
+}
+
+TEST(EngineFaults, RanksThatUseUnitsInAnotherOrderAreNamed) {
+  PlanOptions options = with(Strategy::kZero3);
+  options.prefetch_bytes = 0;  // what is gathered ahead would be the same
+  const auto all = outcomes(3, options, [](Engine& engine, Driver& driver, int rank) {
+    const std::array<GroupId, 3> order =
+        rank == 1 ? std::array<GroupId, 3>{0, 2, 1} : std::array<GroupId, 3>{0, 1, 2};
+    for (const GroupId unit : order) {
+      if (const auto used = engine.use(unit, Pass::kForward); !used) return Status(used.error());
+      if (Status done = engine.release(unit, Pass::kForward); !done) return done;
+    }
+    if (Status done = driver.backward(0, 0); !done) return done;
+    return as_status(engine.step({}));
+  });
+  for (const Status& each : all) {
+    ASSERT_FALSE(each);
+    EXPECT_THAT(each.error().what, AllOf(HasSubstr("rank 1"), HasSubstr("parameter '")));
+  }
+}
+
+TEST(EngineFaults, ARankThatLeavesInMidStepEndsItForAll) {
+  const auto all = outcomes(2, with(Strategy::kDdp), [](Engine& engine, Driver& driver, int rank) {
+    if (rank == 0) return as_status(driver.step(0));
+    return engine.begin_backward(true);  // and no more
+  });
+  ASSERT_FALSE(all[0]);
+  EXPECT_THAT(all[0].error().what, HasSubstr("rank 1"));
+}
+
+TEST(EngineFaults, CallsOutOfTurnAreRefusedAndEndTraining) {
+  const auto refused = [](const std::function<Status(Engine&, Driver&)>& what) {
+    const auto all = outcomes(1, with(Strategy::kDdp), [&](Engine& engine, Driver& driver, int) {
+      const Status first = what(engine, driver);
+      EXPECT_FALSE(first);
+      EXPECT_FALSE(engine.begin_backward(true));
+      return first;
+    });
+    return all[0] ? "" : all[0].error().what;
+  };
+  EXPECT_THAT(refused([](Engine& engine, Driver&) { return engine.end_backward(); }),
+              HasSubstr("without begin_backward"));
+  EXPECT_THAT(refused([](Engine& engine, Driver&) { return as_status(engine.step({})); }),
+              HasSubstr("not complete"));
+  EXPECT_THAT(refused([](Engine& engine, Driver& driver) {
+                (void)engine.begin_backward(true);
+                (void)driver.give_gradient(0, 0, 1);
+                return engine.ready(1);
+              }),
+              HasSubstr("second time"));
+  EXPECT_THAT(refused([](Engine& engine, Driver&) {
+                (void)engine.begin_backward(true);
+                return engine.ready(1);
+              }),
+              HasSubstr("never written"));
+  EXPECT_THAT(refused([](Engine& engine, Driver& driver) {
+                (void)driver.backward(0, 0);
+                return as_status(engine.step({-1}));
+              }),
+              HasSubstr("above 0"));
+}
+
+TEST(EngineFaults, UnitsBeyondTheWindowsAreRefused) {
+  PlanOptions options = with(Strategy::kZero3);
+  options.prefetch_bytes = 0;
+  const auto all = outcomes(2, options, [](Engine& engine, Driver&, int) {
+    const auto first = engine.use(0, Pass::kForward);
+    if (!first) return Status(first.error());  // the other rank was there before
+    const auto second = engine.use(1, Pass::kForward);
+    return second ? ok_status() : Status(second.error());
+  });
+  for (const Status& each : all) {
+    ASSERT_FALSE(each);
+    EXPECT_THAT(each.error().what, HasSubstr("'hidden' has no window"));
+  }
+}
+
+// ---- What it costs
+
+TEST(Engine, AllocatesWhatThePlanSays) {
+  for (const Strategy strategy :
+       {Strategy::kDdp, Strategy::kZero1, Strategy::kZero2, Strategy::kZero3})
+    for (const DataType type : {DataType::kFloat32, DataType::kBfloat16})
+      run_ranks(4, [&](Comm& comm) {
+        PlanOptions options = with(strategy, 2);
+        options.compute = type;
+        if (strategy == Strategy::kZero3) {
+          options.after_forward = AfterForward::kSecondary;
+          options.secondary_ranks = 2;
+        }
+        const Plan plan = plan_for(4, options);
+        auto made = Engine::create(plan, AdamW{}, comm);
+        ASSERT_TRUE(made) << made.error().what;
+        EXPECT_EQ((*made)->memory(), plan.memory());
+      });
+}
+
+}  // namespace
+}  // namespace tutti::training

@@ -1,0 +1,18 @@
+// Words of a pass over a model.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace tutti::training {
+
+enum class Pass : std::uint8_t { kForward, kBackward };
+
+/// Where a gradient goes, and whether it is added to what is there, or else written.
+struct GradientPlace {
+  std::span<std::byte> data;
+  bool adds = false;
+};
+
+}  // namespace tutti::training
