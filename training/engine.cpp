@@ -5,6 +5,7 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
+#include <initializer_list>
 #include <utility>
 
 #include "training/agreement.hpp"
@@ -14,7 +15,7 @@
 #include "training/numbers.hpp"
 #include "training/outcome.hpp"
 #include "training/parameter_store.hpp"
-#include "training/sharded_adamw.hpp"
+#include "training/sharded_optimizer.hpp"
 #include "training/slab.hpp"
 #include "training/step_guard.hpp"
 #include "training/typed_calls.hpp"
@@ -60,12 +61,16 @@ Result<Channels> make_channels(const Plan& plan, Comm& world) {
 }
 
 /// Of all that ranks have to share beside the model.
-std::uint64_t hash_of(const Plan& plan, const AdamW& optimizer) {
+std::uint64_t hash_of(const Plan& plan, const Optimizer& optimizer) {
   Hash hash;
-  hash.add(plan.hash());
-  for (const double number : {optimizer.learning_rate, optimizer.beta1, optimizer.beta2,
-                              optimizer.epsilon, optimizer.weight_decay})
-    hash.add(std::bit_cast<std::uint64_t>(number));
+  hash.add(plan.hash()).add(optimizer.index());
+  const auto add = [&](std::initializer_list<double> numbers) {
+    for (const double number : numbers) hash.add(std::bit_cast<std::uint64_t>(number));
+  };
+  if (const auto* const adamw = std::get_if<AdamW>(&optimizer))
+    add({adamw->learning_rate, adamw->beta1, adamw->beta2, adamw->epsilon, adamw->weight_decay});
+  if (const auto* const sgd = std::get_if<Sgd>(&optimizer))
+    add({sgd->learning_rate, sgd->momentum, sgd->weight_decay});
   return hash.value();
 }
 
@@ -76,7 +81,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 }  // namespace
 
 struct Engine::Parts {
-  Parts(Plan made, const AdamW& options, Comm& all, Channels between)
+  Parts(Plan made, const Optimizer& options, Comm& all, Channels between)
       : plan(std::move(made)),
         world(all),
         channels(std::move(between)),
@@ -120,7 +125,7 @@ struct Engine::Parts {
   Comm& world;
   Channels channels;
   StepGuard guard;
-  ShardedAdamW optimizer;
+  ShardedOptimizer optimizer;
   std::optional<ParameterStore> parameters;
   std::optional<GradientStore> gradients;
   std::vector<std::vector<float>> masters;  ///< by group, where parameters are not float32
@@ -130,10 +135,15 @@ struct Engine::Parts {
 
 // ---- Making
 
-Result<std::unique_ptr<Engine>> Engine::create(Plan plan, const AdamW& optimizer, Comm& world) {
+Result<std::unique_ptr<Engine>> Engine::create(Plan plan, const Optimizer& optimizer, Comm& world) {
   if (plan.mesh().world() != world.size())
     return failure(Code::kInvalidArgument, "a plan for {} ranks, of which there are {}",
                    plan.mesh().world(), world.size());
+  if (plan.options().moments != moments_of(optimizer))
+    return failure(Code::kInvalidArgument,
+                   "a plan for {} moments of each parameter, and an optimizer with {}: say so in "
+                   "PlanOptions::moments",
+                   plan.options().moments, moments_of(optimizer));
   TRAINING_TRY(agree_on_model(world, plan.layout()->table(), hash_of(plan, optimizer)));
   auto channels = make_channels(plan, world);
   TRAINING_TRY(agree(world, channels ? ok_status() : Status(channels.error())));
@@ -334,13 +344,13 @@ std::vector<OwnedPiece> Engine::owned() {
       const std::size_t begin = std::max(first, piece.offset),
                         end = std::min(last, piece.offset + piece.count);
       if (begin >= end) continue;
-      const auto save = [&](const char* kind, std::span<const float> of) {
-        owned.push_back({kind, piece.parameter, piece.begin + (begin - piece.offset),
+      const auto save = [&](std::string_view kind, std::span<const float> of) {
+        owned.push_back({std::string(kind), piece.parameter, piece.begin + (begin - piece.offset),
                          of.subspan(begin, end - begin)});
       };
       save("parameter", parts.master(group));
-      save("first", parts.optimizer.first(group));
-      save("second", parts.optimizer.second(group));
+      for (int which = 0; which < parts.optimizer.moments(); ++which)
+        save(kMoments[static_cast<std::size_t>(which)], parts.optimizer.moment(which, group));
     }
   }
   return owned;
@@ -350,13 +360,14 @@ Status Engine::Parts::read(const Checkpoint& checkpoint) {
   TRAINING_TRY(checkpoint.check_model(layout().table()));
   for (GroupId group = 0; group < groups(); ++group) {
     for (const Piece& piece : layout().pieces(group, shard())) {
-      const auto load = [&](const char* kind, std::span<float> into) {
+      const auto load = [&](std::string_view kind, std::span<float> into) {
         return checkpoint.read(kind, piece.parameter, piece.begin,
                                into.subspan(piece.offset, piece.count));
       };
       TRAINING_TRY(load("parameter", master(group)));
-      TRAINING_TRY(load("first", optimizer.first(group)));
-      TRAINING_TRY(load("second", optimizer.second(group)));
+      for (int which = 0; which < optimizer.moments(); ++which)
+        TRAINING_TRY(
+            load(kMoments[static_cast<std::size_t>(which)], optimizer.moment(which, group)));
     }
   }
   return ok_status();
@@ -392,8 +403,8 @@ MemoryPlan Engine::memory() const {
   memory.gradients = parts.gradients->bytes();
   for (const auto& master : parts.masters) memory.masters += master.size() * sizeof(float);
   for (GroupId group = 0; group < parts.groups(); ++group)
-    memory.moments +=
-        parts_->optimizer.first(group).size_bytes() + parts_->optimizer.second(group).size_bytes();
+    for (int which = 0; which < parts_->optimizer.moments(); ++which)
+      memory.moments += parts_->optimizer.moment(which, group).size_bytes();
   memory.windows = parts.parameters->window_bytes() + parts.gradients->window_bytes();
   return memory;
 }

@@ -32,10 +32,10 @@
 #include <string>
 #include <vector>
 
-#include "training/adamw.hpp"
 #include "training/checkpoint.hpp"
 #include "training/pass.hpp"
 #include "training/plan.hpp"
+#include "training/sharded_optimizer.hpp"
 #include "tutti/communicator.hpp"
 #include "tutti/error.hpp"
 
@@ -67,7 +67,7 @@ class Engine {
  public:
   /// Collective; `world` outlives it. All ranks return alike: kPeerFailed names a rank that has
   /// another model, other options, or that has no memory.
-  static Result<std::unique_ptr<Engine>> create(Plan plan, const AdamW& optimizer, Comm& world);
+  static Result<std::unique_ptr<Engine>> create(Plan plan, const Optimizer& optimizer, Comm& world);
   ~Engine();
 
   [[nodiscard]] const Plan& plan() const;
@@ -110,7 +110,7 @@ class Engine {
 
   // ---- Checkpoints
 
-  /// What this rank saves: parts of "parameter", "first" and "second" that it owns and no other
+  /// What this rank saves: parts of "parameter" and of kMoments that it owns and no other
   /// rank saves. Valid until the next step().
   [[nodiscard]] std::vector<OwnedPiece> owned();
   /// Takes all of these from a checkpoint of any number of ranks, under any plan, and `steps` as

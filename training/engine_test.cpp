@@ -325,6 +325,28 @@ TEST(Engine, TrainsInHalvesWithMastersInFloat32) {
 
 // ---- Steps
 
+TEST(Engine, StepsWithGradientDescentUnderEveryStrategy) {
+  const Sgd sgd{.learning_rate = 1e-2, .momentum = 0.9};
+  std::vector<std::vector<float>> outcomes;
+  for (const Strategy strategy :
+       {Strategy::kDdp, Strategy::kZero1, Strategy::kZero2, Strategy::kZero3}) {
+    run_ranks(2, [&](Comm& comm) {
+      PlanOptions options = with(strategy);
+      EXPECT_FALSE(Engine::create(plan_for(2, options), sgd, comm));
+      options.moments = 1;
+      auto made = Engine::create(plan_for(2, options), sgd, comm);
+      ASSERT_TRUE(made) << made.error().what;
+      Driver driver(**made, comm);
+      driver.fill();
+      for (int step = 0; step < kSteps; ++step) ASSERT_TRUE(driver.step(step));
+      auto values = (*made)->whole(2);
+      ASSERT_TRUE(values);
+      if (comm.rank() == 0) outcomes.push_back(*std::move(values));
+    });
+  }
+  for (const auto& outcome : outcomes) EXPECT_EQ(outcome, outcomes[0]);
+}
+
 TEST(Engine, ClipsToTheNormOfAllGradients) {
   for (const Strategy strategy : {Strategy::kDdp, Strategy::kZero3}) {
     run_ranks(2, [&](Comm& comm) {

@@ -149,7 +149,7 @@ MemoryPlan Plan::memory() const {
   plan.gradients = (gradients_are_whole() ? whole * sent : 0) +
                    static_cast<std::size_t>(sum_levels()) * own * sizeof(float);
   plan.masters = options_.compute == DataType::kFloat32 ? 0 : own * sizeof(float);
-  plan.moments = 2 * own * sizeof(float);
+  plan.moments = static_cast<std::size_t>(options_.moments) * own * sizeof(float);
   plan.windows = static_cast<std::size_t>(parameter_windows_) * window_elements() * number +
                  static_cast<std::size_t>(gradient_windows_) * layout_->largest() * sent;
   if (parameters_are_whole()) return plan;
@@ -211,7 +211,8 @@ std::uint64_t Plan::hash() const {
        {static_cast<std::uint64_t>(o.strategy), static_cast<std::uint64_t>(o.after_forward),
         static_cast<std::uint64_t>(o.secondary_ranks), static_cast<std::uint64_t>(o.compute),
         static_cast<std::uint64_t>(o.reduce), static_cast<std::uint64_t>(o.passes),
-        static_cast<std::uint64_t>(o.whole_gradients), static_cast<std::uint64_t>(o.deterministic),
+        static_cast<std::uint64_t>(o.moments), static_cast<std::uint64_t>(o.whole_gradients),
+        static_cast<std::uint64_t>(o.deterministic),
         static_cast<std::uint64_t>(parameter_windows_)})
     hash.add(number);
   for (const bool kept : keeps_whole_) hash.add(kept ? 1 : 0);

@@ -49,6 +49,8 @@ struct PlanOptions {
   DataType compute = DataType::kFloat32;
   /// In which gradients are added up: between ranks, and before that in the pass of one rank.
   DataType reduce = DataType::kFloat32;
+  /// Float32 numbers of state that the optimizer keeps for each parameter; see moments_of().
+  int moments = 2;
   /// Backward passes of a step. Where gradients are whole, only those of the last are sent; where
   /// they are in shards, those of each.
   int passes = 1;

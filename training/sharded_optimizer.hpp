@@ -1,24 +1,35 @@
-// AdamW on what one rank owns of flat parameters: all of them, or a shard of each group.
+// An optimizer on what one rank owns of flat parameters: all of them, or a shard of each group.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include "training/adamw.hpp"
 #include "training/flat_layout.hpp"
+#include "training/sgd.hpp"
 
 namespace tutti::training {
 
-/// Value, but for its size: two floats for each element that is owned.
-class ShardedAdamW {
+using Optimizer = std::variant<AdamW, Sgd>;
+
+/// Float32 numbers of state that it keeps for each element: 2, 1 or 0.
+int moments_of(const Optimizer& optimizer);
+/// As checkpoints call them, in order.
+inline constexpr std::array<std::string_view, 2> kMoments = {"first", "second"};
+
+/// Value, but for its size: the moments of each element that is owned.
+class ShardedOptimizer {
  public:
   /// `shard`: that this rank owns, below layout->shards().
-  ShardedAdamW(std::shared_ptr<const FlatLayout> layout, int shard, const AdamW& options);
+  ShardedOptimizer(std::shared_ptr<const FlatLayout> layout, int shard, const Optimizer& optimizer);
 
   /// Of the step that comes next, for schedules.
-  void set_learning_rate(double rate) { options_.learning_rate = rate; }
+  void set_learning_rate(double rate);
 
   /// As if so many steps had been taken: once moments were read from a checkpoint.
   void resume(std::int64_t steps) { step_ = steps; }
@@ -32,18 +43,17 @@ class ShardedAdamW {
 
   /// Steps that were begun.
   [[nodiscard]] std::int64_t steps() const { return step_; }
-  /// The moments of a group's shard, padding included.
-  [[nodiscard]] std::span<float> first(GroupId group) { return moments_[group].first; }
-  [[nodiscard]] std::span<float> second(GroupId group) { return moments_[group].second; }
+  [[nodiscard]] int moments() const { return moments_of(optimizer_); }
+  /// A moment, below moments(), of a group's shard, padding included.
+  [[nodiscard]] std::span<float> moment(int which, GroupId group) {
+    return moments_[group][static_cast<std::size_t>(which)];
+  }
 
  private:
-  struct Moments {
-    std::vector<float> first, second;
-  };
   std::shared_ptr<const FlatLayout> layout_;
-  AdamW options_;
+  Optimizer optimizer_;
   std::int64_t step_ = 0;
-  std::vector<Moments> moments_;            ///< by group
+  std::vector<std::array<std::vector<float>, kMoments.size()>> moments_;  ///< by group
   std::vector<std::vector<Piece>> pieces_;  ///< of the shard, by group
 };
 
