@@ -1,6 +1,7 @@
 #include "training/engine.hpp"
 
 #include <array>
+#include <barrier>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -9,6 +10,7 @@
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <malloc.h>
 
 #include "training/numbers.hpp"
 #include "training/test_model.hpp"
@@ -656,6 +658,54 @@ TEST(Engine, AllocatesWhatThePlanSays) {
         ASSERT_TRUE(made) << made.error().what;
         EXPECT_EQ((*made)->memory(), plan.memory());
       });
+}
+
+/// Bytes of the heap that are in use.
+std::size_t heap() {
+  const struct mallinfo2 info = ::mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+TEST(Engine, TakesNoMoreOfTheHeapThanThePlanSays) {
+#ifdef TUTTI_SANITIZED
+  GTEST_SKIP() << "sanitizers have a heap of their own";
+#endif
+  constexpr int kRanks = 4;
+  const ParameterTable large = *ParameterTable::create({{"in", {1024, 512}}, {"out", {512, 1024}}});
+  for (const Strategy strategy :
+       {Strategy::kDdp, Strategy::kZero1, Strategy::kZero2, Strategy::kZero3}) {
+    PlanOptions options = with(strategy);
+    options.compute = DataType::kBfloat16;
+    const auto plan = Plan::create(large, {{{"in", {0}}}, {{"out", {1}}}}, kRanks, options);
+    ASSERT_TRUE(plan);
+    std::barrier together(kRanks);
+    std::size_t before = 0, after = 0;
+    run_ranks(kRanks, [&](Comm& comm) {
+      together.arrive_and_wait();
+      if (comm.rank() == 0) before = heap();
+      together.arrive_and_wait();
+      auto made = Engine::create(*plan, AdamW{}, comm);
+      ASSERT_TRUE(made);
+      for (int step = 0; step < 2; ++step) {
+        ASSERT_TRUE((*made)->begin_backward(true));
+        for (const ParameterId id : {1U, 0U}) {
+          ASSERT_TRUE((*made)->use(id, Pass::kBackward));
+          ASSERT_TRUE((*made)->gradient(id));
+          ASSERT_TRUE((*made)->ready(id));
+          ASSERT_TRUE((*made)->release(id, Pass::kBackward));
+        }
+        ASSERT_TRUE((*made)->end_backward());
+        ASSERT_TRUE((*made)->step({}));
+      }
+      together.arrive_and_wait();
+      if (comm.rank() == 0) after = heap();
+      together.arrive_and_wait();
+    });
+    const MemoryPlan memory = plan->memory();
+    const auto planned = static_cast<double>(kRanks * (memory.moments + memory.masters));
+    EXPECT_NEAR(static_cast<double>(after - before) / planned, 1, 0.05)
+        << static_cast<int>(strategy);
+  }
 }
 
 }  // namespace
