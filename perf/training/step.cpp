@@ -18,6 +18,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -192,10 +193,28 @@ std::unique_ptr<Way> make_way(const std::string& name, const Options& options, C
 
 using Clock = std::chrono::steady_clock;
 
-/// Milliseconds of each step, of the rank for which it took longest.
-std::vector<double> time_steps(Way& way, const Options& options, int round, Comm& world,
-                               double& loss) {
-  std::vector<double> times;
+/// Bytes that left by an interface of this network namespace, headers included; 0 for none.
+double sent_by(const std::string& interface) {
+  std::ifstream table("/proc/net/dev");
+  for (std::string line; std::getline(table, line);) {
+    const auto name = line.find_first_not_of(' ');
+    const auto colon = line.find(':');
+    if (colon == std::string::npos || line.substr(name, colon - name) != interface) continue;
+    std::istringstream fields(line.substr(colon + 1));
+    double field = 0;
+    for (int i = 0; i < 9; ++i) fields >> field;  // eight of what came, then what was sent
+    return field;
+  }
+  return 0;
+}
+
+/// What one way gave over all rounds.
+struct Measured {
+  std::vector<double> ms;     ///< of each step, of the rank for which it took longest
+  double sent = 0, loss = 0;  ///< bytes by the interface; of the last step
+};
+
+void time_steps(Way& way, const Options& options, int round, Comm& world, Measured& measured) {
   for (int step = 0; step < options.steps; ++step) {
     torch::manual_seed(static_cast<std::uint64_t>(round) * 1000 +
                        static_cast<std::uint64_t>(step) * 64 +
@@ -206,13 +225,15 @@ std::vector<double> time_steps(Way& way, const Options& options, int round, Comm
                         targets = tokens.slice(1, 1).contiguous();
     int all_here = 0;
     must(world.all_reduce<int>(std::span(&all_here, 1), std::span(&all_here, 1)));
+    const double sent = sent_by(options.interface);
     const auto begin = Clock::now();
-    loss = way.step(input, targets);
+    measured.loss = way.step(input, targets);
     double took = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
     must(world.all_reduce<double>(std::span(&took, 1), std::span(&took, 1), ReduceOp::kMax));
-    times.push_back(took);
+    if (round == 0) continue;  // warms up
+    measured.ms.push_back(took);
+    measured.sent += sent_by(options.interface) - sent;
   }
-  return times;
 }
 
 double median(std::vector<double> values) {
@@ -221,20 +242,22 @@ double median(std::vector<double> values) {
 }
 
 void report(const Options& options, const Comm& world,
-            const std::map<std::string, std::vector<double>>& times,
-            const std::map<std::string, double>& losses) {
+            const std::map<std::string, Measured>& ways) {
   nlohmann::json json = {{"ranks", world.size()},
                          {"parameters", parameter_count(options.gpt)},
                          {"batch", options.batch},
                          {"context", options.gpt.context}};
   fmt::print("{} ranks, {} parameters, {} x {} tokens for each rank\n", world.size(),
              parameter_count(options.gpt), options.batch, options.gpt.context);
-  fmt::print("{:<10}{:>14}{:>14}{:>12}\n", "way", "median ms", "fastest ms", "loss");
-  for (const std::string& way : options.ways) {
-    const double middle = median(times.at(way));
-    fmt::print("{:<10}{:>14.2f}{:>14.2f}{:>12.4f}\n", way, middle,
-               *std::ranges::min_element(times.at(way)), losses.at(way));
-    json["ways"][way] = {{"median_ms", middle}, {"loss", losses.at(way)}, {"ms", times.at(way)}};
+  fmt::print("{:<10}{:>12}{:>14}{:>14}{:>10}\n", "way", "median ms", "fastest ms", "sent MB/step",
+             "loss");
+  for (const std::string& name : options.ways) {
+    const Measured& way = ways.at(name);
+    const double middle = median(way.ms), sent = way.sent / static_cast<double>(way.ms.size());
+    fmt::print("{:<10}{:>12.2f}{:>14.2f}{:>14.2f}{:>10.4f}\n", name, middle,
+               *std::ranges::min_element(way.ms), sent / 1e6, way.loss);
+    json["ways"][name] = {
+        {"median_ms", middle}, {"sent_bytes", sent}, {"loss", way.loss}, {"ms", way.ms}};
   }
   if (!options.json.empty()) std::ofstream(options.json) << json.dump(1) << '\n';
 }
@@ -243,18 +266,15 @@ int run(const Options& options) {
   set_compute_threads(1);
   Comm world = must(Comm::from_environment());
   std::map<std::string, std::unique_ptr<Way>> ways;
-  std::map<std::string, std::vector<double>> times;
-  std::map<std::string, double> losses;
+  std::map<std::string, Measured> measured;
   for (const std::string& way : options.ways) ways[way] = make_way(way, options, world);
   for (int round = 0; round <= options.rounds; ++round) {
     std::vector<std::string> order = options.ways;
     std::ranges::rotate(order, order.begin() + round % static_cast<int>(order.size()));
-    for (const std::string& way : order) {
-      const auto took = time_steps(*ways[way], options, round, world, losses[way]);
-      if (round > 0) times[way].insert(times[way].end(), took.begin(), took.end());  // 0 warms up
-    }
+    for (const std::string& way : order)
+      time_steps(*ways[way], options, round, world, measured[way]);
   }
-  if (world.rank() == 0) report(options, world, times, losses);
+  if (world.rank() == 0) report(options, world, measured);
   return 0;
 }
 
@@ -272,7 +292,8 @@ int main(int argc, char** argv) {
   app.add_option("--rounds", options.rounds);
   app.add_option("--steps", options.steps, "of each way in a round");
   app.add_option("--ways", options.ways, "compute gloo ddp zero1 zero2 zero3")->delimiter(',');
-  app.add_option("--interface", options.interface, "of Gloo; without, that of 127.0.0.1");
+  app.add_option("--interface", options.interface,
+                 "that Gloo uses and whose bytes count; without, that of 127.0.0.1");
   app.add_option("--json", options.json);
   CLI11_PARSE(app, argc, argv);
   return tutti::training::run(options);
