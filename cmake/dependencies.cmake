@@ -85,13 +85,12 @@ tutti_optional(BENCHMARK "Google Benchmark" "perf/: benchmarks of the inner piec
                benchmark_FOUND "${benchmark_VERSION}")
 
 if(NOT TUTTI_TORCH STREQUAL "OFF")
-  find_path(TORCH_INCLUDE torch/script.h)
-  if(TORCH_INCLUDE)
-    set(torch_found ON)
-  endif()
+  set(CMAKE_MESSAGE_LOG_LEVEL WARNING)  # it tells what it finds, QUIET or not
+  find_package(Torch QUIET)
+  unset(CMAKE_MESSAGE_LOG_LEVEL)
 endif()
-tutti_optional(TORCH "LibTorch" "planned: the trainer; nothing is built from it yet"
-               torch_found "")
+tutti_optional(TORCH "LibTorch" "training/torch (Debian has it in libtorch-dev)"
+               Torch_FOUND "${Torch_VERSION}")
 
 message(STATUS "Optional parts (TUTTI_<NAME>=AUTO|ON|OFF):${TUTTI_DEPENDENCY_REPORT}")
 

@@ -1,0 +1,2 @@
+# The adapter for LibTorch: nothing else is linked with it.
+target_link_libraries(tutti_training_torch PUBLIC torch)
