@@ -55,9 +55,9 @@ struct TrainedParameters {
 Result<TrainedParameters> trained_parameters(const torch::nn::Module& module,
                                              const DistributedOptions& options = {});
 
-/// In which gradients get ready: runs `loss` and its backward pass on this rank alone, on a module
-/// that is not distributed, and takes rank 0's order. Parameters without a gradient come last.
-/// Gradients are dropped. Collective.
+/// The order in which gradients get ready: runs `loss` and its backward pass on rank 0, on a module
+/// that is not distributed yet, and drops the gradients. Parameters without one come last.
+/// Collective; the other ranks compute nothing.
 Result<std::vector<ParameterId>> learn_order(const torch::nn::Module& module,
                                              const std::function<torch::Tensor()>& loss,
                                              Comm& world);
@@ -74,7 +74,7 @@ class DistributedModel {
                                                           const UnitModules& units,
                                                           const DistributedOptions& options,
                                                           Comm& world);
-  /// Leaves the module's trained parameters without elements.
+  /// Leaves the module's trained parameters without elements, and graphs that use them void.
   ~DistributedModel();
   DistributedModel(const DistributedModel&) = delete;
   DistributedModel& operator=(const DistributedModel&) = delete;
@@ -98,8 +98,8 @@ class DistributedModel {
 
  private:
   struct Parts;
-  explicit DistributedModel(std::shared_ptr<Parts> parts);
-  std::shared_ptr<Parts> parts_;
+  explicit DistributedModel(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
 };
 
 /// How many threads LibTorch and the BLAS below it compute with in this process. LibTorch's own

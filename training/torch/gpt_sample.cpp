@@ -5,9 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include <torch/utils.h>
-
 #include "training/outcome.hpp"
+#include "training/torch/evaluating.hpp"
 #include "training/torch/gpt.hpp"
 
 namespace tutti::training {
@@ -81,29 +80,12 @@ torch::Tensor next_logits(GptImpl& model, std::span<const std::uint8_t> text) {
   return model.forward(tokens.unsqueeze(0)).select(0, 0).select(0, -1).to(torch::kFloat32);
 }
 
-/// eval() while it lives.
-class Evaluating {
- public:
-  explicit Evaluating(torch::nn::Module& model)
-      : model_(model), was_training_(model.is_training()) {
-    model_.eval();
-  }
-  ~Evaluating() { model_.train(was_training_); }
-  Evaluating(const Evaluating&) = delete;
-  Evaluating& operator=(const Evaluating&) = delete;
-
- private:
-  torch::nn::Module& model_;
-  bool was_training_;
-};
-
 }  // namespace
 
 Result<std::vector<std::uint8_t>> sample(GptImpl& model, std::span<const std::uint8_t> prompt,
                                          const SampleOptions& options) {
   TRAINING_TRY(check(model, prompt, options));
   const Evaluating evaluating(model);
-  const torch::NoGradGuard no_gradients;
   Chooser chooser(options);
   std::vector<std::uint8_t> text(prompt.begin(), prompt.end());
   for (std::size_t i = 0; i < options.count; ++i) {

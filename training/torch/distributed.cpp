@@ -1,0 +1,260 @@
+#include "training/torch/distributed.hpp"
+
+#include <optional>
+#include <utility>
+
+#include <fmt/ranges.h>
+#include <torch/autograd.h>
+#include <torch/utils.h>
+
+#include "training/agreement.hpp"
+#include "training/outcome.hpp"
+#include "training/torch/evaluating.hpp"
+#include "training/torch/failure.hpp"
+#include "training/torch/gradient_hooks.hpp"
+#include "training/torch/shared_state.hpp"
+#include "training/torch/tensors.hpp"
+#include "training/torch/unit_gates.hpp"
+
+namespace tutti::training {
+
+// ---- Making
+
+struct DistributedModel::Parts {
+  Parts(std::shared_ptr<torch::nn::Module> model, UnitModules parts_of_it, TrainedParameters of_it)
+      : module(std::move(model)), units(std::move(parts_of_it)), trained(std::move(of_it)) {}
+  ~Parts();
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
+
+  Status fill(bool has_values);
+  void attach(const PlannedUnits& planned);
+  void use_root(Pass pass) const {
+    if (root) gates->use(*root, pass);
+  }
+  void release_root(Pass pass) const {
+    if (root) gates->release(*root, pass);
+  }
+  void run_backward(const torch::Tensor& loss);
+  void take(ParameterId id, const torch::Tensor& gradient);
+
+  std::shared_ptr<torch::nn::Module> module;
+  UnitModules units;
+  TrainedParameters trained;
+  bool zeros_for_unused = false;
+  std::unique_ptr<Engine> engine;
+  std::shared_ptr<UnitGates> gates;  ///< where parameters are in shards; else null
+  std::optional<GroupId> root;       ///< then, where there is one
+  std::unique_ptr<GradientHooks> hooks;
+};
+
+namespace {
+
+struct Planned {
+  TrainedParameters trained;
+  PlannedUnits units;
+  Plan plan;
+};
+
+Result<Planned> plan_for(const torch::nn::Module& module, const UnitModules& units,
+                         const DistributedOptions& options, int ranks) {
+  TRAINING_ASSIGN(TrainedParameters trained, trained_parameters(module, options));
+  TRAINING_ASSIGN(PlannedUnits planned, plan_units(module, units, trained));
+  TRAINING_ASSIGN(Plan plan,
+                  Plan::create(trained.table, planned.groups, ranks, options.plan, options.order));
+  return Planned{std::move(trained), std::move(planned), std::move(plan)};
+}
+
+/// Frozen parameters and buffers become what the model computes with.
+void convert_untrained(const torch::nn::Module& module, DataType compute) {
+  for (auto& [name, tensor] : untrained_tensors(module)) {
+    if (tensor.is_floating_point()) tensor.set_data(tensor.to(scalar_type(compute)));
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DistributedModel>> DistributedModel::create(
+    std::shared_ptr<torch::nn::Module> module, const UnitModules& units,
+    const DistributedOptions& options, Comm& world) {
+  auto planned = plan_for(*module, units, options, world.size());
+  TRAINING_TRY(agree(world, planned ? ok_status() : Status(planned.error())));
+  TRAINING_TRY(broadcast_tensors(untrained_tensors(*module), world));
+  TRAINING_ASSIGN(auto engine, Engine::create(planned->plan, options.optimizer, world));
+  auto parts = std::make_unique<Parts>(std::move(module), units, std::move(planned->trained));
+  parts->zeros_for_unused = options.zeros_for_unused;
+  parts->engine = std::move(engine);
+  TRAINING_TRY(guarded([&] {
+    must(parts->fill(world.rank() == 0));
+    parts->attach(planned->units);
+    if (options.plan.compute != DataType::kFloat32) {
+      convert_untrained(*parts->module, options.plan.compute);
+    }
+  }));
+  return std::unique_ptr<DistributedModel>(new DistributedModel(std::move(parts)));
+}
+
+DistributedModel::DistributedModel(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+DistributedModel::~DistributedModel() = default;
+
+Status DistributedModel::Parts::fill(bool has_values) {
+  const torch::NoGradGuard no_gradients;
+  if (!has_values) {  // what rank 0 has comes in their place
+    for (torch::Tensor& tensor : trained.tensors) tensor.set_data(torch::empty({0}));
+  }
+  return engine->fill([&](ParameterId id, std::span<float> into) {
+    view_of(std::as_writable_bytes(into), trained.table[id].shape, DataType::kFloat32)
+        .copy_(trained.tensors[id]);
+  });
+}
+
+/// Parameters become views of the engine's memory.
+void DistributedModel::Parts::attach(const PlannedUnits& planned) {
+  if (engine->plan().parameters_are_whole()) {
+    const DataType compute = engine->plan().options().compute;
+    for (ParameterId id = 0; id < trained.tensors.size(); ++id) {
+      trained.tensors[id].set_data(
+          view_of(engine->parameter(id), trained.table[id].shape, compute));
+    }
+  } else {
+    gates = std::make_shared<UnitGates>(*engine, trained.tensors);
+    root = planned.root;
+    for (std::size_t i = 0; i < units.size(); ++i) {
+      if (!planned.group_of[i]) continue;
+      units[i]->set_around(
+          [this, unit = units[i].get(), id = *planned.group_of[i]](const torch::Tensor& input) {
+            return gates->pass(id, *unit, input);
+          });
+    }
+  }
+  hooks = std::make_unique<GradientHooks>(
+      trained.tensors,
+      [this](ParameterId id, const torch::Tensor& gradient) { take(id, gradient); });
+}
+
+DistributedModel::Parts::~Parts() {
+  hooks.reset();
+  for (const auto& unit : units) unit->set_around({});
+  for (torch::Tensor& tensor : trained.tensors) tensor.set_data(torch::empty({0}));
+}
+
+// ---- Passes
+
+Result<torch::Tensor> DistributedModel::forward(const std::function<torch::Tensor()>& compute) {
+  return guarded([&] {
+    parts_->use_root(Pass::kForward);
+    torch::Tensor loss = compute();
+    parts_->release_root(Pass::kForward);
+    return loss;
+  });
+}
+
+Status DistributedModel::evaluate(const std::function<void()>& compute) {
+  return guarded([&] {
+    const Evaluating evaluating(*parts_->module);
+    parts_->use_root(Pass::kForward);
+    compute();
+    parts_->release_root(Pass::kForward);
+  });
+}
+
+Status DistributedModel::backward(const torch::Tensor& loss, bool is_last) {
+  if (!loss.defined() || loss.numel() != 1 || !loss.requires_grad()) {
+    return failure(Code::kInvalidArgument,
+                   "a backward pass begins at a loss, which is one number that depends on "
+                   "parameters");
+  }
+  TRAINING_TRY(parts_->engine->begin_backward(is_last));
+  TRAINING_TRY(guarded([&] { parts_->run_backward(loss); }));
+  return parts_->engine->end_backward();
+}
+
+void DistributedModel::Parts::run_backward(const torch::Tensor& loss) {
+  if (gates) gates->begin_backward();
+  use_root(Pass::kBackward);
+  loss.backward();
+  if (zeros_for_unused) {
+    for (const ParameterId id : engine->missing()) must(engine->ready_without(id));
+  }
+  if (gates) gates->end_backward();
+}
+
+/// The gradient of one parameter, of this pass.
+void DistributedModel::Parts::take(ParameterId id, const torch::Tensor& gradient) {
+  const torch::NoGradGuard no_gradients;
+  const auto place = must(engine->gradient(id));
+  torch::Tensor into =
+      view_of(place.data, trained.table[id].shape, engine->plan().options().reduce);
+  const torch::Tensor dense = gradient.is_sparse() ? gradient.to_dense() : gradient;
+  if (place.adds) {
+    into.add_(dense);
+  } else {
+    into.copy_(dense);
+  }
+  must(engine->ready(id));
+  if (gates) gates->has_gradient(id);
+}
+
+Result<StepOutcome> DistributedModel::step(const StepOptions& options) {
+  return parts_->engine->step(options);
+}
+
+Engine& DistributedModel::engine() { return *parts_->engine; }
+
+// ---- Copies
+
+namespace {
+
+using Named = torch::OrderedDict<std::string, torch::Tensor>;
+
+/// The tensor of another module that has this name and shape.
+Result<torch::Tensor> same_in(const Named& tensors, const std::string& name,
+                              at::IntArrayRef shape) {
+  const torch::Tensor* const found = tensors.find(name);
+  if (found != nullptr && found->sizes() == shape) return *found;
+  return failure(Code::kInvalidArgument, "the model that is copied to has no '{}' of [{}]", name,
+                 fmt::join(shape, ", "));
+}
+
+/// Trained parameters under each of their names.
+std::vector<std::vector<std::string>> names_of(const torch::nn::Module& module,
+                                               const std::vector<torch::Tensor>& tensors) {
+  std::vector<std::vector<std::string>> names(tensors.size());
+  for (const auto& item : module.named_parameters()) {
+    for (std::size_t id = 0; id < tensors.size(); ++id) {
+      if (item.value().is_same(tensors[id])) names[id].push_back(item.key());
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
+Status DistributedModel::copy_to(torch::nn::Module* plain) {
+  const torch::NoGradGuard no_gradients;
+  const Named parameters = plain != nullptr ? plain->named_parameters() : Named();
+  const auto names = names_of(*parts_->module, parts_->trained.tensors);
+  Status copied = ok_status();  // the first error; all ranks go through all parameters
+  for (ParameterId id = 0; id < names.size(); ++id) {
+    TRAINING_ASSIGN(std::vector<float> values, parts_->engine->whole(id));
+    const auto& shape = parts_->trained.table[id].shape;
+    const torch::Tensor from =
+        view_of(std::as_writable_bytes(std::span(values)), shape, DataType::kFloat32);
+    for (const std::string& name : names[id]) {
+      if (plain == nullptr || !copied) continue;
+      const auto into = same_in(parameters, name, shape);
+      copied = into ? guarded([&] { into->copy_(from); }) : Status(into.error());
+    }
+  }
+  TRAINING_TRY(copied);
+  if (plain == nullptr) return ok_status();
+  Named others = plain->named_buffers();
+  others.update(parameters);
+  for (const auto& [name, tensor] : untrained_tensors(*parts_->module)) {
+    TRAINING_ASSIGN(torch::Tensor into, same_in(others, name, tensor.sizes()));
+    into.copy_(tensor);
+  }
+  return ok_status();
+}
+
+}  // namespace tutti::training

@@ -1,0 +1,52 @@
+// Errors on their way through LibTorch, which knows exceptions alone. Inside this folder only:
+// what it declares for others returns Result.
+#pragma once
+
+#include <exception>
+#include <type_traits>
+#include <utility>
+
+#include "tutti/error.hpp"
+
+namespace tutti::training {
+
+/// An Error as an exception.
+class Failure : public std::exception {
+ public:
+  explicit Failure(Error error) : error_(std::move(error)) {}
+  [[nodiscard]] const char* what() const noexcept override { return error_.what.c_str(); }
+  [[nodiscard]] const Error& error() const { return error_; }
+
+ private:
+  Error error_;
+};
+
+/// The value; throws Failure where there is none.
+template <class T>
+T must(Result<T> result) {
+  if (!result) throw Failure(std::move(result).error());
+  return *std::move(result);
+}
+
+/// Of the exception that is being handled: a Failure's error, kUnavailable where memory is missing,
+/// kInvalidArgument with the words of any other.
+Error current_error();
+
+/// What compute() returns, or the error that it throws.
+template <class F>
+auto guarded(F&& compute) {
+  using Value = std::invoke_result_t<F>;
+  using Answer = std::conditional_t<std::is_void_v<Value>, Unit, Value>;
+  try {
+    if constexpr (std::is_void_v<Value>) {
+      std::forward<F>(compute)();
+      return Result<Answer>(Unit{});
+    } else {
+      return Result<Answer>(std::forward<F>(compute)());
+    }
+  } catch (...) {
+    return Result<Answer>(current_error());
+  }
+}
+
+}  // namespace tutti::training

@@ -1,0 +1,122 @@
+#include "training/torch/unit_gates.hpp"
+
+#include <functional>
+#include <utility>
+
+#include <torch/autograd.h>
+#include <torch/csrc/autograd/functions/utils.h>
+
+#include "training/numbers.hpp"
+#include "training/outcome.hpp"
+#include "training/torch/failure.hpp"
+#include "training/torch/tensors.hpp"
+
+namespace tutti::training {
+namespace {
+
+/// Does something in the backward pass, and hands the gradient on.
+class Gate : public torch::autograd::Node {
+ public:
+  explicit Gate(std::function<void()> act) : act_(std::move(act)) {}
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    act_();
+    return std::move(gradients);
+  }
+
+ private:
+  std::function<void()> act_;
+};
+
+/// An alias of a tensor that needs a gradient, behind a gate.
+torch::Tensor gated(const torch::Tensor& tensor, std::function<void()> act) {
+  const std::shared_ptr<Gate> gate(new Gate(std::move(act)), torch::autograd::deleteNode);
+  gate->set_next_edges(torch::autograd::collect_next_edges(tensor));
+  torch::Tensor alias = tensor.detach();
+  torch::autograd::set_history(alias, gate);
+  return alias;
+}
+
+c10::DataPtr pointer_to(void* memory) { return {memory, c10::Device(c10::kCPU)}; }
+
+}  // namespace
+
+UnitGates::UnitGates(Engine& engine, const std::vector<torch::Tensor>& tensors)
+    : engine_(engine), units_(engine.layout().groups().size()) {
+  const FlatLayout& layout = engine.layout();
+  const DataType type = engine.plan().options().compute;
+  for (GroupId unit = 0; unit < units_.size(); ++unit) {
+    units_[unit].storage = c10::make_intrusive<c10::StorageImpl>(
+        c10::StorageImpl::use_byte_size_t(),
+        static_cast<std::int64_t>(layout.padded(unit) * bytes_of(type)), pointer_to(nullptr),
+        /*allocator=*/nullptr, /*resizable=*/false);
+    for (const ParameterId id : layout.groups()[unit].parameters) {
+      const torch::Tensor view = torch::empty({0}, torch::TensorOptions(scalar_type(type)));
+      torch::Tensor tensor = tensors[id];
+      tensor.set_data(view.set_(c10::Storage(units_[unit].storage),
+                                static_cast<std::int64_t>(layout.offset_of(id)),
+                                layout.table()[id].shape));
+    }
+  }
+}
+
+void UnitGates::use(GroupId unit, Pass pass) {
+  State& state = units_[unit];
+  if (state.uses == 0) {
+    state.storage->set_data_ptr(pointer_to(must(engine_.use(unit, pass)).data()));
+  }
+  ++state.uses;
+}
+
+void UnitGates::release(GroupId unit, Pass pass) {
+  State& state = units_[unit];
+  if (--state.uses > 0) return;
+  state.storage->set_data_ptr(pointer_to(nullptr));
+  must(engine_.release(unit, pass));
+}
+
+torch::Tensor UnitGates::pass(GroupId id, UnitModule& unit, const torch::Tensor& input) {
+  const auto opened = [gates = weak_from_this()] {
+    auto living = gates.lock();
+    if (!living) {
+      throw Failure(failure(Code::kInvalidUsage,
+                            "a backward pass through a model that is no longer distributed"));
+    }
+    return living;
+  };
+  const bool has_leave = torch::GradMode::is_enabled() && input.requires_grad();
+  use(id, Pass::kForward);
+  const torch::Tensor output =
+      unit.run(has_leave ? gated(input, [=] { opened()->release(id, Pass::kBackward); }) : input);
+  release(id, Pass::kForward);
+  if (!torch::GradMode::is_enabled() || !output.requires_grad()) return output;
+  return gated(output, [=] { opened()->enter(id, has_leave); });
+}
+
+void UnitGates::enter(GroupId unit, bool has_leave) {
+  use(unit, Pass::kBackward);
+  if (!has_leave) ++units_[unit].ends_with_gradients;
+}
+
+void UnitGates::begin_backward() {
+  for (GroupId unit = 0; unit < units_.size(); ++unit) {
+    units_[unit].without_gradient = engine_.layout().groups()[unit].parameters.size();
+  }
+}
+
+void UnitGates::has_gradient(ParameterId id) {
+  const GroupId unit = engine_.layout().group_of(id);
+  State& state = units_[unit];
+  if (--state.without_gradient > 0) return;
+  for (; state.ends_with_gradients > 0; --state.ends_with_gradients) {
+    release(unit, Pass::kBackward);
+  }
+}
+
+void UnitGates::end_backward() {
+  for (GroupId unit = 0; unit < units_.size(); ++unit) {
+    units_[unit].ends_with_gradients = 0;
+    while (units_[unit].uses > 0) release(unit, Pass::kBackward);
+  }
+}
+
+}  // namespace tutti::training

@@ -1,0 +1,62 @@
+// The parameters of units where they are in shards: gathered before a unit runs, forward and
+// backward, and given up after it.
+//
+// A unit's parameters are views of one storage, which points to the window that has the unit, or
+// nowhere. What autograd keeps of a parameter, such as its transposed view, shares the storage, and
+// so has its values wherever they are gathered to in the backward pass. Nothing is copied.
+//
+// In the graph a unit stands between two nodes that change no gradient:
+//
+//   input -> [leave] -> the unit's own nodes -> [enter] -> output
+//
+// [enter] runs first in the backward pass, and gathers. [leave] runs when the gradient of the input
+// is known, and gives up: autograd runs what was recorded last first, so by then it has run all
+// that is the unit's. Where the input needs no gradient there is no [leave], and the unit ends when
+// all its parameters have their gradients.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include <c10/core/StorageImpl.h>
+#include <torch/types.h>
+
+#include "training/engine.hpp"
+#include "training/torch/unit.hpp"
+
+namespace tutti::training {
+
+/// One rank's; owned by a shared_ptr. Functions throw Failure. `engine` outlives it. Resource.
+class UnitGates : public std::enable_shared_from_this<UnitGates> {
+ public:
+  /// Makes the tensors, by ParameterId, views of the memory of their units.
+  UnitGates(Engine& engine, const std::vector<torch::Tensor>& tensors);
+
+  /// unit.run(input) between its gates.
+  torch::Tensor pass(GroupId id, UnitModule& unit, const torch::Tensor& input);
+
+  /// From use() to release() the unit's parameters have values. Uses may overlap.
+  void use(GroupId unit, Pass pass);
+  void release(GroupId unit, Pass pass);
+
+  void begin_backward();
+  /// A parameter's gradient has come, and has been taken.
+  void has_gradient(ParameterId id);
+  /// Gives up units that no gradient came through.
+  void end_backward();
+
+ private:
+  struct State {
+    c10::intrusive_ptr<c10::StorageImpl> storage;
+    int uses = 0;
+    int ends_with_gradients = 0;       ///< of the uses, those that have no [leave]
+    std::size_t without_gradient = 0;  ///< parameters, in this pass
+  };
+  void enter(GroupId unit, bool has_leave);
+
+  Engine& engine_;
+  std::vector<State> units_;  ///< by GroupId
+};
+
+}  // namespace tutti::training
