@@ -115,6 +115,14 @@ struct Engine::Parts {
   std::span<float> master(GroupId group);
   /// The masters of a group have changed.
   void show(GroupId group);
+  /// What this one of several replicas does for all of them of a shard of a group.
+  template <class T>
+  [[nodiscard]] std::span<T> replica_part(std::span<T> shard) const {
+    const auto replicas = static_cast<std::size_t>(plan.mesh().replicas());
+    const std::size_t part = shard.size() / replicas;
+    return shard.subspan(static_cast<std::size_t>(plan.mesh().replica_of(world.rank())) * part,
+                         part);
+  }
   Result<double> norm_of_sums();
   Status take_step(const StepOptions& options, float scale);
   Status fill(GroupId group, std::span<float> all,
@@ -265,21 +273,21 @@ Status Engine::end_backward() {
 
 // ---- The step
 
-/// Over all ranks; NaN where a gradient is infinite or no number.
+/// Over all ranks; NaN where a gradient is infinite or no number. Replicas have the same sums, and
+/// look at a part of them each.
 Result<double> Engine::Parts::norm_of_sums() {
   const std::size_t elements = layout().table().elements();
   float largest = 0;
   for (GroupId group = 0; group < groups(); ++group)
-    largest = std::max(largest, magnitude(gradients->sums(group)));
+    largest = std::max(largest, magnitude(replica_part(gradients->sums(group))));
   TRAINING_ASSIGN(largest, guard.meet(largest));
-  std::array<std::uint64_t, 2> sums = {};
+  std::array<std::int64_t, 2> sums = {};
   for (GroupId group = 0; group < groups(); ++group) {
-    const Squares own = squares(gradients->sums(group), largest, elements);
+    const Squares own = squares(replica_part(gradients->sums(group)), largest, elements);
     sums[0] += own.high;
     sums[1] += own.low;
   }
-  if (channels.reductions.size() > 1)
-    TRAINING_TRY(guard.check(channels.reductions.all_reduce<std::uint64_t>(sums, sums)));
+  TRAINING_TRY(guard.add_up(sums));
   return norm({sums[0], sums[1]}, largest, elements);
 }
 

@@ -3,15 +3,15 @@
 //
 // Sums of floats depend on their order, and sharding changes that. So squares are added as
 // integers, which add up in any order: the ranks agree on the largest magnitude of all first, and
-// each square becomes a multiple of a fixed part of its square. (Reproducible summation with a
-// common exponent: Demmel and Nguyen, ARITH 2013.)
+// each square becomes a multiple of a fixed part of the power of two above its square.
+// (Reproducible summation with a common exponent: Demmel and Nguyen, ARITH 2013.)
 //
 //   magnitude()   of this rank's part; the ranks agree on the largest by kMax
 //   squares()     of this rank's part, given that; the ranks add up both words by kSum
 //   norm()        of the sums
 //
-// Of n elements what is rounded away is less than n / 2^(2u) of the largest square, u being 63 less
-// the bits of n: 2^-28 for 2^32 elements.
+// Of n elements what is rounded away is less than n / 2^(2d + 1) of the largest square, d being 40,
+// or 62 less the bits of n where that is less: 2^-27 for 2^32 elements.
 #pragma once
 
 #include <cstddef>
@@ -23,10 +23,10 @@ namespace tutti::training {
 /// The largest magnitude; infinite where a gradient is infinite or no number. 0 for no elements.
 float magnitude(std::span<const float> gradients);
 
-/// A sum of squares: `high` in units of largest^2 / 2^u, `low` in 2^-u of such a unit, where u is
-/// 63 less the bits of the number of elements. Value.
+/// A sum of squares in units of the square of the power of two above the largest magnitude: `high`
+/// times 2^-d and `low`, which may be negative, times 2^-2d. Value.
 struct Squares {
-  std::uint64_t high = 0, low = 0;
+  std::int64_t high = 0, low = 0;
   friend bool operator==(const Squares&, const Squares&) = default;
 };
 

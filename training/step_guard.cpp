@@ -90,6 +90,17 @@ Result<float> StepGuard::meet(float value) {
   }
 }
 
+Status StepGuard::add_up(std::span<std::int64_t> numbers) {
+  if (control_.size() == 1) return ok_status();
+  const auto begin = std::chrono::steady_clock::now();
+  const std::lock_guard lock(round_);
+  if (fault_) return *fault_;
+  const Status added = control_.all_reduce<std::int64_t>(numbers, numbers);
+  if (!added) fault_ = added.error();
+  waited_ += std::chrono::steady_clock::now() - begin;
+  return added;
+}
+
 Error StepGuard::give_up(Error error) {
   const std::lock_guard lock(round_);
   if (fault_) return error;

@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -51,6 +52,8 @@ class StepGuard {
   Status check(Status outcome);
   /// Ends a step: the largest `value`, which is not negative, of all ranks; or kPeerFailed.
   Result<float> meet(float value);
+  /// After meet(): the sums of `numbers` over all ranks.
+  Status add_up(std::span<std::int64_t> numbers);
   /// This rank cannot go on: the others are told, and get kPeerFailed. Returns `error`.
   Error give_up(Error error);
 
