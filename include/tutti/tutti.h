@@ -106,9 +106,10 @@ typedef enum {
  * on this communicator that it can run and has room for, and the library chooses for the others;
  * NULL or "" leaves the choice to the library again. It goes before TUTTI_ALGO and what was
  * measured. "fixed_tree" runs all calls of reductions or fails them: its sums have one order of
- * addition, by the number of ranks alone (docs/algorithms.md). `kernel_reads`: 1 lets the kernel read large inputs of ranks on one host where it can,
- * 0 does not, -1 leaves that to the library. All ranks have to say the same between the same calls;
- * ncclInvalidArgument when it does not exist or can do nothing of the kind over these ranks. */
+ * addition, by the number of ranks alone (docs/algorithms.md). `kernel_reads`: 1 lets the kernel
+ * read large inputs of ranks on one host where it can, 0 does not, -1 leaves that to the library.
+ * All ranks have to say the same between the same calls; ncclInvalidArgument when it does not exist
+ * or can do nothing of the kind over these ranks. */
 TUTTI_API ncclResult_t tuttiCommSetAlgorithm(ncclComm_t comm, tuttiCollective_t collective,
                                              const char* algorithm, int kernel_reads);
 /* The name of the algorithm that would run this call ("one_shot"), cut to `bytes` and always ended
@@ -125,8 +126,49 @@ TUTTI_API ncclResult_t tuttiCommHosts(ncclComm_t comm, int* hosts);
  * wired, by which measured tables tell them apart; 0 where it is not known. */
 TUTTI_API ncclResult_t tuttiCommPlacement(ncclComm_t comm, int* host_of_rank,
                                           unsigned long long* topology);
+/* The name that the host of `rank` gives itself, cut to `bytes` and always ended by a zero. */
+TUTTI_API ncclResult_t tuttiCommHostName(ncclComm_t comm, int rank, char* name, size_t bytes);
 /* The rank whose failure ended this communicator; -1 while it works or when none is to blame. */
 TUTTI_API ncclResult_t tuttiCommFailedRank(ncclComm_t comm, int* rank);
+
+/* ---- Counters ----------------------------------------------------------------------------- */
+
+/* What the calls of one collective have done on this rank since the communicator was made.
+ * Counting is always on. Any thread may ask, while others make calls, as long as the communicator
+ * is neither destroyed nor aborted meanwhile; each number is right by itself, and those of a call
+ * that ends meanwhile may be in some of them already. An all_to_all with counts is a group of sends
+ * and receives. What GPUs do by themselves is not counted; where calls on their buffers pass
+ * through host memory, each part that passes is one. */
+typedef struct {
+  unsigned long long calls; /* that completed */
+  /* Payload that this rank sent in them: the bytes of all chunks that it sends by the schedule of
+   * the algorithm that ran, to whichever ranks; those that travel encoded as encoded. Ways do not
+   * count: a peer that reads this rank's memory where it lies was sent what the schedule sends it,
+   * and headers, copies and repetitions are no payload. By a ring or in two shots an all_reduce of
+   * P bytes over N ranks is 2 P (N-1)/N from each where P is a multiple of 64 N (parts end at cache
+   * lines), and 2 P (N-1) from all together always; a reduce_scatter or all_gather of P bytes in
+   * all is P (N-1)/N. Sends to oneself and receives are nothing. */
+  unsigned long long bytes_sent;
+  unsigned long long bytes_sent_to_other_hosts; /* of those: hosts as tuttiCommPlacement has them */
+  /* From when this rank began them, which is when the calls before them were complete, to when they
+   * were complete here, waits for other ranks included; right to about a thousandth. A group of
+   * sends and receives counts once: as sends if there is one among them, else as receives. */
+  double seconds;
+} tuttiOperationStats;
+TUTTI_API ncclResult_t tuttiCommOperationStats(ncclComm_t comm, tuttiCollective_t collective,
+                                               tuttiOperationStats* stats);
+
+/* The call that this rank has begun and that is not complete; of a group of sends and receives the
+ * first. A call behind others on its communicator has not begun. */
+typedef struct {
+  tuttiCollective_t collective;
+  ncclDataType_t datatype;
+  size_t count;                /* as in the call; with counts for each rank, of all of them */
+  unsigned long long sequence; /* calls and groups begun so far; 0: none is under way */
+  double age_seconds;          /* since it began */
+} tuttiOperationUnderWay;
+/* Any thread, as tuttiCommOperationStats. */
+TUTTI_API ncclResult_t tuttiCommOperationUnderWay(ncclComm_t comm, tuttiOperationUnderWay* call);
 
 #ifdef __cplusplus
 } /* extern "C" */

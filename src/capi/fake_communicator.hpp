@@ -113,6 +113,9 @@ class FakeCommunicator : public Communicator {
   [[nodiscard]] std::vector<std::string> transports() const override { return {"shm", "tcp"}; }
   [[nodiscard]] std::int32_t hosts() const override { return 2; }
   [[nodiscard]] std::span<const std::int32_t> host_of_ranks() const override { return hosts_; }
+  [[nodiscard]] const std::string& host_name(Rank) const override { return name_; }
+  [[nodiscard]] CallTotals totals(Collective) const override { return {}; }
+  [[nodiscard]] std::optional<CallUnderWay> under_way() const override { return std::nullopt; }
   [[nodiscard]] const topo::JobTopology& topology() const override { return topology_; }
 
  private:

@@ -48,13 +48,17 @@ Result<std::string> algorithm_of(const ncclComm* handle, RawCall raw) {
   return handle->comm->communicator->algorithm_for(call);
 }
 
+Status check_collective(int collective) {
+  if (collective >= 0 && collective < kCollectives) return ok_status();
+  return make_error(Code::kInvalidArgument, "collective {} is not one of tuttiCollective_t",
+                    collective);
+}
+
 Status set_algorithm(ncclComm& handle, int collective, std::string_view algorithm,
                      int kernel_reads) {
   const Turn turn(handle.turns);  // behind what streams have still to do
   TUTTI_TRY(check_usable(*handle.comm));
-  if (collective < 0 || collective >= kCollectives)
-    return make_error(Code::kInvalidArgument, "collective {} is not one of tuttiCollective_t",
-                      collective);
+  TUTTI_TRY(check_collective(collective));
   if (kernel_reads < -1 || kernel_reads > 1)
     return make_error(Code::kInvalidArgument, "kernel_reads is {}, not -1, 0 or 1", kernel_reads);
   return handle.comm->communicator->ask_for_algorithm(
@@ -159,6 +163,45 @@ ncclResult_t tuttiCommPlacement(ncclComm_t comm, int* host_of_rank, unsigned lon
     const tutti::Communicator& communicator = *comm->comm->communicator;
     std::ranges::copy(communicator.host_of_ranks(), host_of_rank);
     if (topology != nullptr) *topology = communicator.topology().wiring;
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t tuttiCommHostName(ncclComm_t comm, int rank, char* name, size_t bytes) {
+  return answer_for("tuttiCommHostName", comm, [&]() -> Result<ncclResult_t> {
+    TUTTI_TRY(check_made(*comm->comm));
+    TUTTI_TRY(check_text_out(name, bytes));
+    if (rank < 0 || rank >= comm->comm->size)
+      return tutti::make_error(tutti::Code::kInvalidArgument,
+                               "rank {} is not one of this communicator (0..{})", rank,
+                               comm->comm->size - 1);
+    copy_text(comm->comm->communicator->host_name(rank), name, bytes);
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t tuttiCommOperationStats(ncclComm_t comm, tuttiCollective_t collective,
+                                     tuttiOperationStats* stats) {
+  return answer_for("tuttiCommOperationStats", comm, [&]() -> Result<ncclResult_t> {
+    TUTTI_TRY(check_made(*comm->comm));
+    TUTTI_TRY(check_out(stats, "stats"));
+    TUTTI_TRY(check_collective(collective));
+    const tutti::CallTotals totals =
+        comm->comm->communicator->totals(static_cast<tutti::Collective>(collective));
+    *stats = {totals.calls, totals.sent.all, totals.sent.to_other_hosts, totals.seconds};
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t tuttiCommOperationUnderWay(ncclComm_t comm, tuttiOperationUnderWay* call) {
+  return answer_for("tuttiCommOperationUnderWay", comm, [&]() -> Result<ncclResult_t> {
+    TUTTI_TRY(check_made(*comm->comm));
+    TUTTI_TRY(check_out(call, "call"));
+    *call = {};
+    if (const auto known = comm->comm->communicator->under_way())
+      *call = {static_cast<tuttiCollective_t>(known->collective),
+               static_cast<ncclDataType_t>(known->type), known->count, known->sequence,
+               known->age_s};
     return ncclSuccess;
   });
 }

@@ -68,6 +68,7 @@ class Assembler {
     assembly.calibration = std::move(calibration_);
     assembly.transports.assign(used_.begin(), used_.end());
     assembly.calls = class_of_calls(cards_, assembly.team->placement());
+    for (const Card& card : cards_) assembly.host_names.push_back(card.host);
     assembly.one_gpu = std::ranges::all_of(cards_,
                                            [&](const Card& card) {
                                              return card.process_token == runtime_.process_token &&

@@ -24,6 +24,7 @@ struct Assembly {
   MeasuredTable table;                     ///< of rank 0, for so many ranks
   std::optional<Calibration> calibration;  ///< that rank 0 has
   std::vector<std::string> transports;     ///< in use here: "threads", "shm", "tcp"
+  std::vector<std::string> host_names;     ///< of each rank's host, as that names itself
   bool one_gpu = false;                    ///< all ranks are threads here and use the same
   CallClass calls;                         ///< of all here, but for their collective and size
   /// The same on all ranks; its `wiring` tells jobs on machines that are built alike.

@@ -42,6 +42,7 @@ class RankCommunicator final : public Communicator {
         team_(std::move(assembly.team)),
         transports_(std::move(assembly.transports)),
         hosts_(assembly.calls.hosts),
+        host_names_(std::move(assembly.host_names)),
         one_gpu_(assembly.one_gpu),
         job_(std::move(assembly.job)),
         calibration_(std::move(assembly.calibration).value_or(Calibration{})),
@@ -85,6 +86,13 @@ class RankCommunicator final : public Communicator {
   }
   [[nodiscard]] std::vector<std::string> transports() const override { return transports_; }
   [[nodiscard]] const topo::JobTopology& topology() const override { return *job_; }
+  [[nodiscard]] const std::string& host_name(Rank rank) const override { return host_names_[rank]; }
+  [[nodiscard]] CallTotals totals(Collective collective) const override {
+    return counters_.totals(collective);
+  }
+  [[nodiscard]] std::optional<CallUnderWay> under_way() const override {
+    return counters_.under_way();
+  }
 
   Status health() const override {
     if (!team_->abort_word().raised()) return ok_status();
@@ -138,6 +146,10 @@ class RankCommunicator final : public Communicator {
         continue;  // now the call may begin
       }
       if (done == Active::kTrial) trials_.end(!collective_.ran_direct());
+      if (done == Active::kPointToPoint)
+        count_transfers(queue_.front().transfers);
+      else
+        count_collective();
       queue_.pop_front();
     }
   }
@@ -153,6 +165,7 @@ class RankCommunicator final : public Communicator {
     }
     const bool may_run = !team_->abort_word().raised() && !finalized_;
     if (may_run && repeatable_.plan != nullptr && call == last_call_) [[likely]] {
+      counters_.begin_again();
       start_collective(repeatable_);  // valid, planned, and bound already
     } else {
       TUTTI_TRY(usable());
@@ -173,6 +186,7 @@ class RankCommunicator final : public Communicator {
       team_->idle(polls);
     }
     active_ = Active::kNone;
+    count_collective();
     return ok_status();
   }
 
@@ -375,6 +389,26 @@ class RankCommunicator final : public Communicator {
             call.site.caller == nullptr ? std::string() : describe(call)};
   }
 
+  // --- counting ---
+
+  void count_collective() {
+    counters_.add(active_call_.collective, collective_.plan().sent());
+    counters_.end(active_call_.collective);
+  }
+
+  /// A send to this rank itself reaches nobody, but is a call.
+  void count_transfers(std::span<const exec::PointToPoint> transfers) {
+    bool any_sends = false;
+    for (const exec::PointToPoint& transfer : transfers) {
+      exec::SentBytes sent;
+      if (transfer.sends && transfer.peer != rank()) sent.all = transfer.bytes;
+      if (!team_->placement().mapped(rank(), transfer.peer)) sent.to_other_hosts = sent.all;
+      counters_.add(transfer.sends ? Collective::kSend : Collective::kRecv, sent);
+      any_sends |= transfer.sends;
+    }
+    counters_.end(any_sends ? Collective::kSend : Collective::kRecv);
+  }
+
   Status begin(const Queued& queued) {
     if (queued.transfers.empty()) return begin_collective(queued.call);
     repeatable_ = {};
@@ -384,6 +418,7 @@ class RankCommunicator final : public Communicator {
                     queued.transfers.front().call.type, ReduceOp::kSum,
                     queued.transfers.front().peer, queued.transfers.front().call.count};
     active_blocks_ = nullptr;
+    counters_.begin(active_call_.collective, active_call_.type, active_call_.count);
     caption_ = queued.transfers.front().caption;
     return point_to_point_.start(queued.transfers);
   }
@@ -392,6 +427,7 @@ class RankCommunicator final : public Communicator {
     repeatable_ = {};
     active_call_ = signature_of(call);
     active_blocks_ = call.blocks;
+    counters_.begin(call.collective, call.type, call.count);
     if (call.site.caller != nullptr) [[unlikely]]
       caption_ = describe(call);
     if (trials_.due()) [[unlikely]]
@@ -573,6 +609,7 @@ class RankCommunicator final : public Communicator {
     if (error.code == Code::kAborted && !known) error.code = Code::kPeerFailed;  // a peer's doing
     collective_.cancel();
     point_to_point_.cancel();
+    counters_.cancel();
     queue_.clear();
     if (std::exchange(active_, Active::kNone) == Active::kVerdict)
       error.what = fmt::format("while {}: {}", kGather, error.what);
@@ -624,6 +661,7 @@ class RankCommunicator final : public Communicator {
   std::unique_ptr<exec::Team> team_;
   std::vector<std::string> transports_;
   std::int32_t hosts_ = 1;
+  const std::vector<std::string> host_names_;  ///< by rank
   const bool one_gpu_;
   std::shared_ptr<const topo::JobTopology> job_;
   const Calibration calibration_;  ///< of predictions
@@ -635,6 +673,7 @@ class RankCommunicator final : public Communicator {
   exec::Plans repeatable_;                ///< its plans; none when another call needs another start
   exec::CollectiveRun collective_;
   exec::PointToPointRun point_to_point_;
+  CallCounters counters_;
   exec::Announcements announcements_;
 
   std::mutex told_mutex_;

@@ -17,6 +17,7 @@
 #include "src/base/waiter.hpp"
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/comm/call.hpp"
+#include "src/comm/call_counters.hpp"
 #include "src/comm/runtime.hpp"
 #include "src/lower/program.hpp"
 #include "src/topo/fuse.hpp"
@@ -143,6 +144,12 @@ class Communicator {
   [[nodiscard]] virtual std::int32_t hosts() const = 0;
   /// Of each rank, numbered from 0 in the order of their first ranks.
   [[nodiscard]] virtual std::span<const std::int32_t> host_of_ranks() const = 0;
+  /// What the host of `rank`, which exists, calls itself.
+  [[nodiscard]] virtual const std::string& host_name(Rank rank) const = 0;
+  /// What the calls of `collective` have done here. Any thread.
+  [[nodiscard]] virtual CallTotals totals(Collective collective) const = 0;
+  /// The call that has begun here and is not complete, if there is one. Any thread.
+  [[nodiscard]] virtual std::optional<CallUnderWay> under_way() const = 0;
   /// The machines that the ranks run on, and where on them; the same on every rank.
   [[nodiscard]] virtual const topo::JobTopology& topology() const = 0;
 };

@@ -41,6 +41,8 @@ class CollectiveRun {
   [[nodiscard]] std::uint64_t calls() const { return entries_.sequence(); }
   /// Of the run that is over: whether it was Plans::direct that ran.
   [[nodiscard]] bool ran_direct() const { return &launch_.plan() == plans_.direct; }
+  /// Of the run that is over: the plan that ran.
+  [[nodiscard]] const Plan& plan() const { return launch_.plan(); }
   /// After an error: the run no longer touches the buffers.
   void cancel();
 

@@ -33,6 +33,7 @@ Plan::Plan(std::shared_ptr<const lower::Lowered> lowered, const Team& team, cons
     input_bytes_.push_back(elements.input * element_bytes_);
     output_bytes_.push_back(elements.output * element_bytes_);
   }
+  sent_ = sent_bytes(*lowered_, chunks_, team.rank(), element_bytes_, codec_);
   guess_stores(team);
 }
 

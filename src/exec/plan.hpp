@@ -9,6 +9,7 @@
 
 #include "src/codec/codec.hpp"
 #include "src/exec/chunk_places.hpp"
+#include "src/exec/sent_bytes.hpp"
 #include "src/exec/store_choice.hpp"
 #include "src/exec/team.hpp"
 #include "src/lower/program.hpp"
@@ -93,6 +94,8 @@ class Plan {
   /// Of a rank's buffers, gaps between blocks left out.
   [[nodiscard]] std::size_t input_bytes(Rank rank) const { return input_bytes_[rank]; }
   [[nodiscard]] std::size_t output_bytes(Rank rank) const { return output_bytes_[rank]; }
+  /// What this rank sends in a call.
+  [[nodiscard]] const SentBytes& sent() const { return sent_; }
   [[nodiscard]] const Codec* codec() const { return codec_; }
   /// Null where there is not enough to store for a choice.
   [[nodiscard]] StoreChoice* store_choice() { return store_choice_ ? &*store_choice_ : nullptr; }
@@ -135,6 +138,7 @@ class Plan {
   const Codec* codec_;
   std::size_t element_bytes_;
   std::vector<std::size_t> input_bytes_, output_bytes_;  ///< per rank
+  SentBytes sent_;
   std::size_t slice_elements_ = 0;
   std::uint64_t slices_ = 1;
   std::optional<StoreChoice> store_choice_;

@@ -13,6 +13,7 @@
 #include "src/lower/check.hpp"
 #include "src/lower/draft.hpp"
 #include "src/lower/movers.hpp"
+#include "src/lower/sent.hpp"
 
 namespace tutti::lower {
 namespace {
@@ -518,6 +519,7 @@ Result<Lowered> lower(const ir::Schedule& schedule, const ir::Proof& proof,
   for (Rank rank = 0; rank < schedule.request.ranks; ++rank)
     drafts.push_back(draft_rank(schedule, proof, placement, options, messages, rank));
   Lowered lowered = Linker(schedule, placement, options, std::move(drafts)).run();
+  lowered.sent = sent_chunks(schedule, placement);
   CheckOptions checks;
   checks.scales_input = options.scales_input;
   TUTTI_TRY(check(lowered, placement, checks));

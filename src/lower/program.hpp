@@ -162,6 +162,15 @@ struct Program {
   }
 };
 
+/// Chunks that a rank sends equally often. Value.
+struct SentChunks {
+  std::uint32_t first = 0, count = 0;  ///< as long as these chunks, as Op::like
+  std::uint32_t times = 0;             ///< each is sent
+  std::uint32_t to_other_hosts = 0;    ///< of those times
+  bool encoded = false;
+  friend bool operator==(const SentChunks&, const SentChunks&) = default;
+};
+
 struct Lowered {
   ir::Request request;
   std::string algorithm;
@@ -170,6 +179,7 @@ struct Lowered {
   std::uint32_t slot_depth = 2;
   std::uint32_t max_slot_pieces = 0;  ///< over ranks; executors derive the slice length from it
   std::vector<Program> programs;      ///< one per rank
+  std::vector<std::vector<SentChunks>> sent;  ///< by each rank, as the schedule has it (sent.hpp)
   friend bool operator==(const Lowered&, const Lowered&) = default;
 };
 

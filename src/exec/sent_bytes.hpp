@@ -1,0 +1,24 @@
+// How much a rank sends in a call, for those who count.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "src/codec/codec.hpp"
+#include "src/exec/chunk_places.hpp"
+#include "src/lower/program.hpp"
+
+namespace tutti::exec {
+
+/// Payload. Value.
+struct SentBytes {
+  std::uint64_t all = 0;
+  std::uint64_t to_other_hosts = 0;  ///< of those
+};
+
+/// What `rank` sends by the schedule that `lowered` was made from; nothing where that is not known.
+/// `codec` as for Plan::bind().
+SentBytes sent_bytes(const lower::Lowered& lowered, const ChunkPlaces& chunks, Rank rank,
+                     std::size_t element_bytes, const Codec* codec);
+
+}  // namespace tutti::exec
