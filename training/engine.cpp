@@ -19,6 +19,7 @@
 #include "training/slab.hpp"
 #include "training/step_guard.hpp"
 #include "training/typed_calls.hpp"
+#include "tutti/stats.hpp"
 #include "tutti/status.hpp"
 #include "tutti/tutti.h"
 
@@ -128,6 +129,8 @@ struct Engine::Parts {
   Status fill(GroupId group, std::span<float> all,
               const std::function<void(ParameterId, std::span<float>)>& values);
   Status read(const Checkpoint& checkpoint);
+  /// Since communicators were made.
+  [[nodiscard]] Traffic sent() const;
 
   Plan plan;
   Comm& world;
@@ -138,6 +141,7 @@ struct Engine::Parts {
   std::optional<GradientStore> gradients;
   std::vector<std::vector<float>> masters;  ///< by group, where parameters are not float32
   std::optional<Error> failed;
+  Traffic taken;                             ///< what sent() was at the last take_traffic()
   double waited = 0, optimizer_seconds = 0;  ///< since take_times()
 };
 
@@ -417,6 +421,27 @@ MemoryPlan Engine::memory() const {
   return memory;
 }
 
-Engine::Traffic Engine::take_traffic() { return {parts_->plan.traffic(), 0}; }
+Engine::Traffic Engine::Parts::sent() const {
+  const auto bytes = [](const Comm& comm, Collective collective) -> std::uint64_t {
+    const auto stats = operation_stats(comm, collective);
+    return stats ? stats->bytes_sent : 0;
+  };
+  Traffic traffic;
+  traffic.payload.gathers = bytes(channels.gathers, Collective::kAllGather);
+  if (channels.secondary)
+    traffic.payload.gathers += bytes(*channels.secondary, Collective::kAllGather);
+  traffic.payload.reductions = bytes(channels.reductions, Collective::kReduceScatter);
+  traffic.payload.replicas = bytes(channels.replicas, Collective::kAllReduce);
+  traffic.others = guard.bytes_sent();
+  return traffic;
+}
+
+Engine::Traffic Engine::take_traffic() {
+  const Traffic now = parts_->sent(), before = std::exchange(parts_->taken, now);
+  return {{now.payload.gathers - before.payload.gathers,
+           now.payload.reductions - before.payload.reductions,
+           now.payload.replicas - before.payload.replicas, 0},
+          now.others - before.others};
+}
 
 }  // namespace tutti::training

@@ -10,6 +10,7 @@
 #include "training/agreement.hpp"
 #include "training/hash.hpp"
 #include "training/outcome.hpp"
+#include "tutti/stats.hpp"
 
 namespace tutti::training {
 namespace {
@@ -220,6 +221,13 @@ std::string StepGuard::describe(const Report& report, std::size_t at) const {
                      operation == Operation::kReduce ? "reduced" : "gathered", it.name,
                      layout_->table()[it.parameters.front()].name,
                      it.parameters.size() > 1 ? " and others" : "");
+}
+
+std::uint64_t StepGuard::bytes_sent() const {
+  std::uint64_t bytes = 0;
+  for (const Collective told : {Collective::kAllReduce, Collective::kAllGather})
+    if (const auto stats = operation_stats(control_, told)) bytes += stats->bytes_sent;
+  return bytes;
 }
 
 void StepGuard::revoke_channels() {

@@ -59,6 +59,8 @@ class StepGuard {
 
   /// How long wait() and meet() took, since the last call of this. Seconds.
   [[nodiscard]] double take_waited() { return std::exchange(waited_, {}).count(); }
+  /// By this rank, in all that it told the others.
+  [[nodiscard]] std::uint64_t bytes_sent() const;
 
  private:
   enum class State : std::uint8_t {
