@@ -37,7 +37,7 @@ namespace tutti::training {
 
 struct DistributedOptions {
   PlanOptions plan = {};
-  AdamW optimizer = {};
+  Optimizer optimizer = AdamW{};
   /// A parameter without a gradient in a pass counts as zeros, instead of as an error.
   bool zeros_for_unused = false;
   /// Whether weight decay applies. Empty: to parameters of two dimensions and more.

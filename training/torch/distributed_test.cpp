@@ -161,7 +161,7 @@ Status run_pass(DistributedModel& model, const Made& made, int part, bool is_las
 Values distributed_gradients(const Make& make, int ranks, const DistributedOptions& options) {
   Collected gradients;
   DistributedOptions with = options;
-  with.optimizer.beta1 = 0;  // the first moment is the gradient
+  with.optimizer = AdamW{.beta1 = 0};  // the first moment is the gradient
   run_ranks(ranks, [&](Comm& comm) {
     const Made made = make(comm.rank());
     const auto model = distribute(made, with, comm);

@@ -1,8 +1,7 @@
 #include "training/torch/gradient_hooks.hpp"
 
+#include <memory>
 #include <utility>
-
-#include <torch/autograd.h>
 
 namespace tutti::training {
 namespace {

@@ -6,9 +6,10 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <utility>
 #include <vector>
 
+#include <torch/autograd.h>
 #include <torch/types.h>
 
 #include "training/parameters.hpp"
@@ -27,8 +28,11 @@ class GradientHooks {
   GradientHooks& operator=(const GradientHooks&) = delete;
 
  private:
+  /// A counted pointer, of which kind depends on LibTorch's version; a tensor has it weakly.
+  using Accumulator =
+      decltype(torch::autograd::impl::grad_accumulator(std::declval<const torch::Tensor&>()));
   struct Hooked {
-    std::shared_ptr<torch::autograd::Node> accumulator;  ///< a tensor has it weakly
+    Accumulator accumulator;
     std::uintptr_t key = 0;
   };
   Arrived arrived_;

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include <torch/autograd.h>
-#include <torch/csrc/autograd/functions/utils.h>
 
 #include "training/numbers.hpp"
 #include "training/outcome.hpp"
@@ -14,26 +13,31 @@
 namespace tutti::training {
 namespace {
 
-/// Does something in the backward pass, and hands the gradient on.
-class Gate : public torch::autograd::Node {
- public:
-  explicit Gate(std::function<void()> act) : act_(std::move(act)) {}
-  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
-    act_();
-    return std::move(gradients);
-  }
-
- private:
-  std::function<void()> act_;
+struct Action : torch::CustomClassHolder {
+  explicit Action(std::function<void()> does) : act(std::move(does)) {}
+  std::function<void()> act;
 };
 
-/// An alias of a tensor that needs a gradient, behind a gate.
+/// Does something in the backward pass, and hands the gradient on.
+class Gate : public torch::autograd::Function<Gate> {
+ public:
+  static torch::Tensor forward(torch::autograd::AutogradContext* context,
+                               const torch::Tensor& tensor,
+                               const c10::intrusive_ptr<Action>& action) {
+    context->saved_data["action"] = c10::IValue::make_capsule(action);
+    return tensor.detach();  // an alias, which the caller may change in place, as any result
+  }
+  static std::vector<torch::Tensor> backward(torch::autograd::AutogradContext* context,
+                                             const std::vector<torch::Tensor>& gradients) {
+    const auto action = context->saved_data["action"].toCapsule();
+    static_cast<const Action&>(*action).act();
+    return {gradients[0], torch::Tensor()};
+  }
+};
+
+/// An alias of a tensor, behind a gate.
 torch::Tensor gated(const torch::Tensor& tensor, std::function<void()> act) {
-  const std::shared_ptr<Gate> gate(new Gate(std::move(act)), torch::autograd::deleteNode);
-  gate->set_next_edges(torch::autograd::collect_next_edges(tensor));
-  torch::Tensor alias = tensor.detach();
-  torch::autograd::set_history(alias, gate);
-  return alias;
+  return Gate::apply(tensor, c10::make_intrusive<Action>(std::move(act)));
 }
 
 c10::DataPtr pointer_to(void* memory) { return {memory, c10::Device(c10::kCPU)}; }
