@@ -1,0 +1,24 @@
+# tutti-train and its tests. What needs LibTorch is left out where there is none.
+add_library(tutti_tools_train STATIC
+  sim_svg.cpp train/batches.cpp train/checkpoints.cpp train/model_shape.cpp train/options.cpp train/plot.cpp
+  train/step_log.cpp train/text_data.cpp)
+target_link_libraries(tutti_tools_train PUBLIC tutti_tools tutti_training)
+
+set(train_sources train/file_commands.cpp train/main.cpp train/train_command.cpp)
+if(TARGET tutti_training_torch)
+  message(FATAL_ERROR "not yet")
+else()
+  message(STATUS "tutti-train is built without LibTorch: it cannot train (tools/quickstart --train installs it)")
+  tutti_program(tutti-train SOURCES ${train_sources} train/without_torch.cpp LINKS tutti_tools_train)
+endif()
+set_target_properties(tutti-train PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+
+if(TUTTI_TESTS)
+  tutti_test(train_test LINKS tutti_tools_train
+    SOURCES train/batches_test.cpp train/checkpoints_test.cpp train/options_test.cpp train/plot_test.cpp
+            train/step_log_test.cpp train/text_data_test.cpp)
+  tutti_test(train_program_test SECONDS 300 SOURCES train/program_test.cpp LINKS tutti_tools_train)
+  target_compile_definitions(train_program_test PRIVATE
+    TUTTI_TRAIN_PROGRAM="$<TARGET_FILE:tutti-train>")
+  add_dependencies(train_program_test tutti-train)
+endif()

@@ -1,0 +1,43 @@
+#include "tools/train/batches.hpp"
+
+#include "src/base/result.hpp"
+
+namespace tutti::trainer {
+namespace {
+
+constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;
+
+std::uint64_t finalized(std::uint64_t x) {
+  x = (x ^ x >> 30U) * 0xbf58476d1ce4e5b9;
+  x = (x ^ x >> 27U) * 0x94d049bb133111eb;
+  return x ^ x >> 31U;
+}
+
+}  // namespace
+
+std::uint64_t mixed(std::uint64_t seed, std::uint64_t number) {
+  return finalized(finalized(seed + kGolden) + (number + 1) * kGolden);
+}
+
+SampleRange samples_of(std::size_t batch, int ranks, int passes, int rank, int pass) {
+  const auto parts = static_cast<std::size_t>(ranks) * static_cast<std::size_t>(passes);
+  const auto part = static_cast<std::size_t>(pass) * static_cast<std::size_t>(ranks) +
+                    static_cast<std::size_t>(rank);
+  const std::size_t begin = batch * part / parts;
+  return {begin, batch * (part + 1) / parts - begin};
+}
+
+Result<Windows> Windows::create(std::span<const std::uint8_t> text, std::size_t context,
+                                std::string_view name) {
+  if (text.size() > context) return Windows(text, context);
+  return make_error(Code::kWrongData,
+                    "{} has {} bytes, and a sample takes {} (--context and one): give it more "
+                    "text, or lower --context",
+                    name, text.size(), context + 1);
+}
+
+std::size_t Windows::start(std::uint64_t seed, std::uint64_t sample) const {
+  return static_cast<std::size_t>(mixed(seed, sample) % (text_.size() - context_));
+}
+
+}  // namespace tutti::trainer

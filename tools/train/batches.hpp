@@ -1,0 +1,55 @@
+// Which text a step sees: it follows from the seed and the sample's number in the run alone, so
+// that any number of ranks sees the same, and a run that goes on needs one number to know where it
+// was.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "tutti/error.hpp"
+
+namespace tutti::trainer {
+
+/// Which samples of a step a rank computes in one pass: [begin, begin + count) of the batch. Value.
+struct SampleRange {
+  std::size_t begin = 0, count = 0;
+  friend bool operator==(const SampleRange&, const SampleRange&) = default;
+};
+
+/// The batch is cut in passes x ranks parts, as even as it goes; pass p of rank r has part
+/// p x ranks + r. All fit where batch is at least passes x ranks, or some parts are empty.
+SampleRange samples_of(std::size_t batch, int ranks, int passes, int rank, int pass);
+
+/// Windows of a text: `context` bytes each, and the byte after each of them. Value; does not own
+/// the text.
+class Windows {
+ public:
+  /// kWrongData: the text is too short for one; `name` is for the error.
+  static Result<Windows> create(std::span<const std::uint8_t> text, std::size_t context,
+                                std::string_view name);
+
+  /// Where the window of sample `sample` begins, by a hash of both.
+  [[nodiscard]] std::size_t start(std::uint64_t seed, std::uint64_t sample) const;
+  /// The context + 1 bytes from there on.
+  [[nodiscard]] std::span<const std::uint8_t> at(std::size_t begin) const {
+    return text_.subspan(begin, context_ + 1);
+  }
+  [[nodiscard]] std::size_t context() const { return context_; }
+  /// How many there are one after the other, without overlap, as validation reads them.
+  [[nodiscard]] std::size_t in_a_row() const { return (text_.size() - 1) / context_; }
+
+ private:
+  Windows(std::span<const std::uint8_t> text, std::size_t context)
+      : text_(text), context_(context) {}
+  std::span<const std::uint8_t> text_;
+  std::size_t context_ = 0;
+};
+
+/// A well-mixed number from two: the finalizer of SplitMix64 (Steele, Lea and Flood, Fast
+/// splittable pseudorandom number generators, OOPSLA 2014) over both.
+std::uint64_t mixed(std::uint64_t seed, std::uint64_t number);
+
+}  // namespace tutti::trainer

@@ -1,0 +1,15 @@
+// The commands of `tutti train`. Each parses its own command line, of which the first word is the
+// command's name, and returns an exit code.
+#pragma once
+
+namespace tutti::trainer {
+
+int train_command(int argc, char** argv);    ///< trains
+int eval_command(int argc, char** argv);     ///< the loss of a checkpoint
+int sample_command(int argc, char** argv);   ///< text from a checkpoint
+int prepare_command(int argc, char** argv);  ///< text to data
+int plot_command(int argc, char** argv);     ///< a log to a picture
+int inspect_command(int argc, char** argv);  ///< what a checkpoint has
+int reshard_command(int argc, char** argv);  ///< a checkpoint for another number of ranks
+
+}  // namespace tutti::trainer

@@ -1,0 +1,93 @@
+// The command line of `tutti train`, and what it means.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "tools/train/model_shape.hpp"
+#include "training/adamw.hpp"
+#include "training/learning_rate.hpp"
+#include "training/loss_scaler.hpp"
+#include "training/plan.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::trainer {
+
+/// As it stands on the command line; 0 and "" where a value is made from others.
+struct Options {
+  std::string data = {}, out = "train-out";
+
+  std::string size = "1m";
+  std::int64_t layers = 0, heads = 0, width = 0, context = 0;
+
+  std::string strategy = "ddp";
+  int shard_size = 0, hpz = 0;
+  std::string reshard_after_forward = {};
+  double bucket_mb = 25, first_bucket_mb = 1, prefetch_mb = 64;
+  int accumulate = 1;
+  bool sharded_accumulation = false, whole_gradients = false;
+  std::string precision = "fp32", reduce_precision = {}, loss_scale = {};
+  std::string checkpoint_activations = "none";
+  bool deterministic = false;
+  int virtual_shards = 8;
+
+  std::size_t batch = 0, tokens_per_batch = 0;
+  std::uint64_t steps = 0;
+  double minutes = 0;
+  double lr = 1e-3;
+  std::optional<double> min_lr = {};
+  std::optional<std::uint64_t> warmup = {};
+  double weight_decay = 0.1, beta1 = 0.9, beta2 = 0.95, clip = 1;
+  std::uint64_t seed = 1;
+
+  std::uint64_t save_every = 0, keep = 2;
+  std::string resume = "auto";
+  std::uint64_t eval_every = 100, eval_batches = 8;
+  std::uint64_t sample_every = 0;
+  std::size_t sample_bytes = 200;
+  std::string prompt = "And ";
+  std::uint64_t log_every = 1;
+  int max_bad_steps = 10;
+
+  int threads = 0, ranks = 0, restarts = 0;
+  bool dry_run = false;
+  std::string json_path = {};
+};
+
+void add_options(CLI::App& app, Options& options);
+
+/// What the options mean for a number of ranks. Value.
+struct Settings {
+  ModelShape shape;
+  training::PlanOptions plan;
+  training::AdamW optimizer;
+  training::LearningRate rate;
+  training::LossScaler scaler;
+  std::optional<double> clip;
+  bool recomputes = false;
+  std::size_t batch = 0;    ///< samples of a step, of all ranks and passes
+  std::uint64_t steps = 0;  ///< 0: as many as `minutes` allow
+  double minutes = 0;
+  [[nodiscard]] std::size_t tokens() const {
+    return batch * static_cast<std::size_t>(shape.context);
+  }
+};
+/// kInvalidArgument names the option that is wrong, and what would fit.
+Result<Settings> settings_of(const Options& options, int ranks);
+
+/// --resume: a step, the last one there is, or none. Value.
+struct Resume {
+  bool wanted = true;
+  std::optional<std::uint64_t> step;
+};
+Result<Resume> resume_of(const Options& options);
+
+/// Of so many ranks, as many as can go on with the same options: all, or with --deterministic a
+/// power of two.
+int ranks_that_fit(const Options& options, int left);
+
+}  // namespace tutti::trainer

@@ -1,0 +1,144 @@
+#include "tools/train/options.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tools/train/model_shape.hpp"
+
+namespace tutti::trainer {
+namespace {
+
+using testing::HasSubstr;
+using training::AfterForward;
+using training::Strategy;
+
+void expect_refused(const Options& options, int ranks, const char* what) {
+  const auto settings = settings_of(options, ranks);
+  ASSERT_FALSE(settings) << what;
+  EXPECT_EQ(settings.error().code, Code::kInvalidArgument);
+  EXPECT_THAT(settings.error().what, HasSubstr(what));
+}
+
+TEST(Settings, TakeTheShapeOfTheSizeAndWhatIsSaidBesideIt) {
+  const auto settings = settings_of({.size = "10m", .context = 64}, 2);
+  ASSERT_TRUE(settings) << settings.error().what;
+  EXPECT_EQ(settings->shape, (ModelShape{.layers = 6, .heads = 6, .width = 384, .context = 64}));
+}
+
+TEST(Settings, KnowFsdpAndHsdpAsStageThree) {
+  EXPECT_EQ(settings_of({.strategy = "fsdp"}, 4)->plan.strategy, Strategy::kZero3);
+  const auto hybrid = settings_of({.strategy = "hsdp", .shard_size = 2}, 4);
+  EXPECT_EQ(hybrid->plan.strategy, Strategy::kZero3);
+  EXPECT_EQ(hybrid->plan.shard_ranks, 2);
+  expect_refused({.strategy = "hsdp"}, 4, "--shard-size");
+}
+
+TEST(Settings, SayWhatIsKeptBetweenThePasses) {
+  EXPECT_EQ(settings_of({.strategy = "zero3"}, 2)->plan.after_forward, AfterForward::kShard);
+  EXPECT_EQ(
+      settings_of({.strategy = "zero3", .reshard_after_forward = "false"}, 2)->plan.after_forward,
+      AfterForward::kKeep);
+  EXPECT_EQ(settings_of({.strategy = "zero3", .hpz = 2}, 4)->plan.after_forward,
+            AfterForward::kSecondary);
+  expect_refused({.strategy = "zero3", .hpz = 2, .reshard_after_forward = "true"}, 4, "leave out");
+  expect_refused({.strategy = "zero2", .hpz = 2}, 4, "--hpz is of zero3");
+  expect_refused({.strategy = "ddp", .reshard_after_forward = "true"}, 4, "is of zero3");
+}
+
+TEST(Settings, RefuseOptionsThatAStrategyHasNoUseFor) {
+  expect_refused({.strategy = "ddp", .shard_size = 2}, 4, "ddp has no shards");
+  expect_refused({.strategy = "zero1", .whole_gradients = true}, 4, "keeps them whole anyway");
+  expect_refused({.strategy = "ddp", .sharded_accumulation = true}, 4, "is of zero2 and zero3");
+  expect_refused({.precision = "bf16", .loss_scale = "8"}, 2, "bf16 needs none");
+  expect_refused({.precision = "fp16", .loss_scale = "much"}, 2, "'dynamic', or a number");
+}
+
+TEST(Settings, CutADeterministicBatchInVirtualShards) {
+  for (const int ranks : {1, 2, 4, 8})
+    EXPECT_EQ(settings_of({.deterministic = true}, ranks)->plan.passes, 8 / ranks);
+  expect_refused({.deterministic = true}, 3, "8 virtual shards do not divide among 3 ranks");
+  expect_refused({.deterministic = true}, 16, "or more --virtual-shards");
+  expect_refused({.deterministic = true, .virtual_shards = 6}, 2, "a power of two");
+  expect_refused({.accumulate = 2, .deterministic = true}, 2, "leave it out");
+}
+
+TEST(Settings, CountABatchInSamplesOrInTokens) {
+  EXPECT_EQ(settings_of({.batch = 6}, 2)->batch, 6U);
+  EXPECT_EQ(settings_of({.context = 64, .tokens_per_batch = 640}, 2)->batch, 10U);
+  EXPECT_EQ(settings_of({.context = 64, .tokens_per_batch = 640}, 2)->tokens(), 640U);
+  expect_refused({.context = 64, .tokens_per_batch = 100}, 2, "no multiple of --context 64; 128");
+  expect_refused({.accumulate = 4, .batch = 7}, 2, "less than one for each of 4 passes of 2 ranks");
+  EXPECT_EQ(settings_of({}, 40)->batch, 40U) << "a default that fits";
+}
+
+TEST(Settings, WarmUpForATwentiethOfTheRun) {
+  EXPECT_EQ(settings_of({.steps = 200}, 1)->rate.warmup, 10U);
+  EXPECT_EQ(settings_of({.steps = 100000}, 1)->rate.warmup, 100U);
+  EXPECT_EQ(settings_of({.minutes = 5}, 1)->rate.warmup, 100U);
+  EXPECT_EQ(settings_of({.minutes = 5}, 1)->steps, 0U);
+  expect_refused({.steps = 10, .warmup = 11}, 1, "longer than the run of 10 steps");
+  expect_refused({.lr = 1e-3, .min_lr = 1e-2}, 1, "above --lr");
+}
+
+TEST(Settings, ScaleTheLossOfFloat16Alone) {
+  EXPECT_EQ(settings_of({}, 1)->scaler.scale, 1);
+  EXPECT_GT(settings_of({.precision = "fp16"}, 1)->scaler.growth_interval, 0U);
+  const auto fixed = settings_of({.precision = "fp16", .loss_scale = "128"}, 1);
+  EXPECT_EQ(fixed->scaler.scale, 128);
+  EXPECT_EQ(fixed->scaler.growth_interval, 0U);
+}
+
+TEST(ResumeOf, TakesAutoNeverOrAStep) {
+  EXPECT_TRUE(resume_of({})->wanted);
+  EXPECT_FALSE(resume_of({.resume = "never"})->wanted);
+  EXPECT_EQ(resume_of({.resume = "50"})->step, 50U);
+  EXPECT_THAT(resume_of({.resume = "5x"}).error().what, HasSubstr("'auto', 'never' or"));
+}
+
+TEST(RanksThatFit, AreAPowerOfTwoWhereARunIsDeterministic) {
+  EXPECT_EQ(ranks_that_fit({}, 3), 3);
+  EXPECT_EQ(ranks_that_fit({.deterministic = true}, 3), 2);
+  EXPECT_EQ(ranks_that_fit({.deterministic = true}, 4), 4);
+}
+
+TEST(ModelShapes, HaveAboutTheParametersThatTheirNamesSay) {
+  const auto elements = [](const char* size) {
+    return static_cast<double>(parameters_of(shape_of_size(size))->elements());
+  };
+  EXPECT_NEAR(elements("1m"), 1e6, 0.1e6);
+  EXPECT_NEAR(elements("3m"), 3e6, 0.3e6);
+  EXPECT_NEAR(elements("10m"), 10e6, 1e6);
+  EXPECT_NEAR(elements("124m"), 86e6, 1e6) << "GPT-2's, over bytes";
+}
+
+TEST(ModelShapes, PutEveryParameterInOneUnit) {
+  const ModelShape shape{.layers = 11, .heads = 2, .width = 8, .context = 4};
+  const auto table = parameters_of(shape);
+  const auto units = units_of(*table, shape);
+  ASSERT_EQ(units.size(), 12U);
+  EXPECT_TRUE(units[0].keeps_whole);
+  EXPECT_EQ(units[0].group.parameters.size(), 4U);
+  for (std::size_t i = 1; i < units.size(); ++i) {
+    EXPECT_EQ(units[i].group.parameters.size(), 12U) << units[i].group.name;
+    EXPECT_FALSE(units[i].keeps_whole);
+  }
+}
+
+TEST(ModelShapes, ComeBackFromCounters) {
+  const ModelShape shape{.layers = 3, .heads = 2, .width = 8, .context = 4};
+  std::map<std::string, std::uint64_t> counters;
+  add_counters(shape, counters);
+  EXPECT_EQ(shape_in(counters), shape);
+  counters["heads"] = 3;
+  EXPECT_EQ(shape_in(counters), std::nullopt) << "8 in 3 heads";
+  counters.erase("heads");
+  EXPECT_EQ(shape_in(counters), std::nullopt);
+}
+
+TEST(ModelShapes, AreRefusedWithTheOptionNamed) {
+  EXPECT_THAT(check({.heads = 3, .width = 128}).error().what, HasSubstr("--width 128"));
+  EXPECT_THAT(check({.layers = 0}).error().what, HasSubstr("--layers 0"));
+}
+
+}  // namespace
+}  // namespace tutti::trainer

@@ -1,0 +1,59 @@
+#include "tools/train/plot.hpp"
+
+#include <limits>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tutti::trainer {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+StepLog log_of(std::uint64_t steps) {
+  StepLog log{{{.ranks = 2, .parameters = 3'000'000, .strategy = "zero2", .precision = "bf16"}},
+              {}};
+  for (std::uint64_t step = 1; step <= steps; ++step)
+    log.steps.push_back({.step = step,
+                         .seconds = static_cast<double>(step),
+                         .loss = 5.0 / static_cast<double>(step),
+                         .average = 6.0 / static_cast<double>(step),
+                         .tokens_per_second = 1000,
+                         .times = {.all = 1, .forward = 0.3, .backward = 0.5}});
+  return log;
+}
+
+TEST(Plot, DrawsLossThroughputAndTimes) {
+  StepLog log = log_of(50);
+  log.steps[20].validation = 1.5;
+  const auto svg = plot_svg(log, "a <run>");
+  ASSERT_TRUE(svg) << svg.error().what;
+  EXPECT_THAT(
+      *svg, AllOf(HasSubstr("<svg"), HasSubstr("</svg>"), HasSubstr("a &lt;run&gt;"),
+                  HasSubstr("zero2 on 2 ranks, bf16; 50 steps"), HasSubstr("validation 1.500"),
+                  HasSubstr("loss, nats a byte"), HasSubstr("throughput"), HasSubstr("backward")));
+}
+
+TEST(Plot, DrawsALongRunWithNoMorePointsThanCanBeSeen) {
+  const auto svg = plot_svg(log_of(100'000), "long");
+  ASSERT_TRUE(svg);
+  EXPECT_LT(svg->size(), 200'000U);
+}
+
+TEST(Plot, LeavesOutLossesThatAreNoNumbers) {
+  StepLog log = log_of(10);
+  log.steps[3].loss = std::numeric_limits<double>::quiet_NaN();
+  const auto svg = plot_svg(log, "run");
+  ASSERT_TRUE(svg);
+  EXPECT_THAT(*svg, Not(HasSubstr("nan")));
+}
+
+TEST(Plot, TakesTwoSteps) {
+  EXPECT_FALSE(plot_svg(log_of(1), "run"));
+  EXPECT_TRUE(plot_svg(log_of(2), "run"));
+}
+
+}  // namespace
+}  // namespace tutti::trainer

@@ -1,0 +1,92 @@
+// What happened in each step, as log.jsonl keeps it: an object of JSON a line (docs/formats.md).
+//
+// A run begins with a line that says what it is; one that goes on from a checkpoint adds such a
+// line and its steps to the same file. Where a step is there twice, because what followed the
+// checkpoint was lost, the later line counts.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tutti/error.hpp"
+
+namespace tutti::trainer {
+
+/// A run, or its continuation. Value.
+struct RunRecord {
+  std::uint64_t ranks = 0, parameters = 0, tokens_per_step = 0;
+  std::uint64_t first_step = 1, steps = 0;  ///< steps: of the whole run; 0: not known
+  std::string strategy = {}, precision = {}, data = {};
+  friend bool operator==(const RunRecord&, const RunRecord&) = default;
+};
+
+/// Where the time of a step went, of rank 0. Seconds. Value.
+struct StepTimes {
+  double all = 0;
+  double forward = 0, backward = 0;  ///< without waiting
+  double waiting = 0;                ///< for communication that nothing hid
+  double optimizer = 0, data = 0;
+  /// What none of these is: agreements between ranks, reports, checkpoints being started.
+  [[nodiscard]] double other() const {
+    return all - forward - backward - waiting - optimizer - data;
+  }
+  friend bool operator==(const StepTimes&, const StepTimes&) = default;
+};
+
+/// Payload that rank 0 sent in a step. Value.
+struct StepBytes {
+  std::uint64_t gathers = 0, reductions = 0, replicas = 0, others = 0;
+  [[nodiscard]] std::uint64_t all() const { return gathers + reductions + replicas + others; }
+  friend bool operator==(const StepBytes&, const StepBytes&) = default;
+};
+
+/// Bytes of rank 0. Value.
+struct StepMemory {
+  std::uint64_t planned = 0;   ///< of parameters, gradients, moments and windows, as predicted
+  std::uint64_t counted = 0;   ///< the most of those that were there at once
+  std::uint64_t resident = 0;  ///< of the process
+  friend bool operator==(const StepMemory&, const StepMemory&) = default;
+};
+
+/// Value.
+struct StepRecord {
+  std::uint64_t step = 0, samples = 0;  ///< samples: seen so far
+  double seconds = 0;                   ///< of training so far, of all runs
+  double loss = 0, average = 0;         ///< nats a byte
+  double norm = 0, rate = 0;            ///< of gradients before they were clipped; of learning
+  double tokens_per_second = 0;
+  StepTimes times = {};
+  StepBytes bytes = {};
+  StepMemory memory = {};
+  /// How much of the time that these bytes take alone nobody waited for; where there are peers.
+  std::optional<double> overlap = {};
+  std::optional<double> loss_scale = {};  ///< where there is one
+  std::optional<double> validation = {};  ///< nats a byte
+  std::optional<std::string> sample = {};
+  bool skipped = false;
+  friend bool operator==(const StepRecord&, const StepRecord&) = default;
+};
+
+/// A line each, with its end.
+std::string json_line(const RunRecord& run);
+std::string json_line(const StepRecord& step);
+
+/// What a log holds; steps ascend. Value.
+struct StepLog {
+  std::vector<RunRecord> runs;
+  std::vector<StepRecord> steps;
+  friend bool operator==(const StepLog&, const StepLog&) = default;
+};
+/// Hostile-safe. A last line without its end is left out: it was being written. kWrongData says
+/// what is wrong and in which line.
+Result<StepLog> parse_log(std::string_view text);
+
+/// "step 120/1000  loss 2.3456 ..." for people. `left`: seconds to the end, where that is known.
+std::string text_line(const StepRecord& step, std::uint64_t steps, std::optional<double> left);
+/// "1h02m", "6m12s", "8s".
+std::string duration_text(double seconds);
+
+}  // namespace tutti::trainer

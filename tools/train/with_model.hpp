@@ -1,0 +1,16 @@
+// What needs the model itself, and so LibTorch. Implemented twice: by what has it, and by
+// without_torch.cpp, which says how to get it.
+#pragma once
+
+#include "tools/train/options.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::trainer {
+
+/// Whether this program can train.
+Status check_can_train();
+
+/// Joins the job that a launcher started, or trains alone, as one rank of it.
+Status train_here(const Options& options);
+
+}  // namespace tutti::trainer
