@@ -166,6 +166,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& strings) {
 struct Child {
   pid_t pid = -1;
   bool alive = false;
+  int code = 128 + SIGKILL;  ///< once it ended
   std::unique_ptr<PrefixedStream> out, err;
 };
 
@@ -330,7 +331,9 @@ JobEnd Job::run() {
     child.err->finish();
   }
   if (ending_) signal_all(SIGKILL);  // what the ranks themselves started
-  return {exit_code_.value_or(kExitFine), interrupted_};
+  std::vector<int> codes;
+  for (const Child& child : children_) codes.push_back(child.code);
+  return {exit_code_.value_or(kExitFine), interrupted_, std::move(codes)};
 }
 
 void Job::wait_for_something() {
@@ -394,6 +397,7 @@ void Job::reap() {
 
 void Job::note_end(Rank rank, const siginfo_t& info) {
   const int code = exit_code_of(info);
+  children_[rank].code = code;
   if (code == 0 || ending_) return;
   const std::string what =
       fmt::format("rank {} (pid {}) {}", rank, children_[rank].pid, describe_end(info));

@@ -27,7 +27,8 @@ struct JobOptions {
 /// when nobody reads it any more), 128 + signal when this process was told to end.
 struct JobEnd {
   int code = 0;
-  bool interrupted = false;  ///< this process was told to end
+  bool interrupted = false;     ///< this process was told to end
+  std::vector<int> codes = {};  ///< of each rank: its status, 128 + signal when one ended it
 };
 
 /// Runs the job to its end, in this thread. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to

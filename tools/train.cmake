@@ -1,8 +1,9 @@
 # tutti-train and its tests. What needs LibTorch is left out where there is none.
 add_library(tutti_tools_train STATIC
-  sim_svg.cpp train/batches.cpp train/checkpoints.cpp train/model_shape.cpp train/options.cpp train/plot.cpp
-  train/step_log.cpp train/text_data.cpp)
-target_link_libraries(tutti_tools_train PUBLIC tutti_tools tutti_training)
+  sim_svg.cpp train/batches.cpp train/checkpoints.cpp train/dry_run.cpp train/launch.cpp train/model_shape.cpp
+  train/options.cpp train/plot.cpp train/progress.cpp train/saver.cpp train/step_log.cpp
+  train/stop_signal.cpp train/text_data.cpp)
+target_link_libraries(tutti_tools_train PUBLIC tutti_bench_parts tutti_tools tutti_training)
 
 set(train_sources train/file_commands.cpp train/main.cpp train/train_command.cpp)
 if(TARGET tutti_training_torch)
@@ -15,7 +16,8 @@ set_target_properties(tutti-train PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_I
 
 if(TUTTI_TESTS)
   tutti_test(train_test LINKS tutti_tools_train
-    SOURCES train/batches_test.cpp train/checkpoints_test.cpp train/options_test.cpp train/plot_test.cpp
+    SOURCES train/batches_test.cpp train/checkpoints_test.cpp train/dry_run_test.cpp train/launch_test.cpp
+            train/options_test.cpp train/plot_test.cpp train/progress_test.cpp train/saver_test.cpp
             train/step_log_test.cpp train/text_data_test.cpp)
   tutti_test(train_program_test SECONDS 300 SOURCES train/program_test.cpp LINKS tutti_tools_train)
   target_compile_definitions(train_program_test PRIVATE

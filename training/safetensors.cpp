@@ -6,6 +6,7 @@
 #include <fstream>
 #include <optional>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -128,8 +129,8 @@ Result<SafetensorsHeader> parse_safetensors_header(std::string_view text,
     TRAINING_ASSIGN(StoredTensor tensor, parse_tensor(name, value));
     header.tensors.push_back(std::move(tensor));
   }
-  std::ranges::stable_sort(header.tensors, {}, [](const StoredTensor& tensor) {
-    return std::pair(tensor.begin, tensor.elements);
+  std::ranges::sort(header.tensors, {}, [](const StoredTensor& tensor) {
+    return std::tie(tensor.begin, tensor.elements, tensor.name);
   });
   TRAINING_TRY(check_coverage(header.tensors, data_bytes));
   return header;

@@ -6,21 +6,20 @@
 namespace tutti::trainer {
 
 /// Exponential, without the pull to zero that its first values would have (the correction of Kingma
-/// and Ba, Adam, ICLR 2015, section 3). Numbers that are none are left out. Value.
-class Average {
- public:
-  /// `decay`: how much of the average stays at a value.
-  explicit Average(double decay = 0.95) : decay_(decay) {}
-  void add(double value) {
-    if (!std::isfinite(value)) return;
-    sum_ = decay_ * sum_ + (1 - decay_) * value;
-    weight_ = decay_ * weight_ + (1 - decay_);
+/// and Ba, Adam, ICLR 2015, section 3). Value: what it has to remember is its members.
+struct Average {
+  double decay = 0.95;  ///< how much of the average stays at a value
+  double sum = 0, weight = 0;
+  friend bool operator==(const Average&, const Average&) = default;
+
+  /// Numbers that are none are left out.
+  void add(double one) {
+    if (!std::isfinite(one)) return;
+    sum = decay * sum + (1 - decay) * one;
+    weight = decay * weight + (1 - decay);
   }
   /// Not a number before the first value.
-  [[nodiscard]] double value() const { return sum_ / weight_; }
-
- private:
-  double decay_, sum_ = 0, weight_ = 0;
+  [[nodiscard]] double value() const { return sum / weight; }
 };
 
 }  // namespace tutti::trainer

@@ -64,8 +64,7 @@ void add_sharding_options(CLI::App& app, Options& options) {
       ->capture_default_str()
       ->check(megabytes);
   app.add_option("--prefetch-mb", options.prefetch_mb,
-                 "zero3: MiB of parameters gathered ahead of their use; 0: none")
-      ->capture_default_str()
+                 "zero3: MiB of parameters gathered ahead of their use; 0: none (the next unit)")
       ->check(tools::in_range(0, kMostMegabytes));
   app.add_option("--accumulate", options.accumulate, "passes (micro-batches) of a step")
       ->capture_default_str()
@@ -251,7 +250,8 @@ PlanOptions plan_of(const Options& options, int passes) {
   } else if (options.reshard_after_forward == "false") {
     plan.after_forward = AfterForward::kKeep;
   }
-  plan.prefetch_bytes = static_cast<std::size_t>(std::llround(options.prefetch_mb * kMebibyte));
+  if (options.prefetch_mb)
+    plan.prefetch_bytes = static_cast<std::size_t>(std::llround(*options.prefetch_mb * kMebibyte));
   plan.compute = type_of(options.precision);
   plan.reduce = type_of(options.reduce_precision);
   plan.buckets = {.first_elements = elements_of(options.first_bucket_mb, plan.reduce),
@@ -315,8 +315,7 @@ Result<training::LearningRate> rate_of(const Options& options, std::uint64_t ste
 }  // namespace
 
 void add_options(CLI::App& app, Options& options) {
-  app.add_option("--data", options.data, "text to train on: plain, or by 'tutti train prepare'")
-      ->required();
+  app.add_option("--data", options.data, "text to train on: plain, or by 'tutti train prepare'");
   app.add_option("--out", options.out, "folder for checkpoints and log.jsonl")
       ->capture_default_str();
   add_model_options(app, options);

@@ -27,7 +27,8 @@ struct Options {
   std::string strategy = "ddp";
   int shard_size = 0, hpz = 0;
   std::string reshard_after_forward = {};
-  double bucket_mb = 25, first_bucket_mb = 1, prefetch_mb = 64;
+  double bucket_mb = 25, first_bucket_mb = 1;
+  std::optional<double> prefetch_mb = {};
   int accumulate = 1;
   bool sharded_accumulation = false, whole_gradients = false;
   std::string precision = "fp32", reduce_precision = {}, loss_scale = {};

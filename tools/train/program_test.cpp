@@ -49,7 +49,7 @@ TEST_F(Train, SuggestsTheNearestCommandAndOption) {
   expect(train("--stratgy ddp"), tools::kExitUsage, "did you mean '--strategy'?");
   expect(train("--data x --strategy zero4"), tools::kExitUsage, "is not one of ddp|zero1|zero2");
   expect(train("--data x --lr much"), tools::kExitUsage, "--lr");
-  expect(train(""), tools::kExitUsage, "--data is required");
+  expect(train(""), tools::kExitUsage, "--data is required: a text file");
 }
 
 TEST_F(Train, PreparesATextAndSaysHowItIsSplit) {

@@ -111,7 +111,7 @@ TEST(DurationText, HasTwoUnits) {
 }
 
 TEST(Average, BeginsWithItsFirstValueAndMovesByItsDecay) {
-  Average average(0.5);
+  Average average{.decay = 0.5};
   average.add(4);
   EXPECT_DOUBLE_EQ(average.value(), 4);
   average.add(1);

@@ -1,7 +1,17 @@
 // tutti train, without another command's name: trains.
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
 #include "src/base/result.hpp"
+#include "src/base/settings.hpp"
+#include "tools/bench_launch.hpp"
 #include "tools/cli.hpp"
 #include "tools/train/commands.hpp"
+#include "tools/train/dry_run.hpp"
+#include "tools/train/launch.hpp"
 #include "tools/train/options.hpp"
 #include "tools/train/with_model.hpp"
 
@@ -10,9 +20,49 @@ namespace {
 
 constexpr std::string_view kProgram = "tutti train";
 
-Status run(const Options& options) {
+Status predict(const Options& options) {
+  const int ranks = std::max(1, options.ranks);
+  TUTTI_ASSIGN(const Settings settings, settings_of(options, ranks));
+  TUTTI_ASSIGN(const training::Plan plan, plan_of(settings, ranks));
+  return tools::write_results(options.json_path, prediction_text(settings, plan),
+                              [&] { return prediction_json(settings, plan); });
+}
+
+/// Starts the ranks of --ranks, with these arguments, the program left out.
+Result<int> start(const Options& options, const std::vector<std::string>& arguments) {
+  const std::string launcher = bench::launcher_variable(process_environment());
+  if (!launcher.empty())
+    return make_error(Code::kInvalidArgument,
+                      "--ranks {} starts ranks of its own, but {} says that a launcher started "
+                      "this process: leave out --ranks, or unset {}",
+                      options.ranks, launcher, launcher);
+  if (const auto settings = settings_of(options, options.ranks); !settings) return settings.error();
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return make_error(Code::kUnavailable, "cannot read /proc/self/exe; is /proc mounted?");
+  std::vector<std::string> command = {self.string()};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return launch(options, command);
+}
+
+Result<int> run(const Options& options, const std::vector<std::string>& arguments) {
+  if (options.restarts > 0 && options.ranks == 0)
+    return make_error(Code::kInvalidArgument,
+                      "--restarts {} is of the ranks that --ranks starts: give that, too",
+                      options.restarts);
+  TUTTI_TRY(resume_of(options));
+  if (options.dry_run) {
+    TUTTI_TRY(predict(options));
+    return static_cast<int>(tools::kExitFine);
+  }
+  if (options.data.empty())
+    return make_error(Code::kInvalidArgument,
+                      "--data is required: a text file of some MB, as 'tools/get-text FILE' "
+                      "fetches one");
   TUTTI_TRY(check_can_train());
-  return train_here(options);
+  if (options.ranks > 0) return start(options, arguments);
+  TUTTI_TRY(train_here(options));
+  return static_cast<int>(tools::kExitFine);
 }
 
 }  // namespace
@@ -28,8 +78,8 @@ int train_command(int argc, char** argv) {
       "torchrun.");
   if (const auto code = tools::parse(app, argc, argv)) return *code;
   return tools::within_memory(kProgram, [&] {
-    const Status done = run(options);
-    return done ? static_cast<int>(tools::kExitFine) : tools::fail(kProgram, done.error());
+    const auto code = run(options, {argv + std::min(argc, 1), argv + argc});
+    return code ? *code : tools::fail(kProgram, code.error());
   });
 }
 

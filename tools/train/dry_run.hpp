@@ -1,0 +1,19 @@
+// What a run would take, said before it begins: from the plan, without a model or other ranks.
+#pragma once
+
+#include <string>
+
+#include "tools/train/options.hpp"
+#include "training/plan.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::trainer {
+
+/// The plan of these settings.
+Result<training::Plan> plan_of(const Settings& settings, int ranks);
+
+/// As tables, and as JSON.
+std::string prediction_text(const Settings& settings, const training::Plan& plan);
+std::string prediction_json(const Settings& settings, const training::Plan& plan);
+
+}  // namespace tutti::trainer
