@@ -58,6 +58,7 @@ class Started {
     std::array<char, 256> line{};
     return std::fgets(line.data(), line.size(), output_) == nullptr ? "" : line.data();
   }
+  [[nodiscard]] pid_t pid() const { return pid_; }
   void signal(int number) const { ::kill(pid_, number); }
   /// The status of waitpid.
   [[nodiscard]] int wait() const {

@@ -1,5 +1,7 @@
 #include "tools/train/batches.hpp"
 
+#include <algorithm>
+
 #include "src/base/result.hpp"
 
 namespace tutti::trainer {
@@ -38,6 +40,13 @@ Result<Windows> Windows::create(std::span<const std::uint8_t> text, std::size_t 
 
 std::size_t Windows::start(std::uint64_t seed, std::uint64_t sample) const {
   return static_cast<std::size_t>(mixed(seed, sample) % (text_.size() - context_));
+}
+
+std::vector<std::size_t> Windows::spread(std::size_t most) const {
+  const std::size_t all = in_a_row(), count = std::min(most, all);
+  std::vector<std::size_t> begins;
+  for (std::size_t i = 0; i < count; ++i) begins.push_back(all * i / count * context_);
+  return begins;
 }
 
 }  // namespace tutti::trainer

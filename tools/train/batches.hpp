@@ -40,6 +40,8 @@ class Windows {
   [[nodiscard]] std::size_t context() const { return context_; }
   /// How many there are one after the other, without overlap, as validation reads them.
   [[nodiscard]] std::size_t in_a_row() const { return (text_.size() - 1) / context_; }
+  /// Where they begin: of at most `most` of these, spread evenly over the text.
+  [[nodiscard]] std::vector<std::size_t> spread(std::size_t most) const;
 
  private:
   Windows(std::span<const std::uint8_t> text, std::size_t context)

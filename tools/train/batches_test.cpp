@@ -74,6 +74,15 @@ TEST(Windows, TakeATextOfOneSampleAndRefuseAShorterOne) {
   EXPECT_THAT(none.error().what, testing::HasSubstr("'x.txt' has 11 bytes, and a sample takes 12"));
 }
 
+TEST(Windows, AreSpreadOverTheTextForValidation) {
+  const auto text = bytes(101);
+  const auto windows = Windows::create(text, 10, "text");
+  EXPECT_THAT(windows->spread(4), testing::ElementsAre(0, 20, 50, 70));
+  EXPECT_EQ(windows->spread(1000).size(), 10U);
+  EXPECT_EQ(windows->spread(1000).back(), 90U);
+  EXPECT_TRUE(windows->spread(0).empty());
+}
+
 TEST(Mixed, IsTheSameOnEveryMachine) {
   EXPECT_EQ(mixed(0, 0), mixed(0, 0));
   std::set<std::uint64_t> seen;

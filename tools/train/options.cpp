@@ -315,6 +315,7 @@ Result<training::LearningRate> rate_of(const Options& options, std::uint64_t ste
 }  // namespace
 
 void add_options(CLI::App& app, Options& options) {
+  app.option_defaults()->take_last();  // so that scripts can add to what they were given
   app.add_option("--data", options.data, "text to train on: plain, or by 'tutti train prepare'");
   app.add_option("--out", options.out, "folder for checkpoints and log.jsonl")
       ->capture_default_str();

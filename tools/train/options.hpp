@@ -83,7 +83,7 @@ Result<Settings> settings_of(const Options& options, int ranks);
 /// --resume: a step, the last one there is, or none. Value.
 struct Resume {
   bool wanted = true;
-  std::optional<std::uint64_t> step;
+  std::optional<std::uint64_t> step = {};
 };
 Result<Resume> resume_of(const Options& options);
 

@@ -1,48 +1,11 @@
 // Drives the built tutti-train as its users do.
-#include "tools/program_test.hpp"
-
-#include <filesystem>
-#include <fstream>
 #include <string>
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <unistd.h>
-
-#include "tools/cli.hpp"
+#include "tools/train/program_fixture.hpp"
 #include "tools/train/step_log.hpp"
 
 namespace tutti::trainer {
 namespace {
-
-using testing::AllOf;
-using testing::HasSubstr;
-using tools::Outcome;
-
-Outcome train(const std::string& arguments) {
-  return tools::run_shell(TUTTI_TRAIN_PROGRAM " " + arguments);
-}
-
-/// A folder of this test's own.
-class Train : public testing::Test {
- protected:
-  Train() : folder_(testing::TempDir() + fmt::format("tutti_train_test.{}", ::getpid())) {
-    std::filesystem::create_directories(folder_);
-  }
-  ~Train() override { std::filesystem::remove_all(folder_); }
-  [[nodiscard]] std::string file(const std::string& name) const { return folder_ + "/" + name; }
-  void write(const std::string& name, const std::string& text) const {
-    std::ofstream(file(name), std::ios::binary) << text;
-  }
-
-  std::string folder_;
-};
-
-void expect(const Outcome& outcome, int code, const std::string& words) {
-  EXPECT_EQ(outcome.code, code) << outcome.output;
-  EXPECT_THAT(outcome.output, HasSubstr(words));
-}
 
 TEST_F(Train, SuggestsTheNearestCommandAndOption) {
   expect(train("pepare x"), tools::kExitUsage, "did you mean 'prepare'?");

@@ -1,0 +1,69 @@
+#include "tools/train/model.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include <torch/utils.h>
+
+#include "src/base/result.hpp"
+#include "tools/cli.hpp"
+#include "training/torch/distributed.hpp"
+
+namespace tutti::trainer {
+namespace {
+
+using training::Checkpoint;
+using training::Gpt;
+
+std::span<const std::uint8_t> bytes_of(const std::string& text) {
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+}  // namespace
+
+Result<Gpt> make_model(const ModelShape& shape, std::uint64_t seed) {
+  return training::make_gpt({.layers = shape.layers,
+                             .heads = shape.heads,
+                             .width = shape.width,
+                             .context = shape.context,
+                             .vocabulary = kVocabulary},
+                            seed);
+}
+
+Result<Gpt> load_model(const Checkpoint& checkpoint) {
+  const auto shape = shape_in(checkpoint.manifest().counters);
+  if (!shape)
+    return make_error(Code::kWrongData,
+                      "{} does not say of which shape its model is: it is not by 'tutti train'",
+                      tools::shown_path(checkpoint.folder().string()));
+  TUTTI_ASSIGN(Gpt model, make_model(*shape, 0));
+  TUTTI_ASSIGN(const training::TrainedParameters trained, training::trained_parameters(*model));
+  TUTTI_TRY(checkpoint.check_model(trained.table));
+  const torch::NoGradGuard no_gradients;
+  for (training::ParameterId id = 0; id < trained.table.size(); ++id) {
+    const torch::Tensor& tensor = trained.tensors[id];
+    TUTTI_TRY(checkpoint.read("parameter", id, 0,
+                              {tensor.data_ptr<float>(), trained.table.elements(id)}));
+  }
+  return model;
+}
+
+Examples examples_at(const Windows& windows, std::span<const std::size_t> begins) {
+  const auto rows = static_cast<std::int64_t>(begins.size());
+  const auto context = static_cast<std::int64_t>(windows.context());
+  torch::Tensor bytes = torch::empty({rows, context + 1}, torch::kInt64);
+  auto* into = bytes.data_ptr<std::int64_t>();
+  for (const std::size_t begin : begins) into = std::ranges::copy(windows.at(begin), into).out;
+  return {bytes.narrow(1, 0, context).contiguous(), bytes.narrow(1, 1, context).contiguous()};
+}
+
+Result<std::string> sample_text(Gpt& model, const std::string& prompt, std::size_t bytes,
+                                double temperature, std::int64_t top_k, std::uint64_t seed) {
+  TUTTI_ASSIGN(
+      const std::vector<std::uint8_t> added,
+      training::sample(*model, bytes_of(prompt),
+                       {.count = bytes, .temperature = temperature, .top_k = top_k, .seed = seed}));
+  return std::string(added.begin(), added.end());
+}
+
+}  // namespace tutti::trainer

@@ -1,0 +1,34 @@
+// The model of `tutti train` in LibTorch: made, fed with text, filled from a checkpoint.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include <torch/types.h>
+
+#include "tools/train/batches.hpp"
+#include "tools/train/model_shape.hpp"
+#include "training/checkpoint.hpp"
+#include "training/torch/gpt.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::trainer {
+
+Result<training::Gpt> make_model(const ModelShape& shape, std::uint64_t seed);
+
+/// The model of a checkpoint, with its parameters.
+Result<training::Gpt> load_model(const training::Checkpoint& checkpoint);
+
+/// What the model reads and what it is to predict: int64 [windows, context].
+struct Examples {
+  torch::Tensor tokens, targets;
+};
+/// Of the windows that begin there.
+Examples examples_at(const Windows& windows, std::span<const std::size_t> begins);
+
+/// `bytes` bytes of text that continue `prompt`. Throws what LibTorch throws.
+Result<std::string> sample_text(training::Gpt& model, const std::string& prompt, std::size_t bytes,
+                                double temperature, std::int64_t top_k, std::uint64_t seed);
+
+}  // namespace tutti::trainer

@@ -1,0 +1,13 @@
+// What tutti-train says where it was built without LibTorch.
+#include "tools/train/program_fixture.hpp"
+
+namespace tutti::trainer {
+namespace {
+
+TEST_F(Train, SaysHowToGetLibTorchWhereItIsNeeded) {
+  for (const char* arguments : {"--data x", "eval x --data y", "sample x"})
+    expect(train(arguments), tools::kExitEnvironment, "'tools/quickstart --train' installs it");
+}
+
+}  // namespace
+}  // namespace tutti::trainer

@@ -1,0 +1,57 @@
+#include "tools/train/start.hpp"
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include "src/base/result.hpp"
+#include "tools/cli.hpp"
+#include "tools/train/saver.hpp"
+
+namespace tutti::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using training::Checkpoint;
+
+Status set_aside(const fs::path& folder, std::uint64_t step, std::vector<std::string>& notes) {
+  const fs::path damaged = folder / fmt::format("step_{}", step);
+  const fs::path aside = fs::path(damaged).concat(".damaged");
+  std::error_code why;
+  fs::rename(damaged, aside, why);
+  if (why)
+    return make_error(Code::kUnavailable, "{} is damaged, and cannot be renamed: {}; remove it",
+                      tools::shown_path(damaged.string()), why.message());
+  notes.push_back(fmt::format("the manifest of step {} is damaged: renamed it to {}", step,
+                              tools::shown_path(aside.string())));
+  return ok_status();
+}
+
+}  // namespace
+
+Result<Start> find_start(const fs::path& folder, const Resume& resume) {
+  Start start;
+  const std::vector<std::uint64_t> steps = steps_in(folder);
+  if (!resume.wanted) {
+    if (steps.empty()) return start;
+    return make_error(Code::kInvalidArgument,
+                      "--resume never: {} has a checkpoint of step {}; give another --out, or "
+                      "--resume auto",
+                      tools::shown_path(folder.string()), steps.back());
+  }
+  if (steps.empty() && !resume.step) return start;
+  TUTTI_ASSIGN(start.checkpoint, Checkpoint::open(folder, resume.step));
+  const std::uint64_t chosen = start.checkpoint->manifest().step;
+  for (const std::uint64_t later : steps) {
+    if (later <= chosen) continue;
+    if (resume.step)
+      return make_error(Code::kInvalidArgument,
+                        "--resume {}: {} has a later checkpoint, of step {}, that this run would "
+                        "write anew; remove it, or give a copy of the folder as --out",
+                        chosen, tools::shown_path(folder.string()), later);
+    TUTTI_TRY(set_aside(folder, later, start.notes));
+  }
+  return start;
+}
+
+}  // namespace tutti::trainer
