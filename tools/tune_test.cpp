@@ -93,6 +93,14 @@ TEST(Cell, StandsForTheSizesNearestToIt) {
             (std::vector<std::uint64_t>{50, 200, 201, 1600, 1601, 25600}));
 }
 
+TEST(Ways, AreNotThoseThatRunOnlyByNameUnlessTheyAreNamed) {
+  const std::vector<int> one_host = {0, 0, 0, 0};
+  const std::vector<std::string> named = {"fixed_tree"};
+  EXPECT_EQ(ways_of(Collective::kAllReduce, one_host, false, named).size(), 1U);
+  for (const Way& way : ways_of(Collective::kAllReduce, one_host, false, {}))
+    EXPECT_NE(way.algorithm, "fixed_tree");
+}
+
 TEST(Ways, AreThoseThatLoseNothingAndCanDoIt) {
   const auto names = [](Collective collective, const std::vector<int>& host, bool large) {
     std::vector<std::string> all;

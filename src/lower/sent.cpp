@@ -83,9 +83,9 @@ class Sender {
 
 std::vector<std::vector<SentChunks>> sent_chunks(const ir::Schedule& schedule,
                                                  const Placement& placement) {
-  std::vector<std::vector<SentChunks>> sent;
+  std::vector<std::vector<SentChunks>> sent(schedule.programs.size());
   for (Rank rank = 0; rank < schedule.request.ranks; ++rank)
-    sent.push_back(Sender(schedule, placement, rank).run());
+    sent[rank] = Sender(schedule, placement, rank).run();
   return sent;
 }
 
