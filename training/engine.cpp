@@ -275,6 +275,8 @@ Status Engine::end_backward() {
   return parts_->ended(parts_->gradients->finish());
 }
 
+Error Engine::give_up(Error why) { return parts_->give_up(std::move(why)); }
+
 // ---- The step
 
 /// Over all ranks; NaN where a gradient is infinite or no number. Replicas have the same sums, and

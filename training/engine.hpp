@@ -105,6 +105,9 @@ class Engine {
   [[nodiscard]] std::vector<ParameterId> missing() const;
   /// Waits for what is sent. kInvalidUsage names parameters that are not ready.
   Status end_backward();
+  /// This rank cannot go on for a reason outside of the engine: the others get kPeerFailed with its
+  /// text. Returns what ended training: `why`, or an error before it.
+  Error give_up(Error why);
   /// Steps what this rank owns, by the sums over all ranks and passes. After the last pass.
   Result<StepOutcome> step(const StepOptions& options);
 

@@ -29,13 +29,20 @@ struct DistributedModel::Parts {
 
   Status fill(bool has_values);
   void attach(const PlannedUnits& planned);
+  /// What `compute` gives; an error of it ends training on all ranks.
+  template <class F>
+  auto run(F&& compute) -> decltype(guarded(compute)) {
+    auto outcome = guarded(compute);
+    if (outcome) return outcome;
+    return engine->give_up(std::move(outcome).error());
+  }
   void use_root(Pass pass) const {
     if (root) gates->use(*root, pass);
   }
   void release_root(Pass pass) const {
     if (root) gates->release(*root, pass);
   }
-  void run_backward(const torch::Tensor& loss);
+  void run_backward(const torch::Tensor& loss, bool is_last);
   void take(ParameterId id, const torch::Tensor& gradient);
 
   std::shared_ptr<torch::nn::Module> module;
@@ -141,7 +148,7 @@ DistributedModel::Parts::~Parts() {
 // ---- Passes
 
 Result<torch::Tensor> DistributedModel::forward(const std::function<torch::Tensor()>& compute) {
-  return guarded([&] {
+  return parts_->run([&] {
     parts_->use_root(Pass::kForward);
     torch::Tensor loss = compute();
     parts_->release_root(Pass::kForward);
@@ -150,7 +157,7 @@ Result<torch::Tensor> DistributedModel::forward(const std::function<torch::Tenso
 }
 
 Status DistributedModel::evaluate(const std::function<void()>& compute) {
-  return guarded([&] {
+  return parts_->run([&] {
     const Evaluating evaluating(*parts_->module);
     parts_->use_root(Pass::kForward);
     compute();
@@ -159,17 +166,16 @@ Status DistributedModel::evaluate(const std::function<void()>& compute) {
 }
 
 Status DistributedModel::backward(const torch::Tensor& loss, bool is_last) {
-  if (!loss.defined() || loss.numel() != 1 || !loss.requires_grad()) {
-    return failure(Code::kInvalidArgument,
-                   "a backward pass begins at a loss, which is one number that depends on "
-                   "parameters");
-  }
-  TRAINING_TRY(parts_->engine->begin_backward(is_last));
-  TRAINING_TRY(guarded([&] { parts_->run_backward(loss); }));
-  return parts_->engine->end_backward();
+  return parts_->run([&] { parts_->run_backward(loss, is_last); });
 }
 
-void DistributedModel::Parts::run_backward(const torch::Tensor& loss) {
+void DistributedModel::Parts::run_backward(const torch::Tensor& loss, bool is_last) {
+  if (!loss.defined() || loss.numel() != 1 || !loss.requires_grad()) {
+    throw Failure(failure(Code::kInvalidArgument,
+                          "a backward pass begins at a loss, which is one number that depends on "
+                          "parameters"));
+  }
+  must(engine->begin_backward(is_last));
   if (gates) gates->begin_backward();
   use_root(Pass::kBackward);
   loss.backward();
@@ -177,6 +183,7 @@ void DistributedModel::Parts::run_backward(const torch::Tensor& loss) {
     for (const ParameterId id : engine->missing()) must(engine->ready_without(id));
   }
   if (gates) gates->end_backward();
+  must(engine->end_backward());
 }
 
 /// The gradient of one parameter, of this pass.

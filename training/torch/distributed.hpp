@@ -15,8 +15,8 @@
 // them inside forward(), backward() and evaluate() alone, and a unit's through its forward() alone.
 // Gradients leave through the engine: grad() of a parameter is undefined after backward().
 //
-// What LibTorch throws becomes an Error here: kInvalidArgument with its words. After any error
-// nothing but the destructor may be called.
+// What LibTorch throws becomes an Error here: kInvalidArgument with its words. An error of one rank
+// ends training on all, which get kPeerFailed with its text; every later call returns that.
 #pragma once
 
 #include <cstdint>
@@ -90,7 +90,7 @@ class DistributedModel {
   Status evaluate(const std::function<void()>& compute);
   /// Parameters of all ranks, as float32 masters have them, and this rank's frozen ones and
   /// buffers, into a module of the same names that is not distributed. Collective; `plain` may be
-  /// null on ranks that need no copy.
+  /// null on ranks that need no copy. kInvalidArgument, which ends nothing: `plain` lacks a name.
   Status copy_to(torch::nn::Module* plain);
 
   /// For what is not about tensors: checkpoints, times, memory, traffic.

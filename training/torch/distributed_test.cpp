@@ -303,7 +303,7 @@ Trained train(int parts, int ranks, const Make& make, PlanOptions plan,
     ASSERT_NE(model, nullptr);
     for (int step = 0; step < 3; ++step) {
       for (int pass = 0; pass < plan.passes; ++pass) {
-        const int part = step * parts + pass + comm.rank();
+        const int part = step * parts + pass * ranks + comm.rank();
         expect_ok(run_pass(*model, made, part, pass + 1 == plan.passes));
       }
       const auto outcome = model->step({.gradient_scale = 1.0 / 96, .clip_norm = 1.0});
@@ -324,6 +324,18 @@ TEST_F(Distributed, TrainsTheSameBitsAsOneProcessUnderEveryStrategy) {
     for (const PlanOptions& plan : strategies(ranks)) {
       if (plan.shard_ranks != 0) continue;  // adds among those that share shards first
       EXPECT_EQ(train(ranks, ranks, make_gpt_of_rank, plan), expected)
+          << ranks << " ranks, " << describe(plan);
+    }
+  }
+}
+
+TEST_F(Distributed, DeterministicSumsGiveTheSameBitsForEveryNumberOfRanks) {
+  const Trained expected = train(4, 1, make_gpt_of_rank, {.deterministic = true});
+  ASSERT_EQ(expected.norms.size(), 3);
+  for (const int ranks : {2, 4}) {
+    for (PlanOptions plan : strategies(ranks)) {
+      plan.deterministic = true;
+      EXPECT_EQ(train(4, ranks, make_gpt_of_rank, plan), expected)
           << ranks << " ranks, " << describe(plan);
     }
   }
@@ -418,17 +430,33 @@ TEST_F(Distributed, ParametersWithoutAGradientCountAsZerosWhereThatIsAskedFor) {
   }
 }
 
-TEST_F(Distributed, WhatLibTorchThrowsIsAnErrorWithItsWords) {
-  run_ranks(1, [&](Comm& comm) {
-    const Made made = make_small_gpt(0);
-    const auto model = distribute(made, {}, comm);
-    ASSERT_NE(model, nullptr);
-    const auto loss = model->forward([] { return torch::ones({2}).mm(torch::ones({3})); });
-    ASSERT_FALSE(loss);
-    EXPECT_EQ(loss.error().code, Code::kInvalidArgument);
-    EXPECT_THAT(loss.error().what, HasSubstr("must be a matrix"));
-    EXPECT_THAT(model->backward(torch::ones({2}), true).error().what, HasSubstr("one number"));
-  });
+TEST_F(Distributed, WhatLibTorchThrowsOnOneRankEndsTrainingOnAllWithItsWords) {
+  for (const PlanOptions& plan : strategies(2)) {
+    run_ranks(2, [&](Comm& comm) {
+      const Made made = make_small_gpt(0);
+      const auto model = distribute(made, {.plan = plan}, comm);
+      ASSERT_NE(model, nullptr);
+      expect_ok(run_pass(*model, made, 0));
+      ASSERT_TRUE(model->step({}));
+      const auto loss = model->forward(
+          [&] { return comm.rank() == 1 ? torch::ones({2}).mm(torch::ones({3})) : made.loss(0); });
+      Status ran = loss ? model->backward(*loss, true) : Status(loss.error());
+      ASSERT_FALSE(ran);
+      EXPECT_EQ(ran.error().code, comm.rank() == 1 ? Code::kInvalidArgument : Code::kPeerFailed);
+      EXPECT_THAT(ran.error().what, HasSubstr("must be a matrix")) << describe(plan);
+      EXPECT_EQ(model->step({}).error(), ran.error());
+    });
+  }
+}
+
+TEST_F(Distributed, ALossIsOneNumberThatDependsOnParameters) {
+  for (const torch::Tensor& wrong : {torch::Tensor(), torch::ones({2}), torch::ones({})}) {
+    run_ranks(1, [&](Comm& comm) {
+      const auto model = distribute(make_small_gpt(0), {}, comm);
+      ASSERT_NE(model, nullptr);
+      EXPECT_THAT(model->backward(wrong, true).error().what, HasSubstr("one number"));
+    });
+  }
 }
 
 TEST_F(Distributed, AnErrorOfTheEngineEndsTheBackwardPassAsItIs) {
