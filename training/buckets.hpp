@@ -17,7 +17,7 @@ namespace tutti::training {
 
 struct BucketLimits {
   std::size_t first_elements = (1 << 20) / 4;  ///< 1 MiB of float32
-  std::size_t elements = (25 << 20) / 4;       ///< of the others
+  std::size_t elements = (4 << 20) / 4;  ///< of the others: more of them hide more of a slow link
   friend bool operator==(const BucketLimits&, const BucketLimits&) = default;
 };
 

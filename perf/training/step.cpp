@@ -37,7 +37,7 @@ namespace tutti::training {
 namespace {
 
 struct Options {
-  GptOptions gpt{.layers = 6, .heads = 4, .width = 240, .context = 64};
+  GptOptions gpt{.layers = 6, .heads = 4, .width = 240, .context = 16};
   std::int64_t batch = 4;
   int rounds = 12, steps = 5;
   std::vector<std::string> ways = {"compute", "gloo", "ddp", "zero3"};
