@@ -107,4 +107,10 @@ class DistributedModel {
 /// rank.
 void set_compute_threads(int threads);
 
+/// Has the C library keep memory of freed tensors for those that come, in this process, instead of
+/// giving it back to the kernel, which clears every page of the next large tensor anew. The process
+/// keeps the most that it ever needed. Steps of GPTs of 1 to 11 million parameters took 0 to 12 %
+/// less time (one thread of an EPYC of family 25, LibTorch 1.13.1, November 2026).
+void keep_freed_memory();
+
 }  // namespace tutti::training

@@ -7,6 +7,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <torch/autograd.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/utils.h>
@@ -589,6 +590,13 @@ TEST_F(Distributed, LeavesNothingBehindThatCouldBeReadByMistake) {
   const Made made = make_small_gpt(0);
   run_ranks(1, [&](Comm& comm) { (void)distribute(made, {}, comm); });
   for (const auto& parameter : made.module->parameters()) EXPECT_EQ(parameter.numel(), 0);
+}
+
+TEST(KeepFreedMemory, HasLargeTensorsOnTheHeap) {
+  keep_freed_memory();
+  const auto mapped = mallinfo2().hblks;
+  const torch::Tensor large = torch::empty({16 << 20});
+  EXPECT_EQ(mallinfo2().hblks, mapped);
 }
 
 }  // namespace
