@@ -11,6 +11,10 @@ endforeach()
 # Bodies of a foreach-target construct are included many times by design and are no headers.
 list(FILTER tutti_headers EXCLUDE REGEX "(-inl|\\.inc)\\.(h|hpp)$")
 
+if(NOT TUTTI_HAVE_TORCH)
+  list(FILTER tutti_headers EXCLUDE REGEX "^training/torch/|^tools/train/(model|trainer)\\.hpp$")
+endif()
+
 # tutti_first_in_own_source(HEADER RESULT): whether folder/x.cpp begins with the include of HEADER.
 function(tutti_first_in_own_source header result)
   set(${result} FALSE PARENT_SCOPE)
@@ -47,6 +51,9 @@ endforeach()
 add_library(headers OBJECT EXCLUDE_FROM_ALL ${tutti_header_sources})
 target_include_directories(headers PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include
                            ${HWY_INCLUDE} ${SODIUM_INCLUDE_DIRS} ${PUGIXML_INCLUDE})
+if(TUTTI_HAVE_TORCH)
+  target_link_libraries(headers PRIVATE torch)
+endif()
 target_link_libraries(headers PRIVATE tutti_fmt CLI11::CLI11 nlohmann_json::nlohmann_json)
 target_compile_definitions(headers PRIVATE FAKE_CUDA="")  # a file that headers of tests name
 target_compile_options(headers PRIVATE -O0)

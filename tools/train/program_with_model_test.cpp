@@ -198,6 +198,13 @@ TEST_F(Training, NamesARankThatWasKilledAndExitsSix) {
   EXPECT_THAT(rest, HasSubstr("rank 1 died"));
 }
 
+TEST_F(Training, NamesARankThatHasOtherOptions) {
+  const Outcome outcome =
+      tools::run_shell(TUTTI_RUN_PROGRAM " -n 2 -- /bin/sh -c 'exec " TUTTI_TRAIN_PROGRAM " " +
+                       options("out", "--steps 2 --seed 1$RANK'"));
+  expect(outcome, tools::kExitPeer, "rank 0 has --seed 10, and rank 1 has --seed 11");
+}
+
 TEST_F(Training, EndsWhereGradientsAreNoNumbers) {
   expect(run("out",
              "--ranks 2 --steps 200 --lr 1000 --min-lr 1000 --warmup 0 --clip 0 "

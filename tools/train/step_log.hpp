@@ -54,7 +54,7 @@ struct StepMemory {
 /// Value.
 struct StepRecord {
   std::uint64_t step = 0, samples = 0;  ///< samples: seen so far
-  double seconds = 0;                   ///< of training so far, of all runs
+  double seconds = 0;                   ///< in the run so far, continuations included
   double loss = 0, average = 0;         ///< nats a byte
   double norm = 0, rate = 0;            ///< of gradients before they were clipped; of learning
   double tokens_per_second = 0;

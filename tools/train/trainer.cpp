@@ -9,6 +9,7 @@
 
 #include "src/base/result.hpp"
 #include "tools/bench_launch.hpp"
+#include "tools/train/same_options.hpp"
 #include "tools/train/start.hpp"
 #include "tools/train/stop_signal.hpp"
 #include "tools/train/stopwatch.hpp"
@@ -58,6 +59,7 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Options& options, Comm wo
   TUTTI_ASSIGN(Comm own_of_saver, world.split(0, world.rank()));
   std::unique_ptr<Trainer> trainer(new Trainer(options, std::move(settings), std::move(data),
                                                std::move(world), std::move(control)));
+  TUTTI_TRY(agree_on_options(trainer->control_, shared_options(options, trainer->data_.hash())));
   TUTTI_TRY(trainer->find_windows());
   TUTTI_ASSIGN(trainer->seconds_per_byte_, seconds_per_byte(trainer->control_));
   TUTTI_TRY(trainer->make_distributed());

@@ -1,0 +1,21 @@
+// Whether ranks were given the same: who validates, or cuts the batch, otherwise than the others
+// would train another model, or wait for them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tools/train/options.hpp"
+#include "tutti/communicator.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::trainer {
+
+/// "--batch 32": what has to be the same on all ranks, of options and data.
+std::vector<std::string> shared_options(const Options& options, std::uint32_t data_hash);
+
+/// Collective. kPeerFailed on all ranks, with the first rank that differs from rank 0, and in what.
+Status agree_on_options(Comm& comm, const std::vector<std::string>& mine);
+
+}  // namespace tutti::trainer
