@@ -35,6 +35,11 @@ class Training : public Train {
   [[nodiscard]] Outcome run(const std::string& out, const std::string& more) const {
     return train(options(out, more));
   }
+  /// One that has to do well.
+  void must_run(const std::string& out, const std::string& more) const {
+    const Outcome outcome = run(out, more);
+    ASSERT_EQ(outcome.code, tools::kExitFine) << outcome.output;
+  }
   /// A run that the test ends by signals; what it writes can be read.
   [[nodiscard]] std::vector<std::string> command(const std::string& out,
                                                  const std::string& more) const {
@@ -131,7 +136,7 @@ TEST_F(Training, SendsAndKeepsWhatWasPredicted) {
 
 TEST_F(Training, GoesOnAsIfItHadNotBeenInterrupted) {
   const std::string how = "--ranks 2 --steps 10 --save-every 5 --keep 0 --strategy zero3";
-  ASSERT_EQ(run("out", how).code, tools::kExitFine);
+  ASSERT_NO_FATAL_FAILURE(must_run("out", how));
   const WholeCheckpoint whole = saved("out");
   ASSERT_EQ(whole.head.step, 10U);
   fs::remove_all(file("out/step_10"));
@@ -142,19 +147,19 @@ TEST_F(Training, GoesOnAsIfItHadNotBeenInterrupted) {
 
 TEST_F(Training, IsTheSameForAnyNumberOfRanksWhereThatIsAskedFor) {
   const std::string how = "--steps 6 --deterministic --ranks ";
-  ASSERT_EQ(run("one", how + "1").code, tools::kExitFine);
-  ASSERT_EQ(run("two", how + "2 --strategy zero2").code, tools::kExitFine);
-  ASSERT_EQ(run("four", how + "4 --strategy zero3").code, tools::kExitFine);
+  ASSERT_NO_FATAL_FAILURE(must_run("one", how + "1"));
+  ASSERT_NO_FATAL_FAILURE(must_run("two", how + "2 --strategy zero2"));
+  ASSERT_NO_FATAL_FAILURE(must_run("four", how + "4 --strategy zero3"));
   expect_same(saved("two"), saved("one"));
   expect_same(saved("four"), saved("one"));
 }
 
 TEST_F(Training, ChangesTheNumberOfRanksFromOneCheckpointToTheNext) {
   const std::string how = "--deterministic --warmup 2 --save-every 3 --keep 0 ";
-  ASSERT_EQ(run("whole", how + "--steps 6 --ranks 1").code, tools::kExitFine);
-  ASSERT_EQ(run("cut", how + "--steps 6 --ranks 4 --strategy zero3").code, tools::kExitFine);
+  ASSERT_NO_FATAL_FAILURE(must_run("whole", how + "--steps 6 --ranks 1"));
+  ASSERT_NO_FATAL_FAILURE(must_run("cut", how + "--steps 6 --ranks 4 --strategy zero3"));
   fs::remove_all(file("cut/step_6"));
-  ASSERT_EQ(run("cut", how + "--steps 6 --ranks 2 --strategy zero1").code, tools::kExitFine);
+  ASSERT_NO_FATAL_FAILURE(must_run("cut", how + "--steps 6 --ranks 2 --strategy zero1"));
   expect_same(saved("cut"), saved("whole"));
 }
 
@@ -226,7 +231,7 @@ TEST_F(Training, SaysWhatIsWrongWithItsInputs) {
              "RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 " TUTTI_TRAIN_PROGRAM " " +
              options("out", "--ranks 2")),
          tools::kExitUsage, "MASTER_ADDR says that a launcher");
-  ASSERT_EQ(run("out", "--steps 1").code, tools::kExitFine);
+  ASSERT_NO_FATAL_FAILURE(must_run("out", "--steps 1"));
   expect(run("out", "--steps 2 --resume never"), tools::kExitUsage, "give another --out");
   expect(run("out", "--steps 2 --heads 4"), tools::kExitUsage, "give the same, or another --out");
   std::ofstream(file("out/step_1/rank_0.bin"), std::ios::app).close();
