@@ -13,12 +13,6 @@
 namespace tutti::training {
 namespace {
 
-Error of_peer(std::size_t rank, std::string what) {
-  Error error{Code::kPeerFailed, std::move(what)};
-  error.peer = static_cast<Rank>(rank);
-  return error;
-}
-
 /// A line for each parameter.
 std::string lines_of(const ParameterTable& table) {
   std::string lines;
@@ -45,6 +39,21 @@ std::string difference_of(std::string_view first, std::string_view other, std::s
 }
 
 }  // namespace
+
+Error peer_failure(std::size_t rank, std::string what) {
+  Error error{Code::kPeerFailed, std::move(what)};
+  error.peer = static_cast<Rank>(rank);
+  return error;
+}
+
+Status agree_on_number(Comm& comm, std::uint64_t number, std::string_view what) {
+  std::vector<std::uint64_t> all(static_cast<std::size_t>(comm.size()));
+  TRAINING_TRY(comm.all_gather<std::uint64_t>(std::span(&number, 1), all));
+  const auto other = std::ranges::find_if(all, [&](std::uint64_t its) { return its != all[0]; });
+  if (other == all.end()) return ok_status();
+  const auto rank = static_cast<std::size_t>(other - all.begin());
+  return peer_failure(rank, fmt::format("rank {} {} than rank 0", rank, what));
+}
 
 Result<std::vector<std::string>> gather_texts(Comm& comm, std::string_view mine) {
   std::vector<std::uint64_t> lengths(static_cast<std::size_t>(comm.size()));
@@ -74,7 +83,7 @@ Status agree(Comm& comm, const Status& mine) {
   if (!mine) return mine;
   const auto first = std::ranges::find(all, std::uint8_t{1}) - all.begin();
   const auto rank = static_cast<std::size_t>(first);
-  return of_peer(rank, fmt::format("rank {}: {}", rank, texts[rank]));
+  return peer_failure(rank, fmt::format("rank {}: {}", rank, texts[rank]));
 }
 
 Status agree_on_model(Comm& comm, const ParameterTable& table, std::uint64_t options) {
@@ -88,13 +97,14 @@ Status agree_on_model(Comm& comm, const ParameterTable& table, std::uint64_t opt
   }
   if (model != 0) {
     TRAINING_ASSIGN(const auto texts, gather_texts(comm, lines_of(table)));
-    return of_peer(model, fmt::format("rank {} trains another model than rank 0: {}", model,
-                                      difference_of(texts[0], texts[model], model)));
+    return peer_failure(model, fmt::format("rank {} trains another model than rank 0: {}", model,
+                                           difference_of(texts[0], texts[model], model)));
   }
   if (option != 0)
-    return of_peer(option, fmt::format("rank {} trains with other options than rank 0: start all "
-                                       "ranks with the same program and the same options",
-                                       option));
+    return peer_failure(option,
+                        fmt::format("rank {} trains with other options than rank 0: start all "
+                                    "ranks with the same program and the same options",
+                                    option));
   return ok_status();
 }
 

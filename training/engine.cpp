@@ -20,8 +20,6 @@
 #include "training/step_guard.hpp"
 #include "training/typed_calls.hpp"
 #include "tutti/stats.hpp"
-#include "tutti/status.hpp"
-#include "tutti/tutti.h"
 
 namespace tutti::training {
 namespace {
@@ -35,10 +33,8 @@ struct Channels {
 };
 
 /// Sums over ranks are those of one binary tree, whatever the size and the hosts.
-Status add_along_tree(Comm& comm, tuttiCollective_t collective) {
-  if (comm.size() == 1) return ok_status();
-  return to_status(tuttiCommSetAlgorithm(comm.native(), collective, "fixed_tree", -1),
-                   comm.native());
+Status add_along_tree(Comm& comm, Collective collective) {
+  return comm.size() == 1 ? ok_status() : comm.set_algorithm(collective, "fixed_tree");
 }
 
 Result<Channels> make_channels(const Plan& plan, Comm& world) {
@@ -54,8 +50,8 @@ Result<Channels> make_channels(const Plan& plan, Comm& world) {
   }
   TRAINING_ASSIGN(Comm control, world.split(0, rank));
   if (plan.options().deterministic) {
-    TRAINING_TRY(add_along_tree(reductions, tuttiReduceScatter));
-    TRAINING_TRY(add_along_tree(replicas, tuttiAllReduce));
+    TRAINING_TRY(add_along_tree(reductions, Collective::kReduceScatter));
+    TRAINING_TRY(add_along_tree(replicas, Collective::kAllReduce));
   }
   return Channels{std::move(gathers), std::move(reductions), std::move(replicas),
                   std::move(secondary), std::move(control)};
@@ -75,6 +71,41 @@ std::uint64_t hash_of(const Plan& plan, const Optimizer& optimizer) {
   return hash.value();
 }
 
+Status check_plan(const Plan& plan, const Optimizer& optimizer, const Comm& world) {
+  if (plan.mesh().world() != world.size())
+    return failure(Code::kInvalidArgument, "a plan for {} ranks, of which there are {}",
+                   plan.mesh().world(), world.size());
+  if (plan.options().moments != moments_of(optimizer))
+    return failure(Code::kInvalidArgument,
+                   "a plan for {} moments of each parameter, and an optimizer with {}: say so in "
+                   "PlanOptions::moments",
+                   plan.options().moments, moments_of(optimizer));
+  return ok_status();
+}
+
+Status check_step(const StepOptions& options) {
+  const auto scale = static_cast<float>(options.gradient_scale);
+  if (!std::isfinite(scale) || scale <= 0)
+    return failure(Code::kInvalidArgument,
+                   "gradients are scaled by a float32 number above 0, not by {}",
+                   options.gradient_scale);
+  if (options.clip_norm && !(*options.clip_norm > 0))
+    return failure(Code::kInvalidArgument, "gradients are clipped to a norm above 0, not to {}",
+                   *options.clip_norm);
+  if (options.learning_rate && !std::isfinite(*options.learning_rate))
+    return failure(Code::kInvalidArgument, "a learning rate of {} is no number",
+                   *options.learning_rate);
+  return ok_status();
+}
+
+std::uint32_t hash_of(const StepOptions& options) {
+  Hash hash;
+  for (const double number :
+       {options.gradient_scale, options.learning_rate.value_or(-1), options.clip_norm.value_or(-1)})
+    hash.add(std::bit_cast<std::uint64_t>(number));
+  return static_cast<std::uint32_t>(hash.value() ^ hash.value() >> 32U);
+}
+
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
@@ -82,11 +113,12 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 }  // namespace
 
 struct Engine::Parts {
-  Parts(Plan made, const Optimizer& options, Comm& all, Channels between)
+  Parts(Plan made, const Optimizer& options, Comm& all, Channels between,
+        std::chrono::milliseconds patience)
       : plan(std::move(made)),
         world(all),
         channels(std::move(between)),
-        guard(plan.layout(), std::move(channels.control)),
+        guard(plan.layout(), std::move(channels.control), patience),
         optimizer(plan.layout(), plan.mesh().shard_of(all.rank()), options) {
     std::vector<Comm*> ended = {&channels.gathers, &channels.reductions, &channels.replicas};
     if (channels.secondary) ended.push_back(&*channels.secondary);
@@ -94,7 +126,7 @@ struct Engine::Parts {
   }
   ~Parts() {
     // Others may wait for gradients that this rank will not send.
-    if (gradients && (gradients->is_open() || gradients->is_complete()))
+    if (gradients && !(gradients->is_idle() && parameters->is_idle()))
       (void)give_up({Code::kAborted, "gave up in the middle of a step"});
   }
   Parts(const Parts&) = delete;
@@ -147,19 +179,14 @@ struct Engine::Parts {
 
 // ---- Making
 
-Result<std::unique_ptr<Engine>> Engine::create(Plan plan, const Optimizer& optimizer, Comm& world) {
-  if (plan.mesh().world() != world.size())
-    return failure(Code::kInvalidArgument, "a plan for {} ranks, of which there are {}",
-                   plan.mesh().world(), world.size());
-  if (plan.options().moments != moments_of(optimizer))
-    return failure(Code::kInvalidArgument,
-                   "a plan for {} moments of each parameter, and an optimizer with {}: say so in "
-                   "PlanOptions::moments",
-                   plan.options().moments, moments_of(optimizer));
+Result<std::unique_ptr<Engine>> Engine::create(Plan plan, const Optimizer& optimizer, Comm& world,
+                                               std::chrono::milliseconds patience) {
+  TRAINING_TRY(agree(world, check_plan(plan, optimizer, world)));
   TRAINING_TRY(agree_on_model(world, plan.layout()->table(), hash_of(plan, optimizer)));
   auto channels = make_channels(plan, world);
   TRAINING_TRY(agree(world, channels ? ok_status() : Status(channels.error())));
-  auto parts = std::make_unique<Parts>(std::move(plan), optimizer, world, *std::move(channels));
+  auto parts =
+      std::make_unique<Parts>(std::move(plan), optimizer, world, *std::move(channels), patience);
   TRAINING_TRY(agree(world, parts->allocate()));
   return std::unique_ptr<Engine>(new Engine(std::move(parts)));
 }
@@ -203,7 +230,7 @@ Status Engine::Parts::fill(GroupId group, std::span<float> all,
     for (const ParameterId id : layout().groups()[group].parameters)
       values(id, all.subspan(layout().offset_of(id), layout().table().elements(id)));
   }
-  TRAINING_TRY(world.broadcast<float>(all, 0));
+  TRAINING_TRY(guard.check(world.broadcast<float>(all, 0)));
   const std::span<float> own = master(group);
   std::ranges::copy(all.subspan(static_cast<std::size_t>(shard()) * own.size(), own.size()),
                     own.begin());
@@ -226,7 +253,9 @@ Result<std::vector<float>> Engine::whole(ParameterId id) {
   if (parts.failed) return *parts.failed;
   const GroupId group = parts.layout().group_of(id);
   std::vector<float> all(parts.layout().padded(group));
-  TRAINING_TRY(parts.ended(parts.channels.gathers.all_gather<float>(parts.master(group), all)));
+  parts.guard.note(Operation::kGather, group);
+  TRAINING_TRY(parts.ended(
+      parts.guard.check(parts.channels.gathers.all_gather<float>(parts.master(group), all))));
   const auto begin = all.begin() + static_cast<std::ptrdiff_t>(parts.layout().offset_of(id));
   return std::vector<float>(
       begin, begin + static_cast<std::ptrdiff_t>(parts.layout().table().elements(id)));
@@ -298,7 +327,7 @@ Result<double> Engine::Parts::norm_of_sums() {
 }
 
 Status Engine::Parts::take_step(const StepOptions& options, float scale) {
-  optimizer.set_learning_rate(options.learning_rate);
+  if (options.learning_rate) optimizer.set_learning_rate(*options.learning_rate);
   optimizer.begin_step();
   for (GroupId group = 0; group < groups(); ++group) {
     optimizer.step(group, gradients->sums(group), master(group), scale);
@@ -312,20 +341,14 @@ Result<StepOutcome> Engine::step(const StepOptions& options) {
   Parts& parts = *parts_;
   if (parts.failed) return *parts.failed;
   const auto begin = std::chrono::steady_clock::now();
-  if (!std::isfinite(options.gradient_scale) || options.gradient_scale <= 0)
-    return parts.give_up(failure(Code::kInvalidArgument,
-                                 "gradients are scaled by a number above 0, not by {}",
-                                 options.gradient_scale));
-  if (options.clip_norm && !(*options.clip_norm > 0))
-    return parts.give_up(failure(Code::kInvalidArgument,
-                                 "gradients are clipped to a norm above 0, not to {}",
-                                 *options.clip_norm));
+  TRAINING_TRY(parts.ended(check_step(options)));
   if (!parts.gradients->is_complete())
     return parts.give_up(
         failure(Code::kInvalidUsage,
                 "the gradients of this step are not complete: the last pass comes before step()"));
   parts.waited += parts.guard.take_waited();
   const double waited = parts.waited;
+  parts.guard.note(Operation::kStep, hash_of(options));
   TRAINING_ASSIGN(const double norm, parts.ended(parts.norm_of_sums()));
   StepOutcome outcome;
   outcome.norm = norm * options.gradient_scale;
@@ -390,7 +413,12 @@ Status Engine::Parts::read(const Checkpoint& checkpoint) {
 Status Engine::load(const Checkpoint& checkpoint, std::int64_t steps) {
   Parts& parts = *parts_;
   if (parts.failed) return *parts.failed;
-  TRAINING_TRY(agree(parts.world, parts.read(checkpoint)));
+  // What was read in part cannot be trained on.
+  TRAINING_TRY(parts.ended(agree(parts.world, parts.read(checkpoint))));
+  Hash resumed;
+  resumed.add(checkpoint.manifest().step).add(static_cast<std::uint64_t>(steps));
+  TRAINING_TRY(parts.ended(
+      agree_on_number(parts.world, resumed.value(), "read a checkpoint of another step")));
   for (GroupId group = 0; group < parts.groups(); ++group) {
     parts.show(group);
     TRAINING_TRY(parts.ended(parts.parameters->publish(group)));

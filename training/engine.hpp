@@ -23,6 +23,7 @@
 // text. After an error every call returns that error.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -45,8 +46,8 @@ struct StepOptions {
   /// Multiplies the sums of gradients: 1 / tokens of all ranks and passes, where each gradient is a
   /// sum over tokens; with a loss that was scaled, that too. Above 0, the same on all ranks.
   double gradient_scale = 1;
-  double learning_rate = 1e-3;
-  std::optional<double> clip_norm = {};  ///< gradients are scaled down to this norm at most
+  std::optional<double> learning_rate = {};  ///< from this step on; without: as it is
+  std::optional<double> clip_norm = {};      ///< gradients are scaled down to this norm at most
 };
 
 /// What a step did: the same on all ranks. Value.
@@ -66,8 +67,11 @@ struct EngineTimes {
 class Engine {
  public:
   /// Collective; `world` outlives it. All ranks return alike: kPeerFailed names a rank that has
-  /// another model, other options, or that has no memory.
-  static Result<std::unique_ptr<Engine>> create(Plan plan, const Optimizer& optimizer, Comm& world);
+  /// another model, other options, or that has no memory. `patience`: how long a rank waits for the
+  /// others before it asks them whether they do the same.
+  static Result<std::unique_ptr<Engine>> create(
+      Plan plan, const Optimizer& optimizer, Comm& world,
+      std::chrono::milliseconds patience = std::chrono::seconds(3));
   ~Engine();
 
   [[nodiscard]] const Plan& plan() const;

@@ -301,6 +301,64 @@ INSTANTIATE_TEST_SUITE_P(
         Shape{"HybridOf8By4", 8, hybrid(4)}, Shape{"SecondaryOf4", 4, secondary(2)}),
     [](const auto& info) { return info.param.name; });
 
+TEST(Engine, CountsGradientsThatAreMissingAsZerosWhateverTheyFill) {
+  // Two of three groups wait for one parameter each when the third comes.
+  std::vector<std::vector<float>> outcomes;
+  for (const Strategy strategy :
+       {Strategy::kDdp, Strategy::kZero1, Strategy::kZero2, Strategy::kZero3})
+    run_ranks(2, [&](Comm& comm) {
+      PlanOptions options = with(strategy);
+      options.buckets = {1, 1};
+      if (strategy == Strategy::kZero2) options.buckets = {450, 450};
+      auto made = Engine::create(plan_for(2, options), AdamW{}, comm);
+      ASSERT_TRUE(made) << made.error().what;
+      Engine& engine = **made;
+      Driver driver(engine, comm);
+      driver.fill();
+      for (int step = 0; step < 3; ++step) {
+        ASSERT_TRUE(engine.begin_backward(true));
+        for (const ParameterId id : {ParameterId{4}, ParameterId{2}, ParameterId{0}}) {
+          const GroupId unit = id / 2;
+          ASSERT_TRUE(engine.use(unit, Pass::kBackward));
+          // Each rank leaves out another one.
+          if (static_cast<int>(id) / 2 != comm.rank()) {
+            ASSERT_TRUE(driver.give_gradient(step, 0, id));
+          }
+          ASSERT_TRUE(engine.release(unit, Pass::kBackward));
+        }
+        for (const ParameterId id : engine.missing()) ASSERT_TRUE(engine.ready_without(id));
+        const Status ended = engine.end_backward();
+        ASSERT_TRUE(ended) << ended.error().what;
+        ASSERT_TRUE(engine.step({}));
+      }
+      auto values = engine.whole(0);
+      ASSERT_TRUE(values);
+      if (comm.rank() == 0) outcomes.push_back(*std::move(values));
+    });
+  ASSERT_EQ(outcomes.size(), 4U);
+  for (const auto& outcome : outcomes) EXPECT_EQ(outcome, outcomes[0]);
+}
+
+TEST(Engine, KeepsTheOptimizersLearningRateUnlessAStepHasAnother) {
+  run_ranks(1, [](Comm& comm) {
+    PlanOptions options = with(Strategy::kDdp);
+    options.moments = 0;
+    auto made = Engine::create(plan_for(1, options), Sgd{.learning_rate = 0.5}, comm);
+    ASSERT_TRUE(made);
+    Driver driver(**made, comm);
+    driver.fill();
+    for (const auto& [rate, expected] : {std::pair{std::optional<double>(), 0.5},
+                                         {std::optional(0.25), 0.25},
+                                         {std::optional<double>(), 0.25}}) {
+      const float before = (*(*made)->whole(4))[3];
+      const float gradient = gradient_of(before, 0, 0, 4, 3);
+      ASSERT_TRUE(driver.backward(0, 0));
+      ASSERT_TRUE((*made)->step({.gradient_scale = 1, .learning_rate = rate}));
+      EXPECT_NEAR((*(*made)->whole(4))[3], before - expected * gradient, 1e-6);
+    }
+  });
+}
+
 // ---- Other types
 
 TEST(Engine, TrainsInHalvesWithMastersInFloat32) {
@@ -479,6 +537,21 @@ TEST_F(EngineCheckpoint, OfFourRanksIsReadByThree) {
   EXPECT_EQ(collected.trained().state, run(4, with(Strategy::kZero2), 0, 3).state);
 }
 
+TEST_F(EngineCheckpoint, ThatIsDamagedEndsTraining) {
+  run(2, with(Strategy::kZero1), 0, 2);
+  fs::resize_file(folder_ / "step_2" / "rank_1.bin", 100);
+  run_ranks(2, [&](Comm& comm) {
+    auto made = Engine::create(plan_for(2, with(Strategy::kZero1)), AdamW{}, comm);
+    ASSERT_TRUE(made);
+    const auto found = Checkpoint::open(folder_);
+    ASSERT_TRUE(found);
+    const Status loaded = (*made)->load(*found, 2);
+    ASSERT_FALSE(loaded);
+    EXPECT_THAT(loaded.error().what, HasSubstr("rank_1.bin"));
+    EXPECT_FALSE((*made)->begin_backward(true)) << "on values of which some were read";
+  });
+}
+
 // ---- What goes wrong
 
 /// What each rank ends with when it does this.
@@ -511,6 +584,16 @@ TEST(EngineFaults, RanksWithOtherModelsAreNamedWithTheParameter) {
     ASSERT_FALSE(made);
     EXPECT_EQ(made.error().peer, 2);
     EXPECT_THAT(made.error().what, AllOf(HasSubstr("rank 2"), HasSubstr("hidden.weight")));
+  });
+}
+
+TEST(EngineFaults, AnOptimizerThatThePlanDoesNotKnowIsRefusedOnAllRanks) {
+  run_ranks(2, [](Comm& comm) {
+    PlanOptions options;
+    if (comm.rank() == 1) options.moments = 1;
+    const auto made = Engine::create(plan_for(2, options), AdamW{}, comm);
+    ASSERT_FALSE(made);
+    EXPECT_THAT(made.error().what, HasSubstr("1 moments"));
   });
 }
 
@@ -584,6 +667,25 @@ TEST(EngineFaults, RanksThatUseUnitsInAnotherOrderAreNamed) {
   }
 }
 
+TEST(EngineFaults, RanksWithOtherStepsAreNamed) {
+  const auto rates =
+      outcomes(3, with(Strategy::kDdp), [](Engine& engine, Driver& driver, int rank) {
+        if (Status done = driver.backward(0, 0); !done) return done;
+        return as_status(
+            engine.step({.gradient_scale = 1, .learning_rate = rank == 2 ? 0.1 : 0.2}));
+      });
+  const auto passes = outcomes(3, with(Strategy::kZero1, 2), [](Engine&, Driver& driver, int rank) {
+    if (rank != 2)
+      if (Status done = driver.backward(0, 0); !done) return done;
+    return as_status(driver.step(0));
+  });
+  for (const auto& all : {rates, passes})
+    for (const Status& each : all) {
+      ASSERT_FALSE(each);
+      EXPECT_EQ(each.error().peer, 2) << each.error().what;
+    }
+}
+
 TEST(EngineFaults, ARankThatLeavesInMidStepEndsItForAll) {
   const auto all = outcomes(2, with(Strategy::kDdp), [](Engine& engine, Driver& driver, int rank) {
     if (rank == 0) return as_status(driver.step(0));
@@ -638,6 +740,27 @@ TEST(EngineFaults, UnitsBeyondTheWindowsAreRefused) {
     ASSERT_FALSE(each);
     EXPECT_THAT(each.error().what, HasSubstr("'hidden' has no window"));
   }
+}
+
+TEST(EngineFaults, TellsARankInACallOfItsOwnNoLongerThanItHasPatience) {
+  // Rank 0 is in a call that is not the engine's, where the other one never comes.
+  std::vector<Status> all(2, ok_status());
+  run_ranks(2, [&](Comm& comm) {
+    auto made = Engine::create(plan_for(2, with(Strategy::kDdp)), AdamW{}, comm,
+                               std::chrono::milliseconds(20));
+    ASSERT_TRUE(made);
+    Status& mine = all[static_cast<std::size_t>(comm.rank())];
+    if (comm.rank() == 1) {
+      mine = (*made)->end_backward();
+      comm.revoke();
+    } else {
+      int number = 0;
+      mine = comm.all_reduce<int>(std::span(&number, 1), std::span(&number, 1));
+    }
+  });
+  ASSERT_FALSE(all[1]);
+  EXPECT_THAT(all[1].error().what, HasSubstr("without begin_backward"));
+  EXPECT_FALSE(all[0]);
 }
 
 // ---- What it costs

@@ -43,14 +43,18 @@ Status GradientStore::make_memory() {
     }
     TRAINING_ASSIGN(whole_, Slab::allocate(*reductions_, elements * element));
   }
-  for (int i = 0; i < plan_.gradient_windows(); ++i) {
-    TRAINING_ASSIGN(Slab memory, Slab::allocate(*reductions_, layout.largest() * element));
-    TRAINING_ASSIGN(Stream stream, Stream::create());
-    windows_.push_back({std::move(memory), std::move(stream), std::nullopt});
-  }
+  for (int i = 0; i < plan_.gradient_windows(); ++i) TRAINING_TRY(add_window());
   if (!plan_.keeps_sums()) return ok_status();
   TRAINING_ASSIGN(sums_, PassSums::create(layout, plan_.sum_levels(), plan_.options().deterministic,
                                           *replicas_));
+  return ok_status();
+}
+
+Status GradientStore::add_window() {
+  const std::size_t element = bytes_of(plan_.options().reduce);
+  TRAINING_ASSIGN(Slab memory, Slab::allocate(*reductions_, plan_.layout()->largest() * element));
+  TRAINING_ASSIGN(Stream stream, Stream::create());
+  windows_.push_back({std::move(memory), std::move(stream), std::nullopt});
   return ok_status();
 }
 
@@ -92,7 +96,8 @@ Status GradientStore::begin(bool is_last) {
                    pass_ + 1, is_last ? "its last" : "not its last", passes);
   is_open_ = true;
   is_last_ = is_last;
-  next_ = 0;
+  sent_groups_ = 0;
+  guard_->note(Operation::kPass);
   is_ready_.assign(is_ready_.size(), false);
   if (plan_.sends_every_pass()) is_written_.assign(is_written_.size(), false);
   unready_.clear();
@@ -123,38 +128,40 @@ GradientStore::Window* GradientStore::sent_first() {
   return first;
 }
 
-/// The window that takes gradients of a group, which may be another's until these have arrived.
-Result<GradientStore::Window*> GradientStore::window_for(GroupId group) {
+/// The group that is sent when so many were.
+GroupId GradientStore::group_at(GroupId place) const {
+  const auto groups = static_cast<GroupId>(unready_.size());
+  return plan_.parameters_are_whole() ? place : groups - 1 - place;
+}
+
+GradientStore::Window& GradientStore::window_of(GroupId group) {
+  return *std::ranges::find(windows_, std::optional(group), &Window::group);
+}
+
+/// Gives a group a window in this pass, which may be another's until its gradients have arrived.
+Status GradientStore::make_room(GroupId group) {
   const auto same = std::ranges::find(windows_, std::optional(group), &Window::group);
-  if (same != windows_.end() && same->sent == 0) return &*same;
+  if (same != windows_.end() && same->sent == 0) return ok_status();
   if (same != windows_.end()) TRAINING_TRY(settle(*same));  // of a pass before
   const auto free = std::ranges::find(windows_, std::optional<GroupId>(), &Window::group);
   Window* window = free == windows_.end() ? sent_first() : &*free;
-  if (window == nullptr) {
-    std::vector<std::string> names;
-    for (const Window& taken : windows_)
-      names.push_back(fmt::format("'{}'", plan_.layout()->groups()[*taken.group].name));
-    return failure(Code::kInvalidUsage,
-                   "'{}' has no window for its gradients, since those of {} are not complete: "
-                   "group parameters in the order in which their gradients get ready",
-                   plan_.layout()->groups()[group].name, fmt::join(names, ", "));
+  if (window == nullptr) {  // all wait for gradients, or for their turn
+    TRAINING_TRY(add_window());
+    window = &windows_.back();
   }
   TRAINING_TRY(settle(*window));
   window->group = group;
   const std::size_t element = bytes_of(plan_.options().reduce);
   const std::span<std::byte> all = buffer(group);
   std::ranges::fill(all.subspan(plan_.layout()->elements(group) * element), std::byte{0});
-  return window;
+  return ok_status();
 }
 
 Result<GradientPlace> GradientStore::place(ParameterId id) {
   TRAINING_TRY(check_open(id));
   const FlatLayout& layout = *plan_.layout();
   const GroupId group = layout.group_of(id);
-  if (!plan_.gradients_are_whole()) {
-    TRAINING_ASSIGN(Window* const window, window_for(group));
-    (void)window;
-  }
+  if (!plan_.gradients_are_whole()) TRAINING_TRY(make_room(group));
   const std::size_t element = bytes_of(plan_.options().reduce);
   const bool adds = is_written_[id];
   is_written_[id] = true;
@@ -172,13 +179,7 @@ Status GradientStore::ready(ParameterId id) {
                    plan_.layout()->table()[id].name);
   is_ready_[id] = true;
   --unready_[group];
-  if (!sends_now()) return ok_status();
-  if (plan_.gradients_are_whole()) return send_what_is_ready();
-  if (unready_[group] != 0) return ok_status();
-  Window& window = *std::ranges::find(windows_, std::optional(group), &Window::group);
-  TRAINING_TRY(send(group, window.stream));
-  window.sent = ++sent_;
-  return ok_status();
+  return sends_now() ? send_what_is_ready() : ok_status();
 }
 
 Status GradientStore::ready_without(ParameterId id) {
@@ -188,9 +189,16 @@ Status GradientStore::ready_without(ParameterId id) {
 }
 
 Status GradientStore::send_what_is_ready() {
-  while (next_ < unready_.size() && unready_[next_] == 0) {
-    TRAINING_TRY(send(next_, stream_));
-    ++next_;
+  for (; sent_groups_ < unready_.size(); ++sent_groups_) {
+    const GroupId group = group_at(sent_groups_);
+    if (unready_[group] != 0) return ok_status();
+    if (plan_.gradients_are_whole()) {
+      TRAINING_TRY(send(group, stream_));
+      continue;
+    }
+    Window& window = window_of(group);
+    TRAINING_TRY(send(group, window.stream));
+    window.sent = ++sent_;
   }
   return ok_status();
 }

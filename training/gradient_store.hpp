@@ -1,10 +1,11 @@
 // Where a rank has its gradients, and how they get to those who step: whole, or in windows out of
 // which they go to the ranks that own them; sums over all ranks and passes of what it owns.
 //
-// Groups whose gradients are all ready are sent beside the caller. Whole ones go strictly in the
-// order of the layout, so that all ranks make the same calls whatever the order in which their
-// gradients come (Li et al., PyTorch Distributed, VLDB 2020, section 3.2); those in windows as they
-// come, since another group may need the window.
+// Groups whose gradients are all ready are sent beside the caller, strictly in one order, so that
+// all ranks make the same calls whatever the order in which their gradients come (Li et al.,
+// PyTorch Distributed, VLDB 2020, section 3.2): buckets as the layout has them, units from the last
+// to the first. A group whose turn has not come keeps its window; where all are taken, there is one
+// more.
 #pragma once
 
 #include <cstddef>
@@ -43,8 +44,8 @@ class GradientStore {
   /// Parameters that are not ready in this pass.
   [[nodiscard]] std::vector<ParameterId> missing() const;
 
-  /// Between begin() and finish().
-  [[nodiscard]] bool is_open() const { return is_open_; }
+  /// No step has begun.
+  [[nodiscard]] bool is_idle() const { return !is_open_ && pass_ == 0; }
   /// Whether the last pass of a step is over, until clear().
   [[nodiscard]] bool is_complete() const { return is_complete_; }
   /// Then: the sums over all ranks and passes of this rank's shard of a group.
@@ -66,11 +67,14 @@ class GradientStore {
                 Stream replica_stream);
 
   Status make_memory();
+  Status add_window();
+  [[nodiscard]] GroupId group_at(GroupId place) const;
+  Window& window_of(GroupId group);
   [[nodiscard]] bool sends_now() const { return is_last_ || plan_.sends_every_pass(); }
   [[nodiscard]] std::span<std::byte> buffer(GroupId group) const;
   [[nodiscard]] std::span<std::byte> own(GroupId group) const;
   Status check_open(ParameterId id) const;
-  Result<Window*> window_for(GroupId group);
+  Status make_room(GroupId group);
   Window* sent_first();
   Status send(GroupId group, Stream& stream);
   Status send_what_is_ready();
@@ -82,11 +86,12 @@ class GradientStore {
   Comm* reductions_;
   Comm* replicas_;
   StepGuard* guard_;
-  Stream stream_, replica_stream_;
+  // Memory before the streams that use it, which end first.
   Slab whole_;                       ///< all groups, one after the other
   std::vector<std::size_t> begins_;  ///< of each in that, in elements
-  std::vector<Window> windows_;
   PassSums sums_;
+  Stream stream_, replica_stream_;
+  std::vector<Window> windows_;
   std::uint64_t sent_ = 0;
 
   bool is_open_ = false, is_last_ = false, is_complete_ = false;
@@ -94,7 +99,7 @@ class GradientStore {
   std::vector<bool> is_ready_;        ///< by parameter, in this pass
   std::vector<bool> is_written_;      ///< by parameter: its place has a gradient
   std::vector<std::size_t> unready_;  ///< by group: parameters
-  GroupId next_ = 0;                  ///< of whole groups: that is sent next
+  GroupId sent_groups_ = 0;           ///< in this pass
 };
 
 }  // namespace tutti::training

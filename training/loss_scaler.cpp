@@ -9,7 +9,7 @@ void LossScaler::update(bool skipped) {
   if (skipped) {
     scale = std::max(scale / 2, kLeast);
     good_steps = 0;
-  } else if (++good_steps == growth_interval) {
+  } else if (++good_steps >= growth_interval) {
     scale = std::min(scale * 2, kMost);
     good_steps = 0;
   }

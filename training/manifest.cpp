@@ -6,8 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
+#include "training/json.hpp"
 #include "training/outcome.hpp"
 
 namespace tutti::training {
@@ -24,18 +23,6 @@ constexpr std::size_t kLongestFile = 64, kLongestKind = 64;
 template <class... Args>
 Error wrong(fmt::format_string<Args...> format, Args&&... args) {
   return failure(Code::kWrongData, format, std::forward<Args>(args)...);
-}
-
-/// A null value stands for text that is no JSON, or is deeper than any manifest.
-Json parse(std::string_view text) {
-  bool too_deep = false;
-  const auto watch = [&](int depth, Json::parse_event_t, Json&) {
-    too_deep = too_deep || depth > kDeepest;
-    return !too_deep;
-  };
-  Json json = Json::parse(text, watch, false);
-  if (json.is_discarded() || too_deep) return {};
-  return json;
 }
 
 const Json* find(const Json& object, const char* key) {
@@ -178,7 +165,7 @@ std::string manifest_json(const Manifest& manifest) {
 }
 
 Result<Manifest> parse_manifest(std::string_view text_of_it) {
-  const Json json = parse(text_of_it);
+  const Json json = parse_json(text_of_it, kDeepest);
   const auto format = text(json, "format", 64);
   if (!format || *format != kFormat) return wrong("this is no manifest of a checkpoint");
   const auto version = number(json, "version");
@@ -219,7 +206,7 @@ std::string pieces_json(const std::vector<StoredPiece>& pieces, const ParameterT
 
 Result<std::vector<StoredPiece>> parse_pieces(std::string_view text_of_it,
                                               const ParameterTable& table) {
-  return parse_all_pieces(parse(text_of_it), table);
+  return parse_all_pieces(parse_json(text_of_it, kDeepest), table);
 }
 
 }  // namespace tutti::training

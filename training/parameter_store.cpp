@@ -128,9 +128,7 @@ ParameterStore::Window* ParameterStore::holder(GroupId unit) {
 /// A window for a unit that none has: one that is free. Else one that was gathered ahead, though it
 /// was not used since.
 ParameterStore::Window* ParameterStore::room_for(GroupId unit) {
-  if (kept_[unit]) return &*kept_[unit];
-  const auto free = std::ranges::find(windows_, std::optional<GroupId>(), &Window::unit);
-  if (free != windows_.end()) return &*free;
+  if (Window* const free = free_window(unit)) return free;
   const auto unused = std::ranges::find(windows_, false, &Window::is_used);
   return unused == windows_.end() ? nullptr : &*unused;
 }
@@ -156,18 +154,37 @@ Status ParameterStore::gather(Window& window, GroupId unit) {
       all_gather(*gathers_, plan_.options().compute, own(unit), into, window.stream));
 }
 
-/// Those that follow `unit` in this pass, as far as windows are free.
+/// That of a kept unit, unless it has the unit; or any that is free.
+ParameterStore::Window* ParameterStore::free_window(GroupId unit) {
+  if (kept_[unit]) return kept_[unit]->unit ? nullptr : &*kept_[unit];
+  const auto free = std::ranges::find(windows_, std::optional<GroupId>(), &Window::unit);
+  return free == windows_.end() ? nullptr : &*free;
+}
+
+/// Those that follow `unit` in this pass, as far as windows are free and as many bytes as the plan
+/// says, or one.
 Status ParameterStore::gather_ahead(GroupId unit, Pass pass) {
   const auto units = static_cast<GroupId>(kept_.size());
+  const std::optional<std::size_t> most = plan_.options().prefetch_bytes;
+  std::size_t ahead = 0;
   for (GroupId step = 1; step < units; ++step) {
     if (pass == Pass::kForward ? unit + step >= units : step > unit) return ok_status();
     const GroupId next = pass == Pass::kForward ? unit + step : unit - step;
-    if (kept_[next] || holder(next) != nullptr) continue;
-    const auto free = std::ranges::find(windows_, std::optional<GroupId>(), &Window::unit);
-    if (free == windows_.end()) return ok_status();
+    ahead += plan_.layout()->padded(next) * bytes_of(plan_.options().compute);
+    if (most ? ahead > *most : step > 1) return ok_status();
+    if (holder(next) != nullptr) continue;
+    Window* const free = free_window(next);
+    if (free == nullptr) return ok_status();
     TRAINING_TRY(gather(*free, next));
   }
   return ok_status();
+}
+
+bool ParameterStore::is_idle() const {
+  return std::ranges::none_of(
+             windows_, [](const Window& window) { return window.is_used || window.is_pending; }) &&
+         std::ranges::none_of(kept_,
+                              [](const auto& window) { return window && window->is_pending; });
 }
 
 Result<std::span<std::byte>> ParameterStore::use(GroupId unit, Pass pass) {

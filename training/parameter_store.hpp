@@ -42,6 +42,9 @@ class ParameterStore {
   /// All that was published has come; copies made before are void. All units are released.
   Status settle();
 
+  /// Nothing is on its way, and no unit that would have to be given up is in use.
+  [[nodiscard]] bool is_idle() const;
+
   /// Bytes of all shards, or of all that is whole; and of windows.
   [[nodiscard]] std::size_t bytes() const { return parameters_.data().size(); }
   [[nodiscard]] std::size_t window_bytes() const;
@@ -63,6 +66,7 @@ class ParameterStore {
                                           std::size_t count) const;
   Window* holder(GroupId unit);
   Window* room_for(GroupId unit);
+  Window* free_window(GroupId unit);
   Status gather(Window& window, GroupId unit);
   Status gather_ahead(GroupId unit, Pass pass);
   Status await(Window& window);
@@ -73,14 +77,15 @@ class ParameterStore {
   Comm* gathers_;
   Comm* secondary_;
   StepGuard* guard_;
+  // Memory before the streams that use it, which end first.
+  Slab parameters_;                  ///< of all groups, one after the other
+  Slab secondary_shards_;            ///< of all units that have such
+  std::vector<std::size_t> begins_;  ///< of each group in the first, in elements
+  std::vector<std::size_t> secondary_begins_;
+  std::vector<bool> has_secondary_;          ///< by unit: since the last step
   Stream stream_;                            ///< of what is published
-  Slab parameters_;                          ///< of all groups, one after the other
-  std::vector<std::size_t> begins_;          ///< of each in that, in elements
   std::vector<Window> windows_;              ///< shared
   std::vector<std::optional<Window>> kept_;  ///< by unit: those with memory of their own
-  Slab secondary_shards_;
-  std::vector<std::size_t> secondary_begins_;
-  std::vector<bool> has_secondary_;  ///< by unit: since the last step
 };
 
 }  // namespace tutti::training

@@ -54,9 +54,10 @@ Status check_secondary(const PlanOptions& options, int shards) {
   }
   if (options.secondary_ranks < 2 || options.secondary_ranks >= shards ||
       shards % options.secondary_ranks != 0)
-    return failure(Code::kInvalidArgument,
-                   "secondary shards over {} of {} ranks: give a divisor of {} from 2 to {}",
-                   options.secondary_ranks, shards, shards, shards / 2);
+    return failure(
+        Code::kInvalidArgument,
+        "secondary shards over {} of {} ranks: give a divisor of {} above 1 and below it",
+        options.secondary_ranks, shards, shards);
   return ok_status();
 }
 
@@ -99,8 +100,11 @@ Result<Plan> Plan::create(const ParameterTable& table, std::vector<Unit> units, 
 
 void Plan::count_windows() {
   const std::size_t groups = layout_->groups().size();
+  // One that is filled and one that is sent; and what a kept unit fills all through the pass.
+  const auto kept = static_cast<std::size_t>(std::ranges::count(is_kept_for_step_, true));
   if (!gradients_are_whole())
-    gradient_windows_ = static_cast<int>(std::min<std::size_t>(groups, 2));
+    gradient_windows_ =
+        static_cast<int>(std::min<std::size_t>(groups, 2 + (parameters_are_whole() ? 0 : kept)));
   if (parameters_are_whole()) return;
   const auto shared = static_cast<std::size_t>(std::ranges::count(keeps_whole_, false));
   if (shared == 0) return;
@@ -216,6 +220,7 @@ std::uint64_t Plan::hash() const {
         static_cast<std::uint64_t>(parameter_windows_)})
     hash.add(number);
   for (const bool kept : keeps_whole_) hash.add(kept ? 1 : 0);
+  for (const bool kept : is_kept_for_step_) hash.add(kept ? 1 : 0);
   return hash.value();
 }
 

@@ -1,11 +1,11 @@
 // Who keeps what of a model that ranks train together, and what that costs: a value, made before
 // anything is allocated or sent.
 //
-//   strategy   parameters   gradients    optimizer's state
-//   kDdp       whole        whole        whole        (Li et al., PyTorch Distributed, VLDB 2020)
-//   kZero1     whole        whole        in shards    (ZeRO, Rajbhandari et al., SC 2020, section
-//   5) kZero2     whole        in shards    in shards kZero3     in shards    in shards    in
-//   shards    (FSDP, Zhao et al., VLDB 2023)
+//   kDdp     parameters, gradients and the optimizer's state whole on every rank
+//            (Li et al., PyTorch Distributed, VLDB 2020)
+//   kZero1   the optimizer's state in shards (ZeRO, Rajbhandari et al., SC 2020, section 5)
+//   kZero2   gradients as well
+//   kZero3   parameters as well (FSDP, Zhao et al., VLDB 2023)
 //
 // Shards are those of `shard_ranks` neighbours; with fewer than there are ranks, groups of them are
 // replicas of each other (hybrid sharding: FSDP, section 3.2.2; MiCS, Zhang et al., VLDB 2022).
@@ -47,7 +47,7 @@ struct PlanOptions {
   /// Of parameters and gradients in the model: float32, bfloat16 or float16. Those that are
   /// stepped, and the optimizer's state, are float32.
   DataType compute = DataType::kFloat32;
-  /// In which gradients are added up: between ranks, and before that in the pass of one rank.
+  /// In which gradients are added up: between ranks, and where they are whole over the passes.
   DataType reduce = DataType::kFloat32;
   /// Float32 numbers of state that the optimizer keeps for each parameter; see moments_of().
   int moments = 2;

@@ -158,7 +158,7 @@ TEST(Plan, NamesWhatDoesNotFit) {
   options = with(Strategy::kZero3);
   options.after_forward = AfterForward::kSecondary;
   options.secondary_ranks = 3;
-  EXPECT_THAT(refused(8, options), HasSubstr("from 2 to 4"));
+  EXPECT_THAT(refused(8, options), HasSubstr("a divisor of 8"));
   options.after_forward = AfterForward::kShard;
   EXPECT_THAT(refused(8, options), HasSubstr("not asked for"));
 }

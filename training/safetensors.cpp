@@ -9,9 +9,8 @@
 #include <tuple>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "training/files.hpp"
+#include "training/json.hpp"
 #include "training/outcome.hpp"
 #include "training/parameters.hpp"
 
@@ -31,18 +30,6 @@ constexpr std::size_t kMostTensors = 1 << 20, kMostDimensions = 64;
 template <class... Args>
 Error wrong(fmt::format_string<Args...> format, Args&&... args) {
   return failure(Code::kWrongData, format, std::forward<Args>(args)...);
-}
-
-/// A null value stands for text that is no JSON, or is deeper than any header.
-Json parse(std::string_view text) {
-  bool too_deep = false;
-  const auto watch = [&](int depth, Json::parse_event_t, Json&) {
-    too_deep = too_deep || depth > kDeepest;
-    return !too_deep;
-  };
-  Json json = Json::parse(text, watch, false);
-  if (json.is_discarded() || too_deep) return {};
-  return json;
 }
 
 const Json* find(const Json& object, const char* key) {
@@ -113,7 +100,7 @@ Status check_coverage(const std::vector<StoredTensor>& tensors, std::uint64_t da
 
 Result<SafetensorsHeader> parse_safetensors_header(std::string_view text,
                                                    std::uint64_t data_bytes) {
-  const Json json = parse(text);
+  const Json json = parse_json(text, kDeepest);
   if (!json.is_object() || json.size() > kMostTensors)
     return wrong("this is no safetensors file: its header is no object of JSON");
   SafetensorsHeader header;
@@ -196,7 +183,8 @@ Status write_safetensors(const fs::path& file, const SafetensorsHeader& header,
   }
   out.close();
   if (out) return ok_status();
-  return failure(Code::kUnavailable, "cannot write all of {}: is the disk full?", file.string());
+  return failure(Code::kUnavailable, "cannot write all of {}: {}", file.string(),
+                 std::strerror(errno));
 }
 
 }  // namespace tutti::training

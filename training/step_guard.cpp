@@ -16,16 +16,38 @@ namespace tutti::training {
 namespace {
 
 constexpr unsigned kGroupBits = 28;
+/// So many times its patience a rank that fails waits for the others to hear of it: they may be
+/// computing, or in calls that are not the engine's.
+constexpr int kTelling = 10;
 
-std::uint32_t entry_of(Operation operation, GroupId group) {
-  return static_cast<std::uint32_t>(operation) << kGroupBits | group;
+std::uint32_t entry_of(Operation operation, std::uint32_t group) {
+  return static_cast<std::uint32_t>(operation) << kGroupBits | (group & ((1U << kGroupBits) - 1));
 }
 
-Error of_peer(std::size_t rank, std::string what) {
-  Error error{Code::kPeerFailed, std::move(what)};
-  error.peer = static_cast<Rank>(rank);
-  return error;
-}
+/// Revokes a communicator if it lives for too long: a call on it ends then.
+class Deadline {
+ public:
+  Deadline(Comm& comm, std::chrono::milliseconds limit)
+      : thread_([this, &comm, limit] {
+          std::unique_lock lock(mutex_);
+          if (!ends_.wait_for(lock, limit, [this] { return is_over_; })) comm.revoke();
+        }) {}
+  ~Deadline() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_over_ = true;
+    }
+    ends_.notify_all();
+  }
+  Deadline(const Deadline&) = delete;
+  Deadline& operator=(const Deadline&) = delete;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable ends_;
+  bool is_over_ = false;
+  std::jthread thread_;  // last: it uses the others
+};
 
 }  // namespace
 
@@ -52,7 +74,7 @@ StepGuard::~StepGuard() {
   watcher_.join();
 }
 
-void StepGuard::note(Operation operation, GroupId group) {
+void StepGuard::note(Operation operation, std::uint32_t group) {
   const std::lock_guard lock(noting_);
   noted_.push_back(entry_of(operation, group));
 }
@@ -94,12 +116,14 @@ Result<float> StepGuard::meet(float value) {
 Status StepGuard::add_up(std::span<std::int64_t> numbers) {
   if (control_.size() == 1) return ok_status();
   const auto begin = std::chrono::steady_clock::now();
-  const std::lock_guard lock(round_);
-  if (fault_) return *fault_;
-  const Status added = control_.all_reduce<std::int64_t>(numbers, numbers);
-  if (!added) fault_ = added.error();
+  Status added = ok_status();
+  {
+    const std::lock_guard lock(round_);
+    if (fault_) return *fault_;
+    added = control_.all_reduce<std::int64_t>(numbers, numbers);
+  }
   waited_ += std::chrono::steady_clock::now() - begin;
-  return added;
+  return check(std::move(added));
 }
 
 Error StepGuard::give_up(Error error) {
@@ -107,6 +131,7 @@ Error StepGuard::give_up(Error error) {
   if (fault_) return error;
   revoke_channels();
   fault_ = error;
+  const Deadline deadline(control_, kTelling * patience_);
   (void)compare(State::kFailed, 0, error.what);
   return error;
 }
@@ -156,7 +181,8 @@ Result<std::vector<StepGuard::Report>> StepGuard::gather_reports(State state,
     constexpr std::size_t kHead = 1 + sizeof(count);
     if (all.size() < kHead) return failure(Code::kWrongData, "a rank's report is cut short");
     std::memcpy(&count, all.data() + 1, sizeof(count));
-    if ((all.size() - kHead) / sizeof(std::uint32_t) < count || all[0] > 3)
+    if ((all.size() - kHead) / sizeof(std::uint32_t) < count ||
+        static_cast<unsigned char>(all[0]) > static_cast<unsigned char>(State::kFailed))
       return failure(Code::kWrongData, "a rank's report is no report");
     report.state = static_cast<State>(all[0]);
     report.noted.resize(count);
@@ -173,7 +199,7 @@ std::optional<Error> StepGuard::judge(const std::vector<Report>& reports, State 
     const auto found = std::ranges::find(reports, state, &Report::state);
     if (found == reports.end()) return std::nullopt;
     const auto rank = static_cast<std::size_t>(found - reports.begin());
-    return of_peer(rank, fmt::format("rank {}: {}", rank, found->text));
+    return peer_failure(rank, fmt::format("rank {}: {}", rank, found->text));
   };
   if (auto failed = first_that(State::kFailed)) return failed;
   if (auto difference = first_difference(reports)) return difference;
@@ -200,7 +226,7 @@ std::optional<Error> StepGuard::first_difference(const std::vector<Report>& repo
     const auto other =
         std::ranges::find_if(ranks, [&](std::size_t rank) { return did(rank) != did(usual); });
     if (other == ranks.end()) continue;
-    return of_peer(
+    return peer_failure(
         *other, fmt::format("rank {} differs from rank {} in step {}, operation {}: it {}, and "
                             "rank {} {}. All ranks have to use the same units in the same order",
                             *other, usual, step_ + 1, at + 1, describe(reports[*other], at), usual,
@@ -215,6 +241,7 @@ std::string StepGuard::describe(const Report& report, std::size_t at) const {
   const GroupId group = entry & ((1U << kGroupBits) - 1);
   const auto operation = static_cast<Operation>(entry >> kGroupBits);
   if (operation == Operation::kPass) return "began a backward pass";
+  if (operation == Operation::kStep) return fmt::format("took a step (options {:x})", group);
   if (group >= layout_->groups().size()) return "did something that is not known here";
   const Group& it = layout_->groups()[group];
   return fmt::format("{} '{}' (parameter '{}'{})",

@@ -29,7 +29,13 @@
 
 namespace tutti::training {
 
-enum class Operation : std::uint8_t { kGather, kGatherSecondary, kReduce, kPass };
+enum class Operation : std::uint8_t {
+  kGather,           ///< of a group
+  kGatherSecondary,  ///< of a group
+  kReduce,           ///< of a group
+  kPass,             ///< backward: begins; no group
+  kStep,             ///< with options, of which the lowest 28 bits of a hash stand for the group
+};
 
 /// One rank's, used by the one thread that trains. Resource.
 class StepGuard {
@@ -45,7 +51,7 @@ class StepGuard {
   void revokes(std::vector<Comm*> channels) { channels_ = std::move(channels); }
 
   /// This rank is about to begin an operation.
-  void note(Operation operation, GroupId group);
+  void note(Operation operation, std::uint32_t group = 0);
   /// Waits for what runs on a stream. The error is that of the rank which is to blame, if known.
   Status wait(Stream& stream);
   /// The same for a call that was made and has its outcome.
