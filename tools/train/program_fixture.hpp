@@ -15,10 +15,6 @@
 
 namespace tutti::trainer {
 
-inline tools::Outcome train(const std::string& arguments) {
-  return tools::run_shell(TUTTI_TRAIN_PROGRAM " " + arguments);
-}
-
 /// A folder of this test's own.
 class Train : public testing::Test {
  protected:

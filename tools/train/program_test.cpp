@@ -7,6 +7,10 @@
 namespace tutti::trainer {
 namespace {
 
+tools::Outcome train(const std::string& arguments) {
+  return tools::run_shell(TUTTI_TRAIN_PROGRAM " " + arguments);
+}
+
 TEST_F(Train, SuggestsTheNearestCommandAndOption) {
   expect(train("pepare x"), tools::kExitUsage, "did you mean 'prepare'?");
   expect(train("--stratgy ddp"), tools::kExitUsage, "did you mean '--strategy'?");

@@ -17,6 +17,10 @@ using testing::AllOf;
 using testing::HasSubstr;
 using tools::Outcome;
 
+Outcome train(const std::string& arguments) {
+  return tools::run_shell(TUTTI_TRAIN_PROGRAM " " + arguments);
+}
+
 /// Trains for a moment: some thousand parameters.
 class Training : public Train {
  protected:
