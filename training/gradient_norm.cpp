@@ -51,10 +51,10 @@ Squares squares_of_few(std::span<const float> gradients, double scale, int digit
 }  // namespace
 
 float magnitude(std::span<const float> gradients) {
-  // As unsigned numbers, magnitudes order as they do, infinities and NaNs last.
-  std::uint32_t largest = 0;
+  // As integers, magnitudes order as they do, infinities and NaNs last.
+  std::int32_t largest = 0;
   for (const float gradient : gradients)
-    largest = std::max(largest, std::bit_cast<std::uint32_t>(gradient) & 0x7fffffffU);
+    largest = std::max(largest, std::bit_cast<std::int32_t>(gradient) & 0x7fffffff);
   const float size = std::bit_cast<float>(largest);
   return std::isfinite(size) ? size : std::numeric_limits<float>::infinity();
 }

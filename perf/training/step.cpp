@@ -37,7 +37,7 @@ namespace tutti::training {
 namespace {
 
 struct Options {
-  GptOptions gpt{.layers = 6, .heads = 4, .width = 240, .context = 16};
+  GptOptions gpt{.layers = 6, .heads = 4, .width = 240, .context = 64};
   std::int64_t batch = 4;
   int rounds = 12, steps = 5;
   std::vector<std::string> ways = {"compute", "gloo", "ddp", "zero3"};
@@ -264,6 +264,7 @@ void report(const Options& options, const Comm& world,
 
 int run(const Options& options) {
   set_compute_threads(1);
+  keep_freed_memory();
   Comm world = must(Comm::from_environment());
   std::map<std::string, std::unique_ptr<Way>> ways;
   std::map<std::string, Measured> measured;

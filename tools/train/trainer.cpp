@@ -46,6 +46,7 @@ Status check_can_train() { return ok_status(); }
 Status train_here(const Options& options) {
   TUTTI_ASSIGN(Comm world, Comm::from_environment());
   training::set_compute_threads(threads_of(options));
+  training::keep_freed_memory();
   TUTTI_ASSIGN(const auto trainer, Trainer::create(options, std::move(world)));
   return trainer->run();
 }
