@@ -43,7 +43,6 @@ TEST(Tutti, UnknownNamesAreUsageErrorsWithASuggestion) {
       {"algo show ring -n 4 --coll all_reduc", "did you mean 'all_reduce'?"},
       {"--vresion", "did you mean '--version'?"},
       {"help rnu", "did you mean 'run'?"},
-      {"train", "'train' is planned; this build has no tutti-train"},
       {"algo show ring -n 4 -o x.pdf", "use .txt, .svg, .xml or .json"},
       {"algo show ring -n 0", "0 not in range 1 to 1024"},
       {"algo show ring -n 99999999999", "99999999999"},
@@ -73,6 +72,15 @@ TEST(Tutti, UnknownNamesAreUsageErrorsWithASuggestion) {
     EXPECT_EQ(outcome.code, kExitUsage) << arguments;
     EXPECT_THAT(outcome.output, HasSubstr(hint)) << arguments;
   }
+}
+
+TEST(Tutti, SaysWhichProgramIsNotInstalledBesideIt) {
+  const std::string alone = scratch_file("alone");
+  std::filesystem::copy_file(TUTTI_PROGRAM, alone);
+  const Outcome outcome = run_shell(alone + " sim");
+  std::filesystem::remove(alone);
+  EXPECT_EQ(outcome.code, kExitUsage);
+  EXPECT_THAT(outcome.output, HasSubstr("tutti-sim, which runs 'sim', is not beside"));
 }
 
 TEST(Tutti, EveryProgramHasHelpAndAVersion) {

@@ -39,8 +39,6 @@ std::string_view summary_of(std::string_view name) {
   return at == std::end(kSummaries) ? "" : at->text;
 }
 
-bool is_planned(std::string_view name) { return !summary_of(name).empty(); }
-
 /// Names of the tutti-NAME programs beside this one, sorted.
 std::vector<std::string> commands_in(const std::filesystem::path& folder) {
   constexpr std::string_view kPrefix = "tutti-";
@@ -66,7 +64,8 @@ std::string help_text(const std::vector<std::string>& commands) {
 
 /// What is wrong with a name that is no command.
 std::string describe_unknown(const std::string& name, std::vector<std::string> names) {
-  if (is_planned(name)) return fmt::format("'{0}' is planned; this build has no tutti-{0}", name);
+  if (!summary_of(name).empty())
+    return fmt::format("the program tutti-{0}, which runs '{0}', is not beside this one", name);
   names.insert(names.end(), {"help", "--help", "--version"});
   const std::string meant = tutti::nearest(name, names);
   return fmt::format("unknown {} '{}'{}", name.starts_with('-') ? "option" : "command", name,
