@@ -15,9 +15,11 @@
 
 namespace tutti::training {
 
+/// Where a link takes most of the time, more buckets hide more of it, up to where each costs more
+/// than it hides: docs/performance.md.
 struct BucketLimits {
-  std::size_t first_elements = (1 << 20) / 4;  ///< 1 MiB of float32
-  std::size_t elements = (4 << 20) / 4;  ///< of the others: more of them hide more of a slow link
+  std::size_t first_elements = (1 << 19) / 4;  ///< half a MiB of float32
+  std::size_t elements = (2 << 20) / 4;        ///< of the others
   friend bool operator==(const BucketLimits&, const BucketLimits&) = default;
 };
 

@@ -39,6 +39,7 @@ namespace {
 struct Options {
   GptOptions gpt{.layers = 6, .heads = 4, .width = 240, .context = 64};
   std::int64_t batch = 4;
+  BucketLimits buckets = {};  ///< of Tutti's ways
   int rounds = 12, steps = 5;
   std::vector<std::string> ways = {"compute", "gloo", "ddp", "zero3"};
   std::string json, interface;
@@ -158,10 +159,11 @@ class Gloo : public Way {
 
 class Tutti : public Way {
  public:
-  Tutti(const GptOptions& options, Strategy strategy, Comm& world)
-      : world_(world), model_(must(make_gpt(options, 1))) {
+  Tutti(const Options& options, Strategy strategy, Comm& world)
+      : world_(world), model_(must(make_gpt(options.gpt, 1))) {
     DistributedOptions how;
     how.plan.strategy = strategy;
+    how.plan.buckets = options.buckets;
     distributed_ = must(DistributedModel::create(model_.ptr(), model_->units(), how, world));
   }
   double step(const torch::Tensor& tokens, const torch::Tensor& targets) override {
@@ -187,7 +189,7 @@ std::unique_ptr<Way> make_way(const std::string& name, const Options& options, C
   if (name == "compute") return std::make_unique<Alone>(options.gpt);
   if (name == "gloo") return std::make_unique<Gloo>(options.gpt, world, options.interface);
   if (const auto found = strategies.find(name); found != strategies.end())
-    return std::make_unique<Tutti>(options.gpt, found->second, world);
+    return std::make_unique<Tutti>(options, found->second, world);
   end(fmt::format("--ways: there is no '{}'; there are compute gloo ddp zero1 zero2 zero3", name));
 }
 
@@ -295,6 +297,8 @@ int main(int argc, char** argv) {
   app.add_option("--ways", options.ways, "compute gloo ddp zero1 zero2 zero3")->delimiter(',');
   app.add_option("--interface", options.interface,
                  "that Gloo uses and whose bytes count; without, that of 127.0.0.1");
+  app.add_option("--first-bucket", options.buckets.first_elements, "elements, of Tutti's ways");
+  app.add_option("--bucket", options.buckets.elements, "of the others");
   app.add_option("--json", options.json);
   CLI11_PARSE(app, argc, argv);
   return tutti::training::run(options);

@@ -27,7 +27,7 @@ struct Options {
   std::string strategy = "ddp";
   int shard_size = 0, hpz = 0;
   std::string reshard_after_forward = {};
-  double bucket_mb = 4, first_bucket_mb = 1;
+  double bucket_mb = 2, first_bucket_mb = 0.5;
   std::optional<double> prefetch_mb = {};
   int accumulate = 1;
   bool sharded_accumulation = false, whole_gradients = false;
