@@ -170,7 +170,8 @@ Result<std::vector<StepGuard::Report>> StepGuard::gather_reports(State state,
     const std::lock_guard lock(noting_);
     const auto count = static_cast<std::uint32_t>(noted_.size());
     mine.append(reinterpret_cast<const char*>(&count), sizeof(count));
-    mine.append(reinterpret_cast<const char*>(noted_.data()), count * sizeof(std::uint32_t));
+    if (count > 0)
+      mine.append(reinterpret_cast<const char*>(noted_.data()), count * sizeof(std::uint32_t));
   }
   mine += text;
   TRAINING_ASSIGN(const auto texts, gather_texts(control_, mine));
@@ -186,7 +187,8 @@ Result<std::vector<StepGuard::Report>> StepGuard::gather_reports(State state,
       return failure(Code::kWrongData, "a rank's report is no report");
     report.state = static_cast<State>(all[0]);
     report.noted.resize(count);
-    std::memcpy(report.noted.data(), all.data() + kHead, count * sizeof(std::uint32_t));
+    if (count > 0)
+      std::memcpy(report.noted.data(), all.data() + kHead, count * sizeof(std::uint32_t));
     report.text = all.substr(kHead + count * sizeof(std::uint32_t));
   }
   return reports;
