@@ -27,8 +27,6 @@
 namespace tutti::algorithms {
 namespace {
 
-std::uint32_t chunk_of(Rank owner) { return static_cast<std::uint32_t>(owner); }
-
 /// The leaves of the lower of the two trees that a tree of `leaves`, at least 2, is made of.
 std::size_t lower_leaves(std::size_t leaves) { return std::bit_floor(leaves - 1); }
 
@@ -54,29 +52,12 @@ void add_along_tree(Member& me, std::span<const ChunkSet> contributions, ChunkSe
   combine(me, {{lower, upper}, is_upper ? std::size_t{1} : 0}, dst, me.in_place());
 }
 
-/// Part p of the input goes to p; this rank gets the others' parts of its own.
-std::vector<ChunkSet> exchange_contributions(Member& me) {
-  for (Rank distance = 1; distance < me.ranks; ++distance) {
-    const Rank owner = me.away(distance);
-    me.program.send(in(chunk_of(owner)), owner);
-  }
-  const ChunkSet own = in(chunk_of(me.rank));
-  return receive_contributions(me, own, own);
-}
-
-void recv_sums(Member& me) {
-  for (Rank distance = 1; distance < me.ranks; ++distance) {
-    const Rank owner = me.away(-distance);
-    me.program.recv(out(chunk_of(owner)), owner);
-  }
-}
-
 void all_reduce(Member& me) {
   const auto contributions = exchange_contributions(me);
   const ChunkSet sum = out(chunk_of(me.rank));
   add_along_tree(me, contributions, sum);
   send_to_all(me, sum);
-  recv_sums(me);
+  receive_from_owners(me);
 }
 
 void reduce_scatter(Member& me) { add_along_tree(me, exchange_contributions(me), out(0)); }
@@ -88,7 +69,7 @@ void reduce(Member& me) {
     return;
   }
   add_along_tree(me, contributions, out(chunk_of(me.rank)));
-  recv_sums(me);
+  receive_from_owners(me);
 }
 
 bool supports(const ir::Request& request) {

@@ -106,4 +106,20 @@ std::vector<ChunkSet> receive_contributions(Member& me, ChunkSet like, ChunkSet 
   return contributions;
 }
 
+std::vector<ChunkSet> exchange_contributions(Member& me) {
+  for (Rank distance = 1; distance < me.ranks; ++distance) {
+    const Rank owner = me.away(distance);
+    me.program.send(in(chunk_of(owner)), owner);
+  }
+  const ChunkSet own = in(chunk_of(me.rank));
+  return receive_contributions(me, own, own);
+}
+
+void receive_from_owners(Member& me) {
+  for (Rank distance = 1; distance < me.ranks; ++distance) {
+    const Rank owner = me.away(-distance);
+    me.program.recv(out(chunk_of(owner)), owner);
+  }
+}
+
 }  // namespace tutti::algorithms

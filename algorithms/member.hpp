@@ -102,4 +102,12 @@ std::vector<ChunkSet> parts_of(BlockRun run, Rank ranks);
 /// Receives every other rank's contribution to `like` into scratch; own is put at its place.
 std::vector<ChunkSet> receive_contributions(Member& me, ChunkSet like, ChunkSet own);
 
+/// Of n chunks, or blocks, the one that rank or position `owner` owns.
+constexpr std::uint32_t chunk_of(Rank owner) { return static_cast<std::uint32_t>(owner); }
+/// Each rank sends chunk p of its input to p. Returns the contributions of all ranks to this rank's
+/// own chunk, in the order of ranks.
+std::vector<ChunkSet> exchange_contributions(Member& me);
+/// Receives the others' chunks of the output, each from its owner.
+void receive_from_owners(Member& me);
+
 }  // namespace tutti::algorithms

@@ -28,13 +28,7 @@ void all_reduce(Member& me) {
 }
 
 void reduce_scatter(Member& me) {
-  for (Rank distance = 1; distance < me.ranks; ++distance) {
-    const Rank peer = me.away(distance);
-    me.program.send(in(static_cast<std::uint32_t>(peer)), peer);
-  }
-  const ChunkSet own = in(static_cast<std::uint32_t>(me.rank));
-  const auto contributions = receive_contributions(me, own, own);
-  combine_in_rank_order(me, contributions, out(0), me.in_place());
+  combine_in_rank_order(me, exchange_contributions(me), out(0), me.in_place());
 }
 
 void reduce(Member& me) {

@@ -20,8 +20,6 @@
 namespace tutti::algorithms {
 namespace {
 
-std::uint32_t chunk_of(Rank position) { return static_cast<std::uint32_t>(position); }
-
 void root(Member& me) {
   const auto chunks = static_cast<std::uint32_t>(me.ranks);
   for (Rank position = 1; position < me.ranks; ++position) {

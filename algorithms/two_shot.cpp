@@ -23,27 +23,12 @@
 namespace tutti::algorithms {
 namespace {
 
-std::uint32_t chunk_of(Rank owner) { return static_cast<std::uint32_t>(owner); }
-
-/// The first round: chunk p of the input goes to p; this rank gets the others' parts of its own.
-std::vector<ChunkSet> exchange_contributions(Member& me) {
-  for (Rank distance = 1; distance < me.ranks; ++distance) {
-    const Rank owner = me.away(distance);
-    me.program.send(in(chunk_of(owner)), owner);
-  }
-  const ChunkSet own = in(chunk_of(me.rank));
-  return receive_contributions(me, own, own);
-}
-
 void all_reduce(Member& me) {
   const auto contributions = exchange_contributions(me);
   const ChunkSet sum = out(chunk_of(me.rank));
   combine_in_rank_order(me, contributions, sum, me.in_place());
   send_to_all(me, sum);
-  for (Rank distance = 1; distance < me.ranks; ++distance) {
-    const Rank owner = me.away(-distance);
-    me.program.recv(out(chunk_of(owner)), owner);
-  }
+  receive_from_owners(me);
 }
 
 void reduce(Member& me) {
@@ -55,10 +40,7 @@ void reduce(Member& me) {
     return;
   }
   combine_in_rank_order(me, contributions, out(chunk_of(me.rank)), me.in_place());
-  for (Rank distance = 1; distance < me.ranks; ++distance) {
-    const Rank owner = me.away(-distance);
-    me.program.recv(out(chunk_of(owner)), owner);
-  }
+  receive_from_owners(me);
 }
 
 /// The chunk that the rank at `position` from the root relays.

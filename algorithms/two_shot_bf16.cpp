@@ -21,8 +21,6 @@
 namespace tutti::algorithms {
 namespace {
 
-std::uint32_t chunk_of(Rank owner) { return static_cast<std::uint32_t>(owner); }
-
 /// Fresh scratch that holds the encoded form of `plain`.
 ChunkSet encoded(Member& me, ChunkSet plain) {
   const ChunkSet code = me.program.scratch(plain);
@@ -38,7 +36,7 @@ ChunkSet decoded(Member& me, ChunkSet code) {
 }
 
 /// The first round: contributions to this rank's chunk from all ranks, as they came over the wire.
-std::vector<ChunkSet> exchange_contributions(Member& me) {
+std::vector<ChunkSet> exchange_encoded(Member& me) {
   for (Rank distance = 1; distance < me.ranks; ++distance) {
     const Rank owner = me.away(distance);
     me.program.send(encoded(me, in(chunk_of(owner))), owner);
@@ -50,7 +48,7 @@ std::vector<ChunkSet> exchange_contributions(Member& me) {
 }
 
 void all_reduce(Member& me) {
-  const auto contributions = exchange_contributions(me);
+  const auto contributions = exchange_encoded(me);
   const ChunkSet sum = out(chunk_of(me.rank));
   combine_in_rank_order(me, contributions, sum, false);
   const ChunkSet code = encoded(me, sum);

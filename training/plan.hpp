@@ -58,7 +58,7 @@ struct PlanOptions {
   bool whole_gradients = false;
   /// Sums are those of one binary tree over all passes of all ranks: pass p of rank r is its leaf
   /// p x ranks + r. The same bits for every strategy and every power of two of ranks, as long as
-  /// passes x ranks is the same. Gradients of each pass are sent. See TreeSum.
+  /// passes x ranks is the same. Gradients of each pass are sent. See PassSums.
   bool deterministic = false;
   friend bool operator==(const PlanOptions&, const PlanOptions&) = default;
 };
