@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <new>
+#include <utility>
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -59,10 +60,11 @@ void Channel::send(FrameBytes frame) {
   if (!watching_output_) write_some();
 }
 
-TimePoint Channel::last_heard() {
+int Channel::look() {
   const auto keep = shared_from_this();
   if (fd_) read_some();
-  return last_heard_;
+  silent_looks_ = std::exchange(heard_, false) ? 0 : silent_looks_ + 1;
+  return silent_looks_;
 }
 
 void Channel::on_events(std::uint32_t events) {
@@ -85,7 +87,7 @@ void Channel::read_some() {
       if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return;
       return end(system_error(Code::kPeerFailed, errno, "the connection broke"));
     }
-    last_heard_ = Clock::now();
+    heard_ = true;
     input_.insert(input_.end(), buffer.begin(), buffer.begin() + n);
     if (!parse()) return;
     if (static_cast<std::size_t>(n) < buffer.size()) return;

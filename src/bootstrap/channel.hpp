@@ -47,9 +47,11 @@ class Channel : public std::enable_shared_from_this<Channel> {
 
   [[nodiscard]] bool open() const { return static_cast<bool>(fd_); }
   [[nodiscard]] bool output_empty() const { return output_.empty(); }
-  /// When anything last arrived. Reads what lies in the socket first, so that a process that was
-  /// itself stopped does not take its own absence for the peer's.
-  TimePoint last_heard();
+  /// One look of an owner that looks at regular intervals: how many in a row, this one included,
+  /// have found that nothing came. Reads what lies in the socket first. Silence is counted in
+  /// looks, so that a process that was itself stopped does not take its own absence for the peer's:
+  /// however long it was, it looks once when it goes on.
+  int look();
 
  private:
   void on_events(std::uint32_t events);
@@ -70,7 +72,8 @@ class Channel : public std::enable_shared_from_this<Channel> {
   std::size_t front_sent_ = 0;
   bool watching_output_ = false;
   bool finishing_ = false;
-  TimePoint last_heard_ = Clock::now();
+  bool heard_ = true;  ///< since the last look
+  int silent_looks_ = 0;
 };
 
 }  // namespace tutti

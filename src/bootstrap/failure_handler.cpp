@@ -46,6 +46,11 @@ Nanos heartbeat_interval(Nanos liveness) {
   return std::min<Nanos>(std::chrono::seconds(1), liveness / 4);
 }
 
+int looks_until_silent(Nanos liveness) {
+  const Nanos interval = heartbeat_interval(liveness);
+  return static_cast<int>((liveness + interval - Nanos(1)) / interval);
+}
+
 Error silence_of(Rank rank, const std::string& where, Nanos liveness) {
   return peer_error(Code::kPeerFailed, rank,
                     "rank {} ({}) has been silent for {:.1f} s: it is stopped or unreachable", rank,

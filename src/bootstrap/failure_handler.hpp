@@ -41,6 +41,8 @@ class FailureHandler {
 
 /// A process that is watched over is heard this often.
 Nanos heartbeat_interval(Nanos liveness);
+/// And is silent when so many looks, one in each such interval, have found nothing of it.
+int looks_until_silent(Nanos liveness);
 /// `where`: how to find the rank's process.
 Error silence_of(Rank rank, const std::string& where, Nanos liveness);
 /// A peer's abort notice as a member hears it.

@@ -275,7 +275,8 @@ void Hub::lose(Rank rank, Error why) {
   if (dead.state != State::kHere) return;
   log_info(Subsystem::kBootstrap, "", "{}", why.what);
   dead.state = State::kDead;
-  dead.channel->close();
+  dead.channel->send(FrameType::kFailure, 0, encode(why));  // it may be late, and not dead
+  dead.channel->finish();
   dead.channel.reset();
   --here_;
   if (!formed_) return give_up(why);
@@ -301,7 +302,7 @@ void Hub::tick() {
     const auto channel = member(r).channel;
     if (!channel || member(r).state != State::kHere) continue;
     if (channel->output_empty()) channel->send(kBeat);
-    if (Clock::now() - channel->last_heard() < options_.liveness) continue;
+    if (channel->look() < looks_until_silent(options_.liveness)) continue;
     if (member(r).state != State::kHere) continue;  // reading found its end
     lose(r, silence_of(name_of(r), member(r).from, options_.liveness));
   }

@@ -60,7 +60,7 @@ void StarMember::tick() {
     std::scoped_lock lock(mutex_);
     watched = welcome_;
   }
-  if (watched && Clock::now() - channel_->last_heard() >= liveness_ && channel_->open()) {
+  if (watched && channel_->look() >= looks_until_silent(liveness_) && channel_->open()) {
     channel_->close();
     lose_hub(fmt::format("silent for {:.1f} s: stopped or unreachable",
                          std::chrono::duration<double>(liveness_).count()));
@@ -95,7 +95,7 @@ void StarMember::on_frame(const Frame& frame) {
     }
     case FrameType::kLeft: {
       std::scoped_lock lock(mutex_);
-      hub_left_ = true;
+      let_go_ = true;
       return;
     }
     default:
@@ -137,9 +137,20 @@ void StarMember::on_news(const Frame& frame) {
   if (!error || error->peer >= size_) return;
   const bool notice = frame.type == FrameType::kNotice;
   if (notice && frame.sequence >= static_cast<std::uint64_t>(size_)) return;
-  if (!notice) return lose(*error);
+  if (!notice) {
+    if (error->peer == rank_) be_given_up(*error);
+    return lose(*error);
+  }
   failures_.report(notice_of(static_cast<Rank>(frame.sequence), *error));
   failures_.deliver_pending();
+}
+
+/// The hub took this rank for dead, and ends the connection.
+void StarMember::be_given_up(const Error& why) {
+  std::scoped_lock lock(mutex_);
+  let_go_ = true;
+  if (!over_) over_ = why;
+  changed_.notify_all();
 }
 
 void StarMember::lose(const Error& why) {
@@ -156,7 +167,7 @@ void StarMember::lose_hub(const std::string& how) {
   {
     std::scoped_lock lock(mutex_);
     ended_ = true;
-    const bool expected = leaving_ || hub_left_;
+    const bool expected = leaving_ || let_go_;
     for (std::size_t r = 0; r < members_.size() && !expected; ++r) {
       if (members_[r].token != hub_token_) continue;
       const Rank rank = static_cast<Rank>(r);
@@ -284,7 +295,14 @@ void StarMember::leave() {
   if (ended_) return;
   leaving_ = true;
   service_.post([self = shared_from_this()] { self->send(encode_frame(FrameType::kGoodbye, 0)); });
-  changed_.wait_for(lock, std::chrono::seconds(1), [&] { return ended_; });
+  // Where this process has the hub, its own service thread has yet to tell the others that the end
+  // of this process is no death: who returned before would end it too early.
+  const auto heard = [&] { return ended_; };
+  if (welcome_ && hub_token_ == service_.token()) {
+    changed_.wait(lock, heard);
+  } else {
+    changed_.wait_for(lock, std::chrono::seconds(1), heard);
+  }
 }
 
 }  // namespace tutti

@@ -44,7 +44,8 @@ class StarMember : public std::enable_shared_from_this<StarMember> {
   /// another try may fare better. `names[r]`: what rank r is called in errors; empty: r.
   Status wait_for_welcome(Deadline deadline, const Vigil& vigil, std::span<const Rank> names);
   Result<std::vector<Blob>> all_gather(Blob mine, Deadline deadline);
-  /// Says goodbye and waits until the hub has heard it, a second at most.
+  /// Says goodbye and waits until the hub has heard it: a second at most, unless the hub is of this
+  /// process.
   void leave();
   /// Ok, or what told of the death of `rank`.
   [[nodiscard]] Status standing(Rank rank) const;
@@ -63,6 +64,7 @@ class StarMember : public std::enable_shared_from_this<StarMember> {
   void on_frame(const Frame& frame);
   void on_welcome(const Frame& frame);
   void on_gathered(const Frame& frame);
+  void be_given_up(const Error& why);
   void lose_hub(const std::string& how);
   void tick();
   /// Waits for `done`; shortly before the deadline asks the hub who is missing.
@@ -90,7 +92,7 @@ class StarMember : public std::enable_shared_from_this<StarMember> {
   std::optional<Error> over_;  // why nothing more will come
   std::uint64_t hub_token_ = 0;
   std::vector<MemberInfo> members_;  // constant once welcome
-  bool hub_left_ = false;            // all ranks of the hub's process said goodbye
+  bool let_go_ = false;              // the connection ends though nobody died: see kLeft
   std::vector<bool> came_;           // the hub's latest answer; empty: none
   std::map<Rank, Error> dead_;
   bool failed_for_all_ = false;  // of the latest all-gather
