@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <system_error>
 #include <utility>
 
 #include "training/agreement.hpp"
+#include "training/checkpoint_folders.hpp"
 #include "training/crc32c.hpp"
 #include "training/files.hpp"
 #include "training/outcome.hpp"
@@ -20,18 +20,6 @@ static_assert(std::endian::native == std::endian::little, "files are little-endi
 
 constexpr std::size_t kMostManifest = std::size_t{1} << 28U;
 constexpr std::uint64_t kChunk = 1 << 18;  // elements that are read at once
-
-std::string name_of(std::uint64_t step) { return fmt::format("step_{}", step); }
-
-std::optional<std::uint64_t> step_of(std::string_view name) {
-  constexpr std::string_view kPrefix = "step_";
-  if (!name.starts_with(kPrefix)) return std::nullopt;
-  std::uint64_t step = 0;
-  const char* const end = name.data() + name.size();
-  const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
-  if (error != std::errc{} || stop != end) return std::nullopt;
-  return step;
-}
 
 Error refused(const char* what, const fs::path& path, const std::error_code& why) {
   return failure(Code::kUnavailable, "{} {}: {}", what, path.string(), why.message());
@@ -135,24 +123,12 @@ Result<std::vector<float>> read_piece(const fs::path& folder, const StoredPiece&
                  file.string(), name, piece.kind, piece.begin);
 }
 
-/// Of complete checkpoints, the latest first.
-Result<std::vector<std::uint64_t>> steps_in(const fs::path& folder) {
-  std::vector<std::uint64_t> steps;
-  std::error_code why;
-  fs::directory_iterator entry(folder, why);
-  if (why && why != std::errc::no_such_file_or_directory) return refused("reading", folder, why);
-  for (; !why && entry != fs::directory_iterator(); entry.increment(why))
-    if (const auto step = step_of(entry->path().filename().string())) steps.push_back(*step);
-  std::ranges::sort(steps, std::ranges::greater());
-  return steps;
-}
-
 }  // namespace
 
 Status save_checkpoint(const fs::path& folder, const CheckpointHead& head,
                        const ParameterTable& table, std::span<const OwnedPiece> owned, Comm& comm) {
-  const fs::path final = folder / name_of(head.step);
-  const fs::path temporary = folder / (name_of(head.step) + ".tmp");
+  const fs::path final = complete_checkpoint(folder, head.step);
+  const fs::path temporary = unfinished_checkpoint(folder, head.step);
   const bool leads = comm.rank() == 0;
   TRAINING_TRY(agree(comm, leads ? prepare_folder(folder, final, temporary) : ok_status()));
   std::vector<StoredPiece> stored;
@@ -172,16 +148,16 @@ Status save_checkpoint(const fs::path& folder, const CheckpointHead& head,
 
 Result<Checkpoint> Checkpoint::open(const fs::path& folder, std::optional<std::uint64_t> step) {
   if (step) {
-    const fs::path wanted = folder / name_of(*step);
+    const fs::path wanted = complete_checkpoint(folder, *step);
     TRAINING_ASSIGN(Manifest manifest, read_manifest(wanted));
     if (manifest.step != *step)
       return failure(Code::kWrongData, "{} holds step {}", wanted.string(), manifest.step);
     return Checkpoint(wanted, std::move(manifest));
   }
   std::optional<Error> damaged;
-  TRAINING_ASSIGN(const std::vector<std::uint64_t> steps, steps_in(folder));
-  for (const std::uint64_t candidate : steps) {
-    const fs::path found = folder / name_of(candidate);
+  TRAINING_ASSIGN(const std::vector<std::uint64_t> steps, complete_steps(folder));
+  for (auto candidate = steps.rbegin(); candidate != steps.rend(); ++candidate) {
+    const fs::path found = complete_checkpoint(folder, *candidate);
     auto manifest = read_manifest(found);
     if (manifest) return Checkpoint(found, *std::move(manifest));
     if (!damaged) damaged = std::move(manifest).error();

@@ -14,6 +14,7 @@
 #include "src/base/result.hpp"
 #include "tools/cli.hpp"
 #include "tools/train/model_shape.hpp"
+#include "training/checkpoint_folders.hpp"
 #include "training/safetensors.hpp"
 
 namespace tutti::trainer {
@@ -113,13 +114,11 @@ std::vector<OwnedPiece> even_part(const WholeCheckpoint& whole, int rank, int ra
 }  // namespace
 
 Result<Checkpoint> open_checkpoint(const fs::path& path) {
-  constexpr std::string_view kPrefix = "step_";
   std::error_code ignored;
   const fs::path plain = path.has_filename() ? path : path.parent_path();
   if (!fs::exists(plain / "manifest.json", ignored)) return Checkpoint::open(plain);
   const std::string name = fs::absolute(plain, ignored).filename().string();
-  const auto step = name.starts_with(kPrefix) ? number_in(name.substr(kPrefix.size()))
-                                              : std::optional<std::uint64_t>();
+  const auto step = training::step_in_name(name);
   if (!step)
     return make_error(Code::kWrongData,
                       "{} has a manifest, but its name is not 'step_NUMBER': name it so",

@@ -49,7 +49,4 @@ class Saver {
 /// unfinished. Something that cannot be removed stays.
 void prune(const std::filesystem::path& folder, std::uint64_t step, std::uint64_t keep);
 
-/// Of the folders of complete checkpoints, damaged ones included; ascending.
-std::vector<std::uint64_t> steps_in(const std::filesystem::path& folder);
-
 }  // namespace tutti::trainer

@@ -9,6 +9,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "training/checkpoint_folders.hpp"
+
 namespace tutti::trainer {
 namespace {
 
@@ -65,7 +67,7 @@ TEST_F(SaverTest, KeepsTheLatestCheckpointsAlone) {
   fs::create_directories(folder_ / "step_90.tmp");
   for (const std::uint64_t step : {5U, 9U, 10U, 100U}) ASSERT_TRUE(saver.save({step, {}}, owned));
   ASSERT_TRUE(saver.finish());
-  EXPECT_THAT(steps_in(folder_), ElementsAre(10, 100));
+  EXPECT_THAT(*training::complete_steps(folder_), ElementsAre(10, 100));
   EXPECT_FALSE(fs::exists(folder_ / "step_3.tmp"));
   EXPECT_FALSE(fs::exists(folder_ / "step_90.tmp"));
 }
@@ -87,10 +89,10 @@ TEST(Prune, TakesNothingWhereAllAreKept) {
   for (const char* name : {"step_1", "step_2", "step_7.tmp", "other"})
     fs::create_directories(folder / name);
   prune(folder, 2, 0);
-  EXPECT_THAT(steps_in(folder), ElementsAre(1, 2));
+  EXPECT_THAT(*training::complete_steps(folder), ElementsAre(1, 2));
   EXPECT_TRUE(fs::exists(folder / "step_7.tmp")) << "of a later step";
   prune(folder, 2, 1);
-  EXPECT_THAT(steps_in(folder), ElementsAre(2));
+  EXPECT_THAT(*training::complete_steps(folder), ElementsAre(2));
   EXPECT_TRUE(fs::exists(folder / "other"));
   fs::remove_all(folder);
 }

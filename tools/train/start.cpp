@@ -6,7 +6,7 @@
 
 #include "src/base/result.hpp"
 #include "tools/cli.hpp"
-#include "tools/train/saver.hpp"
+#include "training/checkpoint_folders.hpp"
 
 namespace tutti::trainer {
 namespace {
@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 using training::Checkpoint;
 
 Status set_aside(const fs::path& folder, std::uint64_t step, std::vector<std::string>& notes) {
-  const fs::path damaged = folder / fmt::format("step_{}", step);
+  const fs::path damaged = training::complete_checkpoint(folder, step);
   const fs::path aside = fs::path(damaged).concat(".damaged");
   std::error_code why;
   fs::rename(damaged, aside, why);
@@ -31,7 +31,7 @@ Status set_aside(const fs::path& folder, std::uint64_t step, std::vector<std::st
 
 Result<Start> find_start(const fs::path& folder, const Resume& resume) {
   Start start;
-  const std::vector<std::uint64_t> steps = steps_in(folder);
+  TUTTI_ASSIGN(const std::vector<std::uint64_t> steps, training::complete_steps(folder));
   if (!resume.wanted) {
     if (steps.empty()) return start;
     return make_error(Code::kInvalidArgument,

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/train/options.hpp"
+#include "tools/train/settings.hpp"
 #include "training/checkpoint.hpp"
 #include "tutti/error.hpp"
 
