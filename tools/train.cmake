@@ -2,7 +2,8 @@
 add_library(tutti_tools_train STATIC
   sim_svg.cpp train/batches.cpp train/checkpoints.cpp train/dry_run.cpp train/launch.cpp train/model_shape.cpp
   train/options.cpp train/plot.cpp train/progress.cpp train/reporter.cpp train/same_options.cpp train/saver.cpp
-  train/start.cpp train/step_agreement.cpp train/step_log.cpp train/stop_signal.cpp train/text_data.cpp)
+  train/settings.cpp train/start.cpp train/step_agreement.cpp train/step_log.cpp train/stop_signal.cpp
+  train/text_data.cpp)
 target_link_libraries(tutti_tools_train PUBLIC tutti_bench_parts tutti_tools tutti_training)
 
 set(train_sources train/file_commands.cpp train/main.cpp train/train_command.cpp)
@@ -20,8 +21,8 @@ set_target_properties(tutti-train PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_I
 if(TUTTI_TESTS)
   tutti_test(train_test LINKS tutti_tools_train
     SOURCES train/batches_test.cpp train/checkpoints_test.cpp train/dry_run_test.cpp train/launch_test.cpp
-            train/options_test.cpp train/plot_test.cpp train/progress_test.cpp train/reporter_test.cpp
-            train/same_options_test.cpp train/saver_test.cpp train/start_test.cpp train/step_agreement_test.cpp
+            train/plot_test.cpp train/progress_test.cpp train/reporter_test.cpp train/same_options_test.cpp
+            train/saver_test.cpp train/settings_test.cpp train/start_test.cpp train/step_agreement_test.cpp
             train/step_log_test.cpp train/text_data_test.cpp)
   set(train_program_tests train/program_test.cpp)
   if(TARGET tutti_training_torch)

@@ -146,8 +146,9 @@ struct Engine::Parts {
   [[nodiscard]] int shard() const { return plan.mesh().shard_of(world.rank()); }
   /// Float32 of this rank's shard of a group: what is stepped.
   std::span<float> master(GroupId group);
-  /// The masters of a group have changed.
-  void show(GroupId group);
+  /// The masters of a group have changed: all ranks get them, by finish_publishing() at the latest.
+  Status publish(GroupId group);
+  Status finish_publishing();
   /// What this one of several replicas does for all of them of a shard of a group.
   template <class T>
   [[nodiscard]] std::span<T> replica_part(std::span<T> shard) const {
@@ -172,6 +173,7 @@ struct Engine::Parts {
   std::optional<ParameterStore> parameters;
   std::optional<GradientStore> gradients;
   std::vector<std::vector<float>> masters;  ///< by group, where parameters are not float32
+  std::uint64_t version = 0;                ///< of the parameters
   std::optional<Error> failed;
   Traffic taken;                             ///< what sent() was at the last take_traffic()
   double waited = 0, optimizer_seconds = 0;  ///< since take_times()
@@ -219,8 +221,14 @@ std::span<float> Engine::Parts::master(GroupId group) {
   return masters[group];
 }
 
-void Engine::Parts::show(GroupId group) {
+Status Engine::Parts::publish(GroupId group) {
   if (!masters.empty()) write_as(plan.options().compute, masters[group], parameters->own(group));
+  return parameters->publish(group);
+}
+
+Status Engine::Parts::finish_publishing() {
+  ++version;
+  return parameters->settle();
 }
 
 Status Engine::Parts::fill(GroupId group, std::span<float> all,
@@ -234,8 +242,7 @@ Status Engine::Parts::fill(GroupId group, std::span<float> all,
   const std::span<float> own = master(group);
   std::ranges::copy(all.subspan(static_cast<std::size_t>(shard()) * own.size(), own.size()),
                     own.begin());
-  show(group);
-  return parameters->publish(group);
+  return publish(group);
 }
 
 Status Engine::fill(const std::function<void(ParameterId, std::span<float>)>& values) {
@@ -245,7 +252,7 @@ Status Engine::fill(const std::function<void(ParameterId, std::span<float>)>& va
   for (GroupId group = 0; group < parts.groups(); ++group)
     TRAINING_TRY(parts.ended(
         parts.fill(group, std::span(memory).first(parts.layout().padded(group)), values)));
-  return parts.ended(parts.parameters->settle());
+  return parts.ended(parts.finish_publishing());
 }
 
 Result<std::vector<float>> Engine::whole(ParameterId id) {
@@ -331,10 +338,9 @@ Status Engine::Parts::take_step(const StepOptions& options, float scale) {
   optimizer.begin_step();
   for (GroupId group = 0; group < groups(); ++group) {
     optimizer.step(group, gradients->sums(group), master(group), scale);
-    show(group);
-    TRAINING_TRY(parameters->publish(group));
+    TRAINING_TRY(publish(group));
   }
-  return parameters->settle();
+  return finish_publishing();
 }
 
 Result<StepOutcome> Engine::step(const StepOptions& options) {
@@ -419,14 +425,14 @@ Status Engine::load(const Checkpoint& checkpoint, std::int64_t steps) {
   resumed.add(checkpoint.manifest().step).add(static_cast<std::uint64_t>(steps));
   TRAINING_TRY(parts.ended(
       agree_on_number(parts.world, resumed.value(), "read a checkpoint of another step")));
-  for (GroupId group = 0; group < parts.groups(); ++group) {
-    parts.show(group);
-    TRAINING_TRY(parts.ended(parts.parameters->publish(group)));
-  }
-  TRAINING_TRY(parts.ended(parts.parameters->settle()));
+  for (GroupId group = 0; group < parts.groups(); ++group)
+    TRAINING_TRY(parts.ended(parts.publish(group)));
+  TRAINING_TRY(parts.ended(parts.finish_publishing()));
   parts.optimizer.resume(steps);
   return ok_status();
 }
+
+std::uint64_t Engine::version() const { return parts_->version; }
 
 std::int64_t Engine::steps() const { return parts_->optimizer.steps(); }
 

@@ -92,6 +92,8 @@ class Engine {
   Status release(GroupId unit, Pass pass);
   /// One parameter: of a unit that is in use, or any where parameters are whole. Else empty.
   [[nodiscard]] std::span<std::byte> parameter(ParameterId id) const;
+  /// Grows whenever parameters change, in fill(), step() and load(): for who keeps copies of them.
+  [[nodiscard]] std::uint64_t version() const;
 
   // ---- Gradients
 

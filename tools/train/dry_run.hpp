@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tools/train/options.hpp"
+#include "tools/train/settings.hpp"
 #include "training/plan.hpp"
 #include "tutti/error.hpp"
 

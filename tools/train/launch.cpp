@@ -7,6 +7,7 @@
 #include "src/base/result.hpp"
 #include "tools/cli.hpp"
 #include "tools/run_job.hpp"
+#include "tools/train/settings.hpp"
 
 namespace tutti::trainer {
 namespace {

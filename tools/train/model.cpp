@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <vector>
 
+#include <torch/cuda.h>
 #include <torch/utils.h>
+#include <torch/version.h>
 
 #include "src/base/result.hpp"
+#include "tools/bench_launch.hpp"
 #include "tools/cli.hpp"
 #include "training/torch/distributed.hpp"
 
@@ -28,6 +31,18 @@ Result<Gpt> make_model(const ModelShape& shape, std::uint64_t seed) {
                              .context = shape.context,
                              .vocabulary = kVocabulary},
                             seed);
+}
+
+Result<torch::Device> device_of(const std::string& name) {
+  if (name != "cuda") return torch::Device(torch::kCPU);
+  if (!torch::cuda::is_available())
+    return make_error(Code::kUnsupported,
+                      "--device cuda: LibTorch " TORCH_VERSION
+                      " as it is installed here {}: use --device cpu",
+                      torch::hasCUDA() ? "finds no GPU" : "was built without CUDA");
+  const int local = std::max(0, bench::environment_number("LOCAL_RANK"));
+  const int index = local % static_cast<int>(torch::cuda::device_count());
+  return torch::Device(torch::kCUDA, static_cast<c10::DeviceIndex>(index));
 }
 
 Result<Gpt> load_model(const Checkpoint& checkpoint) {

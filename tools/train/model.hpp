@@ -17,6 +17,10 @@ namespace tutti::trainer {
 
 Result<training::Gpt> make_model(const ModelShape& shape, std::uint64_t seed);
 
+/// Of --device: the CPU, or the GPU whose turn it is for this rank of its machine. kUnsupported
+/// where LibTorch has no CUDA, or finds no GPU.
+Result<torch::Device> device_of(const std::string& name);
+
 /// The model of a checkpoint, with its parameters.
 Result<training::Gpt> load_model(const training::Checkpoint& checkpoint);
 

@@ -1,4 +1,4 @@
-// The command line of `tutti train`, and what it means.
+// The command line of `tutti train`.
 #pragma once
 
 #include <cstddef>
@@ -7,13 +7,6 @@
 #include <string>
 
 #include <CLI/CLI.hpp>
-
-#include "tools/train/model_shape.hpp"
-#include "training/adamw.hpp"
-#include "training/learning_rate.hpp"
-#include "training/loss_scaler.hpp"
-#include "training/plan.hpp"
-#include "tutti/error.hpp"
 
 namespace tutti::trainer {
 
@@ -54,41 +47,12 @@ struct Options {
   std::uint64_t log_every = 1;
   int max_bad_steps = 10;
 
+  std::string device = "cpu";
   int threads = 0, ranks = 0, restarts = 0;
   bool dry_run = false;
   std::string json_path = {};
 };
 
 void add_options(CLI::App& app, Options& options);
-
-/// What the options mean for a number of ranks. Value.
-struct Settings {
-  ModelShape shape;
-  training::PlanOptions plan;
-  training::AdamW optimizer;
-  training::LearningRate rate;
-  training::LossScaler scaler;
-  std::optional<double> clip;
-  bool recomputes = false;
-  std::size_t batch = 0;    ///< samples of a step, of all ranks and passes
-  std::uint64_t steps = 0;  ///< 0: as many as `minutes` allow
-  double minutes = 0;
-  [[nodiscard]] std::size_t tokens() const {
-    return batch * static_cast<std::size_t>(shape.context);
-  }
-};
-/// kInvalidArgument names the option that is wrong, and what would fit.
-Result<Settings> settings_of(const Options& options, int ranks);
-
-/// --resume: a step, the last one there is, or none. Value.
-struct Resume {
-  bool wanted = true;
-  std::optional<std::uint64_t> step = {};
-};
-Result<Resume> resume_of(const Options& options);
-
-/// Of so many ranks, as many as can go on with the same options: all, or with --deterministic a
-/// power of two.
-int ranks_that_fit(const Options& options, int left);
 
 }  // namespace tutti::trainer

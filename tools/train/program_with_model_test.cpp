@@ -221,6 +221,12 @@ TEST_F(Training, EndsWhereGradientsAreNoNumbers) {
          tools::kExitWrongData, "gradients were infinite or no numbers");
 }
 
+TEST_F(Training, ComputesOnAGpuOrSaysWhyNot) {
+  const Outcome outcome = run("out", "--ranks 2 --steps 2 --device cuda");
+  if (outcome.code == tools::kExitFine) return;
+  EXPECT_THAT(outcome.output, HasSubstr("use --device cpu"));
+}
+
 TEST_F(Training, SaysWhatIsWrongWithItsInputs) {
   write("short", "too short");
   const std::string shape = "--layers 2 --width 32 --heads 2 --context 32 ";

@@ -53,6 +53,7 @@ std::vector<std::string> shared_options(const Options& o, std::uint32_t data_has
           line_of("--reduce-precision", quoted(o.reduce_precision)),
           line_of("--loss-scale", quoted(o.loss_scale)),
           line_of("--checkpoint-activations", o.checkpoint_activations),
+          line_of("--device", o.device),
           line_of("--deterministic", o.deterministic),
           line_of("--virtual-shards", o.virtual_shards),
           line_of("--batch", o.batch),

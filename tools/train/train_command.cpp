@@ -12,7 +12,7 @@
 #include "tools/train/commands.hpp"
 #include "tools/train/dry_run.hpp"
 #include "tools/train/launch.hpp"
-#include "tools/train/options.hpp"
+#include "tools/train/settings.hpp"
 #include "tools/train/with_model.hpp"
 
 namespace tutti::trainer {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -44,6 +45,7 @@ Result<Start> prepare_folder(const fs::path& folder, const Resume& resume) {
 Status check_can_train() { return ok_status(); }
 
 Status train_here(const Options& options) {
+  ::setenv("TUTTI_DEVICE", "host", 1);  // what ranks exchange is in memory of the host
   TUTTI_ASSIGN(Comm world, Comm::from_environment());
   training::set_compute_threads(threads_of(options));
   training::keep_freed_memory();
@@ -91,6 +93,9 @@ Status Trainer::find_windows() {
 
 Status Trainer::make_distributed() {
   TUTTI_ASSIGN(gpt_, make_model(settings_.shape, options_.seed));
+  const auto device = device_of(options_.device);
+  TUTTI_TRY(training::agree(control_, device ? ok_status() : Status(device.error())));
+  TUTTI_TRY(training::move_to(*gpt_, *device));
   gpt_->set_recomputes(settings_.recomputes);
   TUTTI_ASSIGN(model_, training::DistributedModel::create(
                            gpt_.ptr(), gpt_->units(),

@@ -9,10 +9,10 @@
 
 #include "tools/train/batches.hpp"
 #include "tools/train/model.hpp"
-#include "tools/train/options.hpp"
 #include "tools/train/progress.hpp"
 #include "tools/train/reporter.hpp"
 #include "tools/train/saver.hpp"
+#include "tools/train/settings.hpp"
 #include "tools/train/step_agreement.hpp"
 #include "tools/train/text_data.hpp"
 #include "training/torch/distributed.hpp"

@@ -29,6 +29,9 @@ struct DistributedModel::Parts {
 
   Status fill(bool has_values);
   void attach(const PlannedUnits& planned);
+  void copy_what_changed();
+  void forget_values();
+  [[nodiscard]] torch::Tensor whole(ParameterId id) const;
   /// What `compute` gives; an error of it ends training on all ranks.
   template <class F>
   auto run(F&& compute) -> decltype(guarded(compute)) {
@@ -50,8 +53,10 @@ struct DistributedModel::Parts {
   TrainedParameters trained;
   bool zeros_for_unused = false;
   std::unique_ptr<Engine> engine;
-  std::shared_ptr<UnitGates> gates;  ///< where parameters are in shards; else null
-  std::optional<GroupId> root;       ///< then, where there is one
+  std::optional<torch::Device> copies_on;  ///< where the module's parameters are copies
+  std::uint64_t copied = 0;                ///< the version that whole parameters are copies of
+  std::shared_ptr<UnitGates> gates;        ///< where parameters are in shards; else null
+  std::optional<GroupId> root;             ///< then, where there is one
   std::unique_ptr<GradientHooks> hooks;
 };
 
@@ -91,6 +96,8 @@ Result<std::unique_ptr<DistributedModel>> DistributedModel::create(
   auto parts = std::make_unique<Parts>(std::move(module), units, std::move(planned->trained));
   parts->zeros_for_unused = options.zeros_for_unused;
   parts->engine = std::move(engine);
+  const torch::Device device = parts->trained.device;
+  if (options.copies_parameters || !device.is_cpu()) parts->copies_on = device;
   TRAINING_TRY(guarded([&] {
     must(parts->fill(world.rank() == 0));
     parts->attach(planned->units);
@@ -107,7 +114,7 @@ DistributedModel::~DistributedModel() = default;
 Status DistributedModel::Parts::fill(bool has_values) {
   const torch::NoGradGuard no_gradients;
   if (!has_values) {  // what rank 0 has comes in their place
-    for (torch::Tensor& tensor : trained.tensors) tensor.set_data(torch::empty({0}));
+    forget_values();
   }
   return engine->fill([&](ParameterId id, std::span<float> into) {
     view_of(std::as_writable_bytes(into), trained.table[id].shape, DataType::kFloat32)
@@ -115,16 +122,20 @@ Status DistributedModel::Parts::fill(bool has_values) {
   });
 }
 
-/// Parameters become views of the engine's memory.
+void DistributedModel::Parts::forget_values() {
+  for (torch::Tensor& tensor : trained.tensors) tensor.set_data(torch::empty({0}, trained.device));
+}
+
+/// Parameters become views of the engine's memory, or copies of it.
 void DistributedModel::Parts::attach(const PlannedUnits& planned) {
   if (engine->plan().parameters_are_whole()) {
-    const DataType compute = engine->plan().options().compute;
     for (ParameterId id = 0; id < trained.tensors.size(); ++id) {
-      trained.tensors[id].set_data(
-          view_of(engine->parameter(id), trained.table[id].shape, compute));
+      const torch::Tensor view = whole(id);
+      trained.tensors[id].set_data(copies_on ? torch::empty_like(view, *copies_on) : view);
     }
+    copy_what_changed();
   } else {
-    gates = std::make_shared<UnitGates>(*engine, trained.tensors);
+    gates = std::make_shared<UnitGates>(*engine, trained.tensors, copies_on);
     root = planned.root;
     for (std::size_t i = 0; i < units.size(); ++i) {
       if (!planned.group_of[i]) continue;
@@ -142,13 +153,27 @@ void DistributedModel::Parts::attach(const PlannedUnits& planned) {
 DistributedModel::Parts::~Parts() {
   hooks.reset();
   for (const auto& unit : units) unit->set_around({});
-  for (torch::Tensor& tensor : trained.tensors) tensor.set_data(torch::empty({0}));
+  forget_values();
+}
+
+/// A parameter as the engine has it, where parameters are whole.
+torch::Tensor DistributedModel::Parts::whole(ParameterId id) const {
+  return view_of(engine->parameter(id), trained.table[id].shape, engine->plan().options().compute);
+}
+
+/// Copies of whole parameters are up to date; those of units are made as these are gathered.
+void DistributedModel::Parts::copy_what_changed() {
+  if (!copies_on || gates || copied == engine->version()) return;
+  const torch::NoGradGuard no_gradients;
+  for (ParameterId id = 0; id < trained.tensors.size(); ++id) trained.tensors[id].copy_(whole(id));
+  copied = engine->version();
 }
 
 // ---- Passes
 
 Result<torch::Tensor> DistributedModel::forward(const std::function<torch::Tensor()>& compute) {
   return parts_->run([&] {
+    parts_->copy_what_changed();
     parts_->use_root(Pass::kForward);
     torch::Tensor loss = compute();
     parts_->release_root(Pass::kForward);
@@ -159,6 +184,7 @@ Result<torch::Tensor> DistributedModel::forward(const std::function<torch::Tenso
 Status DistributedModel::evaluate(const std::function<void()>& compute) {
   return parts_->run([&] {
     const Evaluating evaluating(*parts_->module);
+    parts_->copy_what_changed();
     parts_->use_root(Pass::kForward);
     compute();
     parts_->release_root(Pass::kForward);
@@ -194,7 +220,7 @@ void DistributedModel::Parts::take(ParameterId id, const torch::Tensor& gradient
       view_of(place.data, trained.table[id].shape, engine->plan().options().reduce);
   const torch::Tensor dense = gradient.is_sparse() ? gradient.to_dense() : gradient;
   if (place.adds) {
-    into.add_(dense);
+    into.add_(dense.to(into.device()));
   } else {
     into.copy_(dense);
   }
@@ -203,7 +229,9 @@ void DistributedModel::Parts::take(ParameterId id, const torch::Tensor& gradient
 }
 
 Result<StepOutcome> DistributedModel::step(const StepOptions& options) {
-  return parts_->engine->step(options);
+  TRAINING_ASSIGN(const StepOutcome outcome, parts_->engine->step(options));
+  TRAINING_TRY(parts_->run([&] { parts_->copy_what_changed(); }));
+  return outcome;
 }
 
 Engine& DistributedModel::engine() { return *parts_->engine; }

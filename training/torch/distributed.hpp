@@ -10,6 +10,11 @@
 //
 // The loss is a sum over this rank's tokens or samples; the step divides.
 //
+// A module on a GPU computes there with copies of its parameters. All that lasts (parameters,
+// gradients, masters, moments) is in host memory, where ranks exchange it and steps are taken: what
+// is copied is each parameter once a step, or a unit's whenever it is gathered, and each gradient
+// (ZeRO-Offload, Ren et al., USENIX ATC 2021).
+//
 // Parameters become views of the engine's memory, of plan.compute, and are read as ever. In kZero3
 // a unit's are there while the unit runs, forward or backward, and have no memory otherwise: touch
 // them inside forward(), backward() and evaluate() alone, and a unit's through its forward() alone.
@@ -42,6 +47,8 @@ struct DistributedOptions {
   bool zeros_for_unused = false;
   /// Whether weight decay applies. Empty: to parameters of two dimensions and more.
   std::function<bool(const std::string& name, const torch::Tensor& parameter)> decays = {};
+  /// The module computes with copies of its parameters. Always so on a GPU.
+  bool copies_parameters = false;
   /// In which gradients get ready, as learn_order() gives it. Empty: the reverse of the table.
   std::vector<ParameterId> order = {};
 };
@@ -51,6 +58,7 @@ struct DistributedOptions {
 struct TrainedParameters {
   ParameterTable table;
   std::vector<torch::Tensor> tensors;  ///< by ParameterId
+  torch::Device device = torch::kCPU;  ///< that all are on
 };
 Result<TrainedParameters> trained_parameters(const torch::nn::Module& module,
                                              const DistributedOptions& options = {});
@@ -69,7 +77,8 @@ class DistributedModel {
   /// that are frozen, and buffers become everybody's. `units`: modules inside `module`, none inside
   /// another, in the order of their first use; what is in none, or in several, makes the unit
   /// "root", which is kept whole in a step. kInvalidArgument: a unit that is not in `module`, or in
-  /// another; a parameter that is not dense, float32 and of the CPU.
+  /// another; a parameter that is not dense and float32, or not on the same CPU or GPU as the
+  /// others.
   static Result<std::unique_ptr<DistributedModel>> create(std::shared_ptr<torch::nn::Module> module,
                                                           const UnitModules& units,
                                                           const DistributedOptions& options,
@@ -101,6 +110,9 @@ class DistributedModel {
   explicit DistributedModel(std::unique_ptr<Parts> parts);
   std::unique_ptr<Parts> parts_;
 };
+
+/// Moves parameters and buffers of a module that is not distributed. kUnavailable: no memory there.
+Status move_to(torch::nn::Module& module, torch::Device device);
 
 /// How many threads LibTorch and the BLAS below it compute with in this process. LibTorch's own
 /// function does not reach an OpenBLAS with threads of its own, which then takes all cores for each

@@ -15,6 +15,8 @@ Error current_error() {
     return failed.error();
   } catch (const std::bad_alloc&) {
     return failure(Code::kUnavailable, "no memory is left for a tensor");
+  } catch (const c10::OutOfMemoryError& error) {
+    return failure(Code::kUnavailable, "LibTorch: {}", error.what_without_backtrace());
   } catch (const c10::Error& error) {
     return failure(Code::kInvalidArgument, "LibTorch: {}", error.what_without_backtrace());
   } catch (const std::exception& error) {

@@ -107,7 +107,8 @@ const torch::Tensor& GptImpl::output_weight() const {
 }
 
 torch::Tensor GptImpl::forward(const torch::Tensor& tokens) {
-  torch::Tensor hidden = tokens_(tokens) + positions_->weight.narrow(0, 0, tokens.size(1));
+  torch::Tensor hidden = tokens_(tokens.to(output_weight().device())) +
+                         positions_->weight.narrow(0, 0, tokens.size(1));
   hidden = dropped(hidden, options_.dropout, is_training());
   for (const auto& block : blocks_) hidden = block->forward(hidden);
   return torch::linear(norm_(hidden), output_weight());
@@ -115,7 +116,8 @@ torch::Tensor GptImpl::forward(const torch::Tensor& tokens) {
 
 torch::Tensor GptImpl::loss(const torch::Tensor& tokens, const torch::Tensor& targets) {
   const torch::Tensor logits = forward(tokens).view({-1, options_.vocabulary}).to(torch::kFloat32);
-  return torch::cross_entropy_loss(logits, targets.reshape({-1}), {}, at::Reduction::Sum);
+  return torch::cross_entropy_loss(logits, targets.to(logits.device()).reshape({-1}), {},
+                                   at::Reduction::Sum);
 }
 
 void GptImpl::set_recomputes(bool recomputes) {

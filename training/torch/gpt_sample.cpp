@@ -77,7 +77,10 @@ torch::Tensor next_logits(GptImpl& model, std::span<const std::uint8_t> text) {
   const auto seen = text.last(std::min(context, text.size()));
   const torch::Tensor tokens =
       torch::tensor(std::vector<std::int64_t>(seen.begin(), seen.end()), torch::kInt64);
-  return model.forward(tokens.unsqueeze(0)).select(0, 0).select(0, -1).to(torch::kFloat32);
+  return model.forward(tokens.unsqueeze(0))
+      .select(0, 0)
+      .select(0, -1)
+      .to(torch::kCPU, torch::kFloat32);
 }
 
 }  // namespace

@@ -1,45 +1,64 @@
 #include "training/torch/recompute.hpp"
 
 #include <mutex>
+#include <optional>
 #include <utility>
 
-#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <torch/autograd.h>
 
 namespace tutti::training {
 namespace {
 
-torch::Tensor random_state() {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  const std::lock_guard lock(generator.mutex());
-  return generator.get_state();
-}
+/// Where the CPU's generator of random numbers is, and that of the device that computes. Value.
+class RandomState {
+ public:
+  explicit RandomState(torch::Device device) : devices_{torch::kCPU} {
+    if (!device.is_cpu()) devices_.push_back(device);
+    for (const torch::Device of : devices_) {
+      at::Generator generator = at::globalContext().defaultGenerator(of);
+      const std::lock_guard lock(generator.mutex());
+      states_.push_back(generator.get_state());
+    }
+  }
+  void restore() const {
+    for (std::size_t i = 0; i < devices_.size(); ++i) {
+      at::Generator generator = at::globalContext().defaultGenerator(devices_[i]);
+      const std::lock_guard lock(generator.mutex());
+      generator.set_state(states_[i]);
+    }
+  }
+  [[nodiscard]] torch::Device device() const { return devices_.back(); }
 
-void set_random_state(const torch::Tensor& state) {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  const std::lock_guard lock(generator.mutex());
-  generator.set_state(state);
-}
+ private:
+  std::vector<torch::Device> devices_;
+  std::vector<torch::Tensor> states_;  ///< by device
+};
 
-/// Goes back to an earlier state of the generator while it lives.
+/// Goes back to an earlier state while it lives.
 class RandomNumbersOf {
  public:
-  explicit RandomNumbersOf(const torch::Tensor& state) : now_(random_state()) {
-    set_random_state(state);
+  explicit RandomNumbersOf(const RandomState& earlier) : now_(earlier.device()) {
+    earlier.restore();
   }
-  ~RandomNumbersOf() { set_random_state(now_); }
+  ~RandomNumbersOf() { now_.restore(); }
   RandomNumbersOf(const RandomNumbersOf&) = delete;
   RandomNumbersOf& operator=(const RandomNumbersOf&) = delete;
 
  private:
-  torch::Tensor now_;
+  RandomState now_;
 };
+
+/// That of the first tensor.
+torch::Device device_of(at::TensorList tensors) {
+  return tensors.empty() ? torch::Device(torch::kCPU) : tensors[0].device();
+}
 
 /// What a call needs for its backward pass, besides the tensors that autograd keeps.
 struct Call : torch::CustomClassHolder {
   Compute compute;
-  std::size_t inputs = 0;  ///< of the tensors; the others are parameters
-  torch::Tensor random;
+  std::size_t inputs = 0;             ///< of the tensors; the others are parameters
+  std::optional<RandomState> random;  ///< before it
 };
 
 /// Those that need gradients, in their order.
@@ -55,7 +74,7 @@ class Recomputed : public torch::autograd::Function<Recomputed> {
  public:
   static torch::Tensor forward(torch::autograd::AutogradContext* context,
                                const c10::intrusive_ptr<Call>& call, at::TensorList tensors) {
-    call->random = random_state();
+    call->random.emplace(device_of(tensors));
     context->saved_data["call"] = c10::IValue::make_capsule(call);
     context->save_for_backward(tensors.vec());
     return call->compute(tensors.slice(0, call->inputs).vec());
@@ -76,7 +95,7 @@ class Recomputed : public torch::autograd::Function<Recomputed> {
     torch::Tensor output;
     {
       const torch::AutoGradMode with_graph(true);
-      const RandomNumbersOf same(call.random);
+      const RandomNumbersOf same(*call.random);
       output = call.compute(inputs);
     }
     const auto found = torch::autograd::grad({output}, with_gradient(tensors), {gradients[0]},

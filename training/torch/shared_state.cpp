@@ -38,7 +38,7 @@ Status broadcast_tensors(const std::vector<std::pair<std::string, torch::Tensor>
   }
   const torch::NoGradGuard no_gradients;
   for (const auto& [name, tensor] : tensors) {
-    torch::Tensor values = tensor.contiguous();
+    torch::Tensor values = tensor.to(torch::kCPU).contiguous();
     const std::span<std::uint8_t> bytes(static_cast<std::uint8_t*>(values.data_ptr()),
                                         values.nbytes());
     if (bytes.empty()) continue;

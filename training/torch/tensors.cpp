@@ -6,6 +6,7 @@
 #include <set>
 
 #include "training/outcome.hpp"
+#include "training/torch/failure.hpp"
 
 namespace tutti::training {
 namespace {
@@ -14,13 +15,28 @@ namespace {
 const void* identity(const torch::Tensor& tensor) { return tensor.unsafeGetTensorImpl(); }
 
 Status check_trained(const std::string& name, const torch::Tensor& parameter) {
+  const torch::Device device = parameter.device();
   if (parameter.scalar_type() == torch::kFloat32 && parameter.layout() == torch::kStrided &&
-      parameter.device().is_cpu()) {
+      (device.is_cpu() || device.is_cuda())) {
     return ok_status();
   }
   return failure(Code::kInvalidArgument,
-                 "parameter '{}' is of {}: what is trained is dense, float32 and of the CPU", name,
-                 parameter.toString());
+                 "parameter '{}' is of {}: what is trained is dense, float32, and of the CPU or of "
+                 "CUDA",
+                 name, parameter.toString());
+}
+
+/// Where all parameters are; the CPU where there are none.
+Result<torch::Device> device_of(const ParameterTable& table,
+                                const std::vector<torch::Tensor>& tensors) {
+  for (ParameterId id = 1; id < tensors.size(); ++id) {
+    if (tensors[id].device() == tensors[0].device()) continue;
+    return failure(Code::kInvalidArgument,
+                   "parameter '{}' is on {} and '{}' on {}: move the module to one device",
+                   table[0].name, tensors[0].device().str(), table[id].name,
+                   tensors[id].device().str());
+  }
+  return tensors.empty() ? torch::Device(torch::kCPU) : tensors[0].device();
 }
 
 /// Two tensors that are one memory would be torn apart.
@@ -50,6 +66,10 @@ torch::Tensor view_of(std::span<std::byte> memory, at::IntArrayRef shape, DataTy
   return torch::from_blob(memory.data(), shape, torch::TensorOptions(scalar_type(type)));
 }
 
+Status move_to(torch::nn::Module& module, torch::Device device) {
+  return guarded([&] { module.to(device); });
+}
+
 Result<TrainedParameters> trained_parameters(const torch::nn::Module& module,
                                              const DistributedOptions& options) {
   std::vector<Parameter> parameters;
@@ -66,7 +86,8 @@ Result<TrainedParameters> trained_parameters(const torch::nn::Module& module,
     tensors.push_back(tensor);
   }
   TRAINING_ASSIGN(ParameterTable table, ParameterTable::create(std::move(parameters)));
-  return TrainedParameters{std::move(table), std::move(tensors)};
+  TRAINING_ASSIGN(const torch::Device device, device_of(table, tensors));
+  return TrainedParameters{std::move(table), std::move(tensors), device};
 }
 
 std::vector<std::pair<std::string, torch::Tensor>> untrained_tensors(

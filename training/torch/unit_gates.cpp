@@ -40,21 +40,32 @@ torch::Tensor gated(const torch::Tensor& tensor, std::function<void()> act) {
   return Gate::apply(tensor, c10::make_intrusive<Action>(std::move(act)));
 }
 
-c10::DataPtr pointer_to(void* memory) { return {memory, c10::Device(c10::kCPU)}; }
+/// A copy that lasts as long as the pointer.
+c10::DataPtr copy_on(torch::Device device, std::span<std::byte> memory) {
+  const auto size = static_cast<std::int64_t>(memory.size());
+  auto copy = std::make_unique<torch::Tensor>(
+      torch::from_blob(memory.data(), {size}, torch::kUInt8)
+          .to(device, torch::kUInt8, /*non_blocking=*/false, /*copy=*/true));
+  void* const data = copy->data_ptr();
+  return {data, copy.release(), [](void* tensor) { delete static_cast<torch::Tensor*>(tensor); },
+          device};
+}
 
 }  // namespace
 
-UnitGates::UnitGates(Engine& engine, const std::vector<torch::Tensor>& tensors)
-    : engine_(engine), units_(engine.layout().groups().size()) {
+UnitGates::UnitGates(Engine& engine, const std::vector<torch::Tensor>& tensors,
+                     std::optional<torch::Device> copies_on)
+    : engine_(engine), copies_on_(copies_on), units_(engine.layout().groups().size()) {
   const FlatLayout& layout = engine.layout();
   const DataType type = engine.plan().options().compute;
   for (GroupId unit = 0; unit < units_.size(); ++unit) {
     units_[unit].storage = c10::make_intrusive<c10::StorageImpl>(
         c10::StorageImpl::use_byte_size_t(),
-        static_cast<std::int64_t>(layout.padded(unit) * bytes_of(type)), pointer_to(nullptr),
+        static_cast<std::int64_t>(layout.padded(unit) * bytes_of(type)), shown({}),
         /*allocator=*/nullptr, /*resizable=*/false);
     for (const ParameterId id : layout.groups()[unit].parameters) {
-      const torch::Tensor view = torch::empty({0}, torch::TensorOptions(scalar_type(type)));
+      const torch::Tensor view = torch::empty(
+          {0}, torch::TensorOptions(scalar_type(type)).device(units_[unit].storage->device()));
       torch::Tensor tensor = tensors[id];
       tensor.set_data(view.set_(c10::Storage(units_[unit].storage),
                                 static_cast<std::int64_t>(layout.offset_of(id)),
@@ -63,10 +74,17 @@ UnitGates::UnitGates(Engine& engine, const std::vector<torch::Tensor>& tensors)
   }
 }
 
+/// What a unit's storage points to while the unit is in `memory`; without memory, nothing.
+c10::DataPtr UnitGates::shown(std::span<std::byte> memory) const {
+  const torch::Device device = copies_on_.value_or(torch::kCPU);
+  if (memory.empty()) return {nullptr, device};
+  return copies_on_ ? copy_on(device, memory) : c10::DataPtr(memory.data(), device);
+}
+
 void UnitGates::use(GroupId unit, Pass pass) {
   State& state = units_[unit];
   if (state.uses == 0) {
-    state.storage->set_data_ptr(pointer_to(must(engine_.use(unit, pass)).data()));
+    state.storage->set_data_ptr(shown(must(engine_.use(unit, pass))));
   }
   ++state.uses;
 }
@@ -74,7 +92,7 @@ void UnitGates::use(GroupId unit, Pass pass) {
 void UnitGates::release(GroupId unit, Pass pass) {
   State& state = units_[unit];
   if (--state.uses > 0) return;
-  state.storage->set_data_ptr(pointer_to(nullptr));
+  state.storage->set_data_ptr(shown({}));
   must(engine_.release(unit, pass));
 }
 

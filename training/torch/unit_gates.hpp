@@ -5,6 +5,8 @@
 // nowhere. What autograd keeps of a parameter, such as its transposed view, shares the storage, and
 // so has its values wherever they are gathered to in the backward pass. Nothing is copied.
 //
+// On a GPU that storage is a copy, made when the unit is gathered and freed when it is given up.
+//
 // In the graph a unit stands between two nodes that change no gradient:
 //
 //   input -> [leave] -> the unit's own nodes -> [enter] -> output
@@ -17,6 +19,8 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include <c10/core/StorageImpl.h>
@@ -30,8 +34,10 @@ namespace tutti::training {
 /// One rank's; owned by a shared_ptr. Functions throw Failure. `engine` outlives it. Resource.
 class UnitGates : public std::enable_shared_from_this<UnitGates> {
  public:
-  /// Makes the tensors, by ParameterId, views of the memory of their units.
-  UnitGates(Engine& engine, const std::vector<torch::Tensor>& tensors);
+  /// Makes the tensors, by ParameterId, views of the memory of their units, or of copies of it on
+  /// `copies_on`.
+  UnitGates(Engine& engine, const std::vector<torch::Tensor>& tensors,
+            std::optional<torch::Device> copies_on);
 
   /// unit.run(input) between its gates.
   torch::Tensor pass(GroupId id, UnitModule& unit, const torch::Tensor& input);
@@ -53,9 +59,11 @@ class UnitGates : public std::enable_shared_from_this<UnitGates> {
     int ends_with_gradients = 0;       ///< of the uses, those that have no [leave]
     std::size_t without_gradient = 0;  ///< parameters, in this pass
   };
+  [[nodiscard]] c10::DataPtr shown(std::span<std::byte> memory) const;
   void enter(GroupId unit, bool has_leave);
 
   Engine& engine_;
+  std::optional<torch::Device> copies_on_;
   std::vector<State> units_;  ///< by GroupId
 };
 

@@ -1,4 +1,4 @@
-#include "tools/train/options.hpp"
+#include "tools/train/settings.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

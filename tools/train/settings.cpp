@@ -1,0 +1,207 @@
+#include "tools/train/settings.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "src/base/result.hpp"
+
+namespace tutti::trainer {
+namespace {
+
+using training::AfterForward;
+using training::PlanOptions;
+using training::Strategy;
+
+constexpr std::size_t kDefaultBatch = 32;
+constexpr std::uint64_t kDefaultSteps = 1000;
+constexpr double kMebibyte = 1 << 20;
+
+template <class... Args>
+Error refused(fmt::format_string<Args...> format, Args&&... args) {
+  return make_error(Code::kInvalidArgument, format, std::forward<Args>(args)...);
+}
+
+ModelShape shape_of(const Options& options) {
+  ModelShape shape = shape_of_size(options.size);
+  if (options.layers > 0) shape.layers = options.layers;
+  if (options.heads > 0) shape.heads = options.heads;
+  if (options.width > 0) shape.width = options.width;
+  if (options.context > 0) shape.context = options.context;
+  return shape;
+}
+
+DataType type_of(const std::string& name) {
+  if (name == "bf16") return DataType::kBfloat16;
+  return name == "fp16" ? DataType::kFloat16 : DataType::kFloat32;
+}
+
+std::size_t elements_of(double megabytes, DataType type) {
+  const auto bytes = static_cast<std::size_t>(std::llround(megabytes * kMebibyte));
+  return std::max<std::size_t>(1, bytes / size_of(type));
+}
+
+Strategy strategy_of(const std::string& name) {
+  if (name == "ddp") return Strategy::kDdp;
+  if (name == "zero1") return Strategy::kZero1;
+  return name == "zero2" ? Strategy::kZero2 : Strategy::kZero3;
+}
+
+/// Options that a strategy has no use for.
+Status check_strategy(const Options& options) {
+  const Strategy strategy = strategy_of(options.strategy);
+  if (options.strategy == "hsdp" && options.shard_size == 0)
+    return refused("--strategy hsdp: say with --shard-size how many ranks share a set of shards");
+  if (strategy == Strategy::kDdp && options.shard_size > 1)
+    return refused("--shard-size {}: ddp has no shards; take zero1, zero2 or zero3",
+                   options.shard_size);
+  if (strategy != Strategy::kZero3 && options.hpz > 0)
+    return refused("--hpz is of zero3, and not of {}", options.strategy);
+  if (strategy != Strategy::kZero3 && !options.reshard_after_forward.empty())
+    return refused("--reshard-after-forward is of zero3, and not of {}", options.strategy);
+  if (options.hpz > 0 && !options.reshard_after_forward.empty())
+    return refused(
+        "--hpz {} says what is kept between the passes: leave out "
+        "--reshard-after-forward",
+        options.hpz);
+  const bool has_shards = strategy == Strategy::kZero2 || strategy == Strategy::kZero3;
+  if (!has_shards && options.whole_gradients)
+    return refused("--whole-gradients: {} keeps them whole anyway", options.strategy);
+  if (!has_shards && options.sharded_accumulation)
+    return refused("--sharded-accumulation is of zero2 and zero3, and not of {}", options.strategy);
+  return ok_status();
+}
+
+/// Passes of a step, by which the batch is cut.
+Result<int> passes_of(const Options& options, int ranks) {
+  if (!options.deterministic) return options.accumulate;
+  const int shards = options.virtual_shards;
+  if (!std::has_single_bit(static_cast<unsigned>(shards)))
+    return refused("--virtual-shards {}: it must be a power of two", shards);
+  if (shards % ranks != 0)
+    return refused(
+        "--deterministic: {} virtual shards do not divide among {} ranks; take 1, 2, 4 "
+        "... ranks, at most {}, or more --virtual-shards",
+        shards, ranks, shards);
+  if (options.accumulate != 1)
+    return refused(
+        "--accumulate {}: with --deterministic the virtual shards say how many passes "
+        "there are; leave it out",
+        options.accumulate);
+  return shards / ranks;
+}
+
+PlanOptions plan_of(const Options& options, int passes) {
+  PlanOptions plan;
+  plan.strategy = strategy_of(options.strategy);
+  plan.shard_ranks = options.shard_size;
+  if (options.hpz > 0) {
+    plan.after_forward = AfterForward::kSecondary;
+    plan.secondary_ranks = options.hpz;
+  } else if (options.reshard_after_forward == "false") {
+    plan.after_forward = AfterForward::kKeep;
+  }
+  if (options.prefetch_mb)
+    plan.prefetch_bytes = static_cast<std::size_t>(std::llround(*options.prefetch_mb * kMebibyte));
+  plan.compute = type_of(options.precision);
+  plan.reduce = type_of(options.reduce_precision);
+  plan.buckets = {.first_elements = elements_of(options.first_bucket_mb, plan.reduce),
+                  .elements = elements_of(options.bucket_mb, plan.reduce)};
+  plan.passes = passes;
+  plan.whole_gradients = options.whole_gradients;
+  plan.deterministic = options.deterministic;
+  return plan;
+}
+
+Result<std::size_t> batch_of(const Options& options, const ModelShape& shape, int ranks,
+                             int passes) {
+  std::size_t batch = options.batch;
+  if (options.tokens_per_batch > 0) {
+    const auto context = static_cast<std::size_t>(shape.context);
+    if (options.tokens_per_batch % context != 0)
+      return refused("--tokens-per-batch {} is no multiple of --context {}; {} is",
+                     options.tokens_per_batch, context,
+                     (options.tokens_per_batch / context + 1) * context);
+    batch = options.tokens_per_batch / context;
+  }
+  const auto parts = static_cast<std::size_t>(ranks) * static_cast<std::size_t>(passes);
+  if (batch == 0) batch = std::max(kDefaultBatch, parts);
+  if (batch >= parts) return batch;
+  return refused(
+      "a batch of {} samples is less than one for each of {} passes of {} ranks: raise "
+      "--batch, or lower {}",
+      batch, passes, ranks, options.deterministic ? "--virtual-shards" : "--accumulate");
+}
+
+Result<training::LossScaler> scaler_of(const Options& options) {
+  training::LossScaler scaler;
+  if (options.precision != "fp16") {
+    if (!options.loss_scale.empty())
+      return refused("--loss-scale is of --precision fp16: {} needs none", options.precision);
+    return training::LossScaler{.scale = 1, .growth_interval = 0};
+  }
+  if (options.loss_scale.empty() || options.loss_scale == "dynamic") return scaler;
+  scaler.growth_interval = 0;
+  const char* const end = options.loss_scale.data() + options.loss_scale.size();
+  const auto [rest, wrong] = std::from_chars(options.loss_scale.data(), end, scaler.scale);
+  if (wrong == std::errc{} && rest == end && scaler.scale >= training::LossScaler::kLeast &&
+      scaler.scale <= training::LossScaler::kMost)
+    return scaler;
+  return refused("--loss-scale '{}': write 'dynamic', or a number from {} to {}",
+                 options.loss_scale, training::LossScaler::kLeast, training::LossScaler::kMost);
+}
+
+Result<training::LearningRate> rate_of(const Options& options, std::uint64_t steps) {
+  constexpr double kLeastShare = 0.1;
+  constexpr std::uint64_t kWarmupShare = 20, kMostWarmup = 100;
+  const double least = options.min_lr.value_or(options.lr * kLeastShare);
+  if (least > options.lr) return refused("--min-lr {:g} is above --lr {:g}", least, options.lr);
+  const std::uint64_t warmup = options.warmup.value_or(
+      steps == 0 ? kMostWarmup : std::min(steps / kWarmupShare, kMostWarmup));
+  if (steps > 0 && warmup > steps)
+    return refused("--warmup {} is longer than the run of {} steps", warmup, steps);
+  return training::LearningRate{.peak = options.lr, .least = least, .warmup = warmup};
+}
+
+}  // namespace
+
+Result<Settings> settings_of(const Options& options, int ranks) {
+  Settings settings;
+  settings.shape = shape_of(options);
+  TUTTI_TRY(check(settings.shape));
+  TUTTI_TRY(check_strategy(options));
+  TUTTI_ASSIGN(const int passes, passes_of(options, ranks));
+  settings.plan = plan_of(options, passes);
+  TUTTI_ASSIGN(settings.batch, batch_of(options, settings.shape, ranks, passes));
+  TUTTI_ASSIGN(settings.scaler, scaler_of(options));
+  settings.minutes = options.minutes;
+  settings.steps = options.steps == 0 && options.minutes == 0 ? kDefaultSteps : options.steps;
+  TUTTI_ASSIGN(settings.rate, rate_of(options, settings.steps));
+  settings.optimizer = {.learning_rate = options.lr,
+                        .beta1 = options.beta1,
+                        .beta2 = options.beta2,
+                        .weight_decay = options.weight_decay};
+  if (options.clip > 0) settings.clip = options.clip;
+  settings.recomputes = options.checkpoint_activations == "block";
+  return settings;
+}
+
+Result<Resume> resume_of(const Options& options) {
+  if (options.resume == "auto") return Resume{};
+  if (options.resume == "never") return Resume{.wanted = false, .step = {}};
+  std::uint64_t step = 0;
+  const char* const end = options.resume.data() + options.resume.size();
+  const auto [rest, wrong] = std::from_chars(options.resume.data(), end, step);
+  if (wrong == std::errc{} && rest == end) return Resume{.wanted = true, .step = step};
+  return refused("--resume '{}': write 'auto', 'never' or the number of a step", options.resume);
+}
+
+int ranks_that_fit(const Options& options, int left) {
+  if (!options.deterministic || left < 1) return left;
+  return static_cast<int>(std::bit_floor(static_cast<unsigned>(left)));
+}
+
+}  // namespace tutti::trainer
