@@ -1,8 +1,8 @@
 # tutti-train and its tests. What needs LibTorch is left out where there is none.
 add_library(tutti_tools_train STATIC
   sim_svg.cpp train/batches.cpp train/checkpoints.cpp train/dry_run.cpp train/launch.cpp train/model_shape.cpp
-  train/options.cpp train/plot.cpp train/progress.cpp train/reporter.cpp train/same_options.cpp train/saver.cpp
-  train/settings.cpp train/start.cpp train/step_agreement.cpp train/step_log.cpp train/stop_signal.cpp
+  train/options.cpp train/plot.cpp train/progress.cpp train/reporter.cpp train/run_folder.cpp train/same_options.cpp
+  train/saver.cpp train/settings.cpp train/start.cpp train/step_agreement.cpp train/step_log.cpp train/stop_signal.cpp
   train/text_data.cpp)
 target_link_libraries(tutti_tools_train PUBLIC tutti_bench_parts tutti_tools tutti_training)
 
@@ -21,8 +21,8 @@ set_target_properties(tutti-train PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_I
 if(TUTTI_TESTS)
   tutti_test(train_test LINKS tutti_tools_train
     SOURCES train/batches_test.cpp train/checkpoints_test.cpp train/dry_run_test.cpp train/launch_test.cpp
-            train/plot_test.cpp train/progress_test.cpp train/reporter_test.cpp train/same_options_test.cpp
-            train/saver_test.cpp train/settings_test.cpp train/start_test.cpp train/step_agreement_test.cpp
+            train/plot_test.cpp train/progress_test.cpp train/reporter_test.cpp train/run_folder_test.cpp
+            train/same_options_test.cpp train/saver_test.cpp train/settings_test.cpp train/start_test.cpp train/step_agreement_test.cpp
             train/step_log_test.cpp train/text_data_test.cpp)
   set(train_program_tests train/program_test.cpp)
   if(TARGET tutti_training_torch)

@@ -89,20 +89,26 @@ Result<Manifest> read_manifest(const fs::path& folder) {
   return error;
 }
 
+Status check_length(const fs::path& folder, const StoredPiece& piece, const std::string& name) {
+  const fs::path file = folder / piece.file;
+  std::error_code why;
+  const std::uintmax_t size = fs::file_size(file, why);
+  if (why) return refused("opening", file, why);
+  if (size >= piece.offset && (size - piece.offset) / sizeof(float) >= piece.count)
+    return ok_status();
+  return failure(Code::kWrongData,
+                 "{} was cut short: it has {} bytes, and '{}' of kind '{}' lies behind. Move this "
+                 "checkpoint away, to take the one before",
+                 file.string(), size, name, piece.kind);
+}
+
 /// Elements [first, last) of a piece, of which all is held to its checksum. `name`: of its
 /// parameter.
 Result<std::vector<float>> read_piece(const fs::path& folder, const StoredPiece& piece,
                                       const std::string& name, std::uint64_t first,
                                       std::uint64_t last) {
+  TRAINING_TRY(check_length(folder, piece, name));
   const fs::path file = folder / piece.file;
-  std::error_code why;
-  const std::uintmax_t size = fs::file_size(file, why);
-  if (why) return refused("opening", file, why);
-  if (size < piece.offset || (size - piece.offset) / sizeof(float) < piece.count)
-    return failure(Code::kWrongData,
-                   "{} was cut short: it has {} bytes, and '{}' of kind '{}' lies behind. Take an "
-                   "earlier checkpoint",
-                   file.string(), size, name, piece.kind);
   std::vector<float> wanted(last - first);
   std::vector<float> chunk(std::min<std::uint64_t>(piece.count, kChunk));
   Crc32c crc;
@@ -119,7 +125,7 @@ Result<std::vector<float>> read_piece(const fs::path& folder, const StoredPiece&
   if (crc.value() == piece.crc) return wanted;
   return failure(Code::kWrongData,
                  "{} is damaged: '{}' of kind '{}' from element {} on differs from its checksum. "
-                 "Take an earlier checkpoint",
+                 "Move this checkpoint away, to take the one before",
                  file.string(), name, piece.kind, piece.begin);
 }
 
@@ -171,6 +177,12 @@ Status Checkpoint::check_model(const ParameterTable& table) const {
   const std::string differs = difference(table, saved);
   if (differs.empty()) return ok_status();
   return failure(Code::kInvalidArgument, "{} is of another model: {}", folder_.string(), differs);
+}
+
+Status Checkpoint::check_files() const {
+  for (const StoredPiece& piece : manifest_.pieces)
+    TRAINING_TRY(check_length(folder_, piece, manifest_.parameters[piece.parameter].name));
+  return ok_status();
 }
 
 Status Checkpoint::read(std::string_view kind, ParameterId parameter, std::uint64_t begin,

@@ -59,6 +59,9 @@ class Checkpoint {
 
   /// kInvalidArgument where the model has other parameters; shows the first difference.
   [[nodiscard]] Status check_model(const ParameterTable& table) const;
+  /// Whether the files are as long as the manifest says: for readers that take memory for all of
+  /// it.
+  [[nodiscard]] Status check_files() const;
   /// Elements of a parameter from `begin` on. kWrongData names the file that is damaged or short.
   Status read(std::string_view kind, ParameterId parameter, std::uint64_t begin,
               std::span<float> into) const;

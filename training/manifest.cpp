@@ -170,8 +170,9 @@ Result<Manifest> parse_manifest(std::string_view text_of_it) {
   if (!format || *format != kFormat) return wrong("this is no manifest of a checkpoint");
   const auto version = number(json, "version");
   if (!version || *version != kVersion)
-    return wrong("the manifest is of version {}, and this program reads version {}",
-                 version.value_or(0), kVersion);
+    return failure(Code::kUnsupported,
+                   "the manifest is of version {}, and this program reads version {}",
+                   version.value_or(0), kVersion);
   Manifest manifest;
   const auto step = number(json, "step");
   const Json* const counters = find(json, "counters");

@@ -170,7 +170,8 @@ Status write_safetensors(const fs::path& file, const SafetensorsHeader& header,
   const std::string text = safetensors_header_json(header);
   const std::uint64_t length = text.size();
   std::array<char, sizeof length> prefix = std::bit_cast<std::array<char, sizeof length>>(length);
-  std::ofstream out(file, std::ios::binary);
+  const fs::path beside = fs::path(file).concat(".tmp");
+  std::ofstream out(beside, std::ios::binary);
   out.write(prefix.data(), prefix.size());
   out.write(text.data(), static_cast<std::streamsize>(text.size()));
   for (std::size_t i = 0; out && i < header.tensors.size(); ++i) {
@@ -182,9 +183,12 @@ Status write_safetensors(const fs::path& file, const SafetensorsHeader& header,
               static_cast<std::streamsize>(tensor.size() * sizeof(float)));
   }
   out.close();
-  if (out) return ok_status();
-  return failure(Code::kUnavailable, "cannot write all of {}: {}", file.string(),
-                 std::strerror(errno));
+  std::error_code why(errno, std::generic_category());
+  if (out) fs::rename(beside, file, why = {});
+  if (out && !why) return ok_status();
+  std::error_code ignored;
+  fs::remove(beside, ignored);
+  return failure(Code::kUnavailable, "cannot write all of {}: {}", file.string(), why.message());
 }
 
 }  // namespace tutti::training

@@ -33,8 +33,7 @@ Result<Windows> Windows::create(std::span<const std::uint8_t> text, std::size_t 
                                 std::string_view name) {
   if (text.size() > context) return Windows(text, context);
   return make_error(Code::kWrongData,
-                    "{} has {} bytes, and a sample takes {} (--context and one): give it more "
-                    "text, or lower --context",
+                    "{} has {} bytes, and a sample takes {}, one more than the model's context",
                     name, text.size(), context + 1);
 }
 

@@ -27,7 +27,7 @@ SampleRange samples_of(std::size_t batch, int ranks, int passes, int rank, int p
 /// the text.
 class Windows {
  public:
-  /// kWrongData: the text is too short for one; `name` is for the error.
+  /// kWrongData: the text is too short for one. `name` is for the error, which has no remedy.
   static Result<Windows> create(std::span<const std::uint8_t> text, std::size_t context,
                                 std::string_view name);
 

@@ -129,6 +129,7 @@ Result<Checkpoint> open_checkpoint(const fs::path& path) {
 Result<WholeCheckpoint> read_whole(const Checkpoint& checkpoint) {
   const Manifest& manifest = checkpoint.manifest();
   TUTTI_ASSIGN(ParameterTable table, ParameterTable::create(manifest.parameters));
+  TUTTI_TRY(checkpoint.check_files());
   WholeCheckpoint whole{{manifest.step, manifest.counters}, std::move(table), {}};
   for (const std::string& name : kinds_of(manifest)) {
     WholeCheckpoint::Kind kind{name, {}};

@@ -53,11 +53,6 @@ Json json_of(const std::vector<Amount>& amounts) {
 
 }  // namespace
 
-Result<training::Plan> plan_of(const Settings& settings, int ranks) {
-  TUTTI_ASSIGN(const training::ParameterTable table, parameters_of(settings.shape));
-  return training::Plan::create(table, units_of(table, settings.shape), ranks, settings.plan);
-}
-
 std::string prediction_text(const Settings& settings, const training::Plan& plan) {
   const auto& table = plan.layout()->table();
   const auto& mesh = plan.mesh();

@@ -9,9 +9,6 @@
 
 namespace tutti::trainer {
 
-/// The plan of these settings.
-Result<training::Plan> plan_of(const Settings& settings, int ranks);
-
 /// As tables, and as JSON.
 std::string prediction_text(const Settings& settings, const training::Plan& plan);
 std::string prediction_json(const Settings& settings, const training::Plan& plan);

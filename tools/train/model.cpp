@@ -17,6 +17,7 @@ namespace {
 
 using training::Checkpoint;
 using training::Gpt;
+using training::ParameterTable;
 
 std::span<const std::uint8_t> bytes_of(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
@@ -45,15 +46,44 @@ Result<torch::Device> device_of(const std::string& name) {
   return torch::Device(torch::kCUDA, static_cast<c10::DeviceIndex>(index));
 }
 
+Status check_precision(DataType compute, torch::Device device) {
+  if (compute != DataType::kFloat16 || !device.is_cpu()) return ok_status();
+  const auto half = [] {
+    Gpt tiny = *make_model({.layers = 1, .heads = 1, .width = 2, .context = 2}, 0);
+    tiny->to(torch::kFloat16);
+    const torch::Tensor tokens = torch::zeros({1, 2}, torch::kInt64);
+    tiny->loss(tokens, tokens).backward();
+  };
+  try {
+    half();
+  } catch (const c10::Error& error) {
+    return make_error(Code::kUnsupported,
+                      "--precision fp16: LibTorch " TORCH_VERSION
+                      " cannot compute with it on the CPU ({}): take --precision bf16",
+                      error.what_without_backtrace());
+  }
+  return ok_status();
+}
+
+Status caught(const std::function<Status()>& body) {
+  try {
+    return body();
+  } catch (const c10::Error& error) {
+    return make_error(Code::kUnavailable, "LibTorch: {}", error.what_without_backtrace());
+  }
+}
+
 Result<Gpt> load_model(const Checkpoint& checkpoint) {
   const auto shape = shape_in(checkpoint.manifest().counters);
   if (!shape)
     return make_error(Code::kWrongData,
                       "{} does not say of which shape its model is: it is not by 'tutti train'",
                       tools::shown_path(checkpoint.folder().string()));
+  TUTTI_ASSIGN(const ParameterTable table, parameters_of(*shape));
+  TUTTI_TRY(checkpoint.check_model(table));  // before memory is taken for what may not be there
+  TUTTI_TRY(checkpoint.check_files());
   TUTTI_ASSIGN(Gpt model, make_model(*shape, 0));
   TUTTI_ASSIGN(const training::TrainedParameters trained, training::trained_parameters(*model));
-  TUTTI_TRY(checkpoint.check_model(trained.table));
   const torch::NoGradGuard no_gradients;
   for (training::ParameterId id = 0; id < trained.table.size(); ++id) {
     const torch::Tensor& tensor = trained.tensors[id];

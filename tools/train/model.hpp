@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -12,6 +13,7 @@
 #include "training/checkpoint.hpp"
 #include "training/torch/gpt.hpp"
 #include "tutti/error.hpp"
+#include "tutti/types.hpp"
 
 namespace tutti::trainer {
 
@@ -20,6 +22,13 @@ Result<training::Gpt> make_model(const ModelShape& shape, std::uint64_t seed);
 /// Of --device: the CPU, or the GPU whose turn it is for this rank of its machine. kUnsupported
 /// where LibTorch has no CUDA, or finds no GPU.
 Result<torch::Device> device_of(const std::string& name);
+
+/// kUnsupported where LibTorch cannot train a transformer in that type there.
+Status check_precision(DataType compute, torch::Device device);
+
+/// What body() returns. LibTorch reports by exceptions, of which missing memory is one: that
+/// becomes kUnavailable.
+Status caught(const std::function<Status()>& body);
 
 /// The model of a checkpoint, with its parameters.
 Result<training::Gpt> load_model(const training::Checkpoint& checkpoint);

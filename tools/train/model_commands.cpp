@@ -1,6 +1,7 @@
 // The commands that use a trained model in one process: eval and sample.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numbers>
 #include <string>
 
@@ -18,16 +19,8 @@
 namespace tutti::trainer {
 namespace {
 
-/// LibTorch reports by exceptions, of which missing memory is one.
-template <class Body>
-int exit_code(std::string_view program, Body body) {
-  const Status done = [&]() -> Status {
-    try {
-      return body();
-    } catch (const c10::Error& error) {
-      return make_error(Code::kUnavailable, "LibTorch: {}", error.what_without_backtrace());
-    }
-  }();
+int exit_code(std::string_view program, const std::function<Status()>& body) {
+  const Status done = caught(body);
   return done ? static_cast<int>(tools::kExitFine) : tools::fail(program, done.error());
 }
 
@@ -43,9 +36,14 @@ Status evaluate(const EvalOptions& options) {
   TUTTI_ASSIGN(training::Gpt model, load_model(checkpoint));
   TUTTI_ASSIGN(const TextData data, TextData::open(options.data));
   const auto context = static_cast<std::size_t>(model->options().context);
-  TUTTI_ASSIGN(const Windows windows,
-               Windows::create(options.on_training ? data.training() : data.validation(), context,
-                               tools::shown_path(options.data)));
+  const std::string name = tools::shown_path(options.data);
+  auto made = options.on_training
+                  ? Windows::create(data.training(), context, name)
+                  : Windows::create(data.validation(), context, "the validation part of " + name);
+  if (!made)
+    return make_error(made.error().code, "{}: give {}another text", made.error().what,
+                      options.on_training ? "" : "--training, or ");
+  const Windows windows = *made;
   const auto begins = windows.spread(options.windows == 0 ? windows.in_a_row() : options.windows);
   const tools::ProgressBar bar(true);
   const torch::NoGradGuard no_gradients;
@@ -63,9 +61,14 @@ Status evaluate(const EvalOptions& options) {
       fmt::format("step {}: {:.4f} nats a byte, {:.4f} bits a byte, over {} bytes\n",
                   checkpoint.manifest().step, loss, loss / std::numbers::ln2, tokens);
   return tools::write_results(options.json_path, text, [&] {
+    // JSON has no infinity and no NaN.
+    const auto number = [](double value) {
+      return std::isfinite(value) ? fmt::format("{}", value) : std::string("null");
+    };
     return fmt::format(R"({{"step": {}, "loss": {}, "bits_per_byte": {}, "bytes": {}}})"
                        "\n",
-                       checkpoint.manifest().step, loss, loss / std::numbers::ln2, tokens);
+                       checkpoint.manifest().step, number(loss), number(loss / std::numbers::ln2),
+                       tokens);
   });
 }
 

@@ -41,11 +41,11 @@ void add_sharding_options(CLI::App& app, Options& options) {
   app.add_option("--reshard-after-forward", options.reshard_after_forward,
                  "zero3: give parameters up between the passes (true)")
       ->check(tools::one_of({"true", "false"}));
-  app.add_option("--bucket-mb", options.bucket_mb, "MiB of gradients that travel together")
-      ->capture_default_str()
+  app.add_option("--bucket-mb", options.bucket_mb,
+                 "but zero3: MiB of gradients that travel together (2)")
       ->check(megabytes);
-  app.add_option("--first-bucket-mb", options.first_bucket_mb, "of the first, which is sent early")
-      ->capture_default_str()
+  app.add_option("--first-bucket-mb", options.first_bucket_mb,
+                 "of the first, which is sent early (0.5)")
       ->check(megabytes);
   app.add_option("--prefetch-mb", options.prefetch_mb,
                  "zero3: MiB of parameters gathered ahead of their use; 0: none (the next unit)")
@@ -61,8 +61,7 @@ void add_sharding_options(CLI::App& app, Options& options) {
   app.add_flag("--deterministic", options.deterministic,
                "the same bits with 1, 2, 4 ... ranks, whatever the strategy");
   app.add_option("--virtual-shards", options.virtual_shards,
-                 "parts of a batch with --deterministic, a power of two")
-      ->capture_default_str()
+                 "parts of a batch with --deterministic, a power of two (8)")
       ->check(CLI::Range(1, 1 << 12));
 }
 

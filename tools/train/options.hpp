@@ -20,14 +20,13 @@ struct Options {
   std::string strategy = "ddp";
   int shard_size = 0, hpz = 0;
   std::string reshard_after_forward = {};
-  double bucket_mb = 2, first_bucket_mb = 0.5;
-  std::optional<double> prefetch_mb = {};
+  std::optional<double> bucket_mb = {}, first_bucket_mb = {}, prefetch_mb = {};
   int accumulate = 1;
   bool sharded_accumulation = false, whole_gradients = false;
   std::string precision = "fp32", reduce_precision = {}, loss_scale = {};
   std::string checkpoint_activations = "none";
   bool deterministic = false;
-  int virtual_shards = 8;
+  std::optional<int> virtual_shards = {};
 
   std::size_t batch = 0, tokens_per_batch = 0;
   std::uint64_t steps = 0;

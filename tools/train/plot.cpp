@@ -24,12 +24,15 @@ constexpr double kWidth = 940, kLeft = 66, kRight = 150, kTop = 96;
 constexpr double kLossHeight = 300, kSmallHeight = 130, kGap = 46;
 constexpr double kHeight = kTop + kLossHeight + 2 * (kSmallHeight + kGap) + 56;
 constexpr std::size_t kMostPoints = 600;
+constexpr double kMostDrawn = 1e15;  ///< where doubles still differ by less than a picture shows
 
 struct Point {
   double step = 0, value = 0;
 };
 using Series = std::vector<Point>;
 using Value = std::function<double(const StepRecord&)>;
+
+bool can_be_drawn(double value) { return std::abs(value) < kMostDrawn; }
 
 /// At most kMostPoints, each the mean of as many steps that follow each other.
 Series series_of(std::span<const StepRecord> steps, const Value& value) {
@@ -40,7 +43,7 @@ Series series_of(std::span<const StepRecord> steps, const Value& value) {
     std::size_t count = 0;
     for (const StepRecord& step : steps.subspan(begin, std::min(bin, steps.size() - begin))) {
       const double one = value(step);
-      if (!std::isfinite(one)) continue;
+      if (!can_be_drawn(one)) continue;
       sum += one;
       middle += static_cast<double>(step.step);
       ++count;
@@ -64,11 +67,19 @@ struct Panel {
   }
 };
 
+/// Multiples of `step` from `least` to `most`: counted, since a sum of doubles may stand still.
+std::vector<double> ticks(double least, double most, double step) {
+  const double first = std::ceil(least / step);
+  const auto count = static_cast<std::size_t>(std::floor(most / step + 1e-9) - first + 1);
+  std::vector<double> found(count);
+  for (std::size_t i = 0; i < count; ++i) found[i] = (first + static_cast<double>(i)) * step;
+  return found;
+}
+
 void draw_grid(Svg& svg, const Panel& panel, std::string_view title, int parts) {
   svg.words(kLeft, panel.top - 10, "start", kInk, title, 13);
   const double step = simtool::tick_step(panel.most - panel.least, parts);
-  for (double value = std::ceil(panel.least / step) * step; value <= panel.most + step * 1e-9;
-       value += step) {
+  for (const double value : ticks(panel.least, panel.most, step)) {
     svg.line(kLeft, panel.y(value), kWidth - kRight, panel.y(value), kFaint);
     const double shown = std::abs(value) < step * 1e-9 ? 0 : value;
     svg.words(kLeft - 8, panel.y(value) + 4, "end", kSoft, fmt::format("{:g}", shown));
@@ -78,7 +89,7 @@ void draw_grid(Svg& svg, const Panel& panel, std::string_view title, int parts) 
 void draw_steps(Svg& svg, const Panel& panel) {
   const double step = std::max(1.0, simtool::tick_step(panel.last - panel.first, 10));
   const double bottom = panel.top + panel.height;
-  for (double at = std::ceil(panel.first / step) * step; at <= panel.last; at += step) {
+  for (const double at : ticks(panel.first, panel.last, step)) {
     svg.line(panel.x(at), bottom, panel.x(at), bottom + 5, kSoft);
     svg.words(panel.x(at), bottom + 20, "middle", kSoft, fmt::format("{:g}", at));
   }
@@ -123,7 +134,7 @@ std::pair<double, double> range_of(std::span<const Series> all) {
 Series validations(std::span<const StepRecord> steps) {
   Series series;
   for (const StepRecord& step : steps)
-    if (step.validation && std::isfinite(*step.validation))
+    if (step.validation && can_be_drawn(*step.validation))
       series.push_back({static_cast<double>(step.step), *step.validation});
   return series;
 }
@@ -180,13 +191,14 @@ constexpr Layer kLayers[] = {
 void draw_times(Svg& svg, Panel panel, std::span<const StepRecord> steps) {
   std::vector<Series> tops;  // of each layer, those below included
   for (const Layer& layer : kLayers) {
-    Series series =
-        series_of(steps, [&](const StepRecord& step) { return layer.seconds(step.times) * 1e3; });
-    if (!tops.empty() && tops.back().size() == series.size())
+    Series series = series_of(steps, [&](const StepRecord& step) {
+      const double ms = layer.seconds(step.times) * 1e3;
+      return can_be_drawn(ms) ? ms : 0;  // so that every layer has every point
+    });
+    if (!tops.empty())
       for (std::size_t i = 0; i < series.size(); ++i) series[i].value += tops.back()[i].value;
     tops.push_back(std::move(series));
   }
-  if (tops.front().empty()) return;
   panel.most = std::max(1e-6, range_of(tops).second * 1.05);
   draw_grid(svg, panel, "time of a step of rank 0, ms", 4);
   Labels labels(svg, panel);
@@ -216,7 +228,7 @@ std::string subtitle_of(const StepLog& log) {
 Result<std::string> plot_svg(const StepLog& log, const std::string& title) {
   std::vector<StepRecord> steps;
   for (const StepRecord& step : log.steps)
-    if (std::isfinite(step.loss) && std::isfinite(step.average)) steps.push_back(step);
+    if (can_be_drawn(step.loss) && can_be_drawn(step.average)) steps.push_back(step);
   if (steps.size() < 2)
     return make_error(Code::kWrongData, "the log has {} steps with a loss: a line takes two",
                       steps.size());

@@ -50,6 +50,29 @@ TEST(Plot, LeavesOutLossesThatAreNoNumbers) {
   EXPECT_THAT(*svg, Not(HasSubstr("nan")));
 }
 
+TEST(Plot, DrawsWhatALogHasOfTheTimes) {
+  StepLog log = log_of(3);
+  for (StepRecord& step : log.steps)
+    step.times.backward = step.times.data = std::numeric_limits<double>::quiet_NaN();
+  const auto svg = plot_svg(log, "run");
+  ASSERT_TRUE(svg);
+  EXPECT_THAT(*svg, AllOf(HasSubstr("backward"), Not(HasSubstr("nan"))));
+}
+
+TEST(Plot, EndsWhateverTheNumbers) {
+  for (const double loss : {1e17, 1e20, 1.7e308, -1.7e308, 9e14}) {
+    StepLog log = log_of(4);
+    log.steps[1].loss = log.steps[1].average = loss;
+    log.steps[2].loss = log.steps[2].average = loss + 32;
+    log.steps[2].step = 999'999'999'998;
+    log.steps[3].step = 999'999'999'999;
+    const auto svg = plot_svg(log, "run");
+    ASSERT_TRUE(svg) << loss;
+    EXPECT_THAT(*svg, AllOf(Not(HasSubstr("nan")), Not(HasSubstr("inf")))) << loss;
+    EXPECT_LT(svg->size(), 50'000U) << loss;
+  }
+}
+
 TEST(Plot, TakesTwoSteps) {
   EXPECT_FALSE(plot_svg(log_of(1), "run"));
   EXPECT_TRUE(plot_svg(log_of(2), "run"));

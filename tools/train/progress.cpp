@@ -29,11 +29,21 @@ Result<double> real(const Counters& counters, const std::string& name) {
                     name, value);
 }
 
+/// 0: there was none that grows.
+Result<double> scale_in(const Counters& counters) {
+  using training::LossScaler;
+  TUTTI_ASSIGN(const double scale, real(counters, "loss_scale_bits"));
+  if (scale == 0 || (scale >= LossScaler::kLeast && scale <= LossScaler::kMost)) return scale;
+  return make_error(Code::kWrongData, "the checkpoint's loss scale {} is not one of {} to {}",
+                    scale, LossScaler::kLeast, LossScaler::kMost);
+}
+
 std::uint64_t bits_of(double value) { return std::bit_cast<std::uint64_t>(value); }
 
 }  // namespace
 
 Counters counters_of(const Progress& progress) {
+  const bool has_scale = progress.scaler.growth_interval > 0;
   Counters counters = {
       {"taken", progress.taken},
       {"samples", progress.samples},
@@ -42,7 +52,7 @@ Counters counters_of(const Progress& progress) {
       {"data", progress.data},
       {"seconds_bits", bits_of(progress.seconds)},
       {"warmup_progress_bits", bits_of(progress.warmup_progress)},
-      {"loss_scale_bits", bits_of(progress.scaler.scale)},
+      {"loss_scale_bits", bits_of(has_scale ? progress.scaler.scale : 0)},
       {"loss_scale_good_steps", progress.scaler.good_steps},
       {"average_sum_bits", bits_of(progress.average.sum)},
       {"average_weight_bits", bits_of(progress.average.weight)}};
@@ -59,7 +69,7 @@ Result<Progress> progress_in(std::uint64_t step, const Counters& counters) {
   TUTTI_ASSIGN(progress.data, whole(counters, "data"));
   TUTTI_ASSIGN(progress.seconds, real(counters, "seconds_bits"));
   TUTTI_ASSIGN(progress.warmup_progress, real(counters, "warmup_progress_bits"));
-  TUTTI_ASSIGN(progress.scaler.scale, real(counters, "loss_scale_bits"));
+  TUTTI_ASSIGN(progress.scaler.scale, scale_in(counters));
   TUTTI_ASSIGN(progress.scaler.good_steps, whole(counters, "loss_scale_good_steps"));
   TUTTI_ASSIGN(progress.average.sum, real(counters, "average_sum_bits"));
   TUTTI_ASSIGN(progress.average.weight, real(counters, "average_weight_bits"));

@@ -47,6 +47,15 @@ TEST(Progress, NamesTheCounterThatIsMissingOrMakesNoSense) {
   }
   counters["seconds_bits"] = std::bit_cast<std::uint64_t>(std::numeric_limits<double>::quiet_NaN());
   EXPECT_THAT(progress_in(9, counters).error().what, HasSubstr("seconds_bits"));
+  counters = counters_of(example());
+  counters["loss_scale_bits"] = std::bit_cast<std::uint64_t>(1e300);
+  EXPECT_THAT(progress_in(9, counters).error().what, HasSubstr("loss scale 1e+300"));
+}
+
+TEST(Progress, KeepsNoLossScaleThatDoesNotGrow) {
+  Progress progress = example();
+  progress.scaler = {.scale = 1, .growth_interval = 0};
+  EXPECT_EQ(progress_in(9, counters_of(progress))->scaler.scale, 0);
 }
 
 }  // namespace

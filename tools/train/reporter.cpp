@@ -28,6 +28,9 @@ Status end_with_a_line(const fs::path& path) {
     const std::uintmax_t begin = end > kBlock ? end - kBlock : 0;
     in.seekg(static_cast<std::streamoff>(begin));
     in.read(block.data(), static_cast<std::streamsize>(end - begin));
+    if (!in)
+      return make_error(Code::kUnavailable, "cannot read {}, which this run would go on with",
+                        tools::shown_path(path.string()));
     const std::string_view text(block.data(), static_cast<std::size_t>(end - begin));
     const std::size_t last = text.rfind('\n');
     if (last != std::string_view::npos) keep = begin + last + 1;

@@ -19,6 +19,8 @@ using training::Strategy;
 constexpr std::size_t kDefaultBatch = 32;
 constexpr std::uint64_t kDefaultSteps = 1000;
 constexpr double kMebibyte = 1 << 20;
+constexpr double kBucketMegabytes = 2, kFirstBucketMegabytes = 0.5;
+constexpr int kVirtualShards = 8;
 
 template <class... Args>
 Error refused(fmt::format_string<Args...> format, Args&&... args) {
@@ -51,7 +53,7 @@ Strategy strategy_of(const std::string& name) {
 }
 
 /// Options that a strategy has no use for.
-Status check_strategy(const Options& options) {
+Status check_use(const Options& options) {
   const Strategy strategy = strategy_of(options.strategy);
   if (options.strategy == "hsdp" && options.shard_size == 0)
     return refused("--strategy hsdp: say with --shard-size how many ranks share a set of shards");
@@ -72,13 +74,38 @@ Status check_strategy(const Options& options) {
     return refused("--whole-gradients: {} keeps them whole anyway", options.strategy);
   if (!has_shards && options.sharded_accumulation)
     return refused("--sharded-accumulation is of zero2 and zero3, and not of {}", options.strategy);
+  if (options.whole_gradients && options.deterministic)
+    return refused("--whole-gradients: with --deterministic the gradients of each pass are sent");
+  if (strategy != Strategy::kZero3 && options.prefetch_mb)
+    return refused("--prefetch-mb is of zero3, and not of {}", options.strategy);
+  if (strategy == Strategy::kZero3 && (options.bucket_mb || options.first_bucket_mb))
+    return refused("--bucket-mb and --first-bucket-mb: {} sends its units as they are",
+                   options.strategy);
+  if (options.virtual_shards && !options.deterministic)
+    return refused("--virtual-shards {} is of --deterministic", *options.virtual_shards);
+  if (options.deterministic && options.reduce_precision != "" && options.reduce_precision != "fp32")
+    return refused("--reduce-precision {}: with --deterministic sums are of fp32",
+                   options.reduce_precision);
+  return ok_status();
+}
+
+/// How ranks are grouped.
+Status check_groups(const Options& options, int ranks) {
+  const int shards = options.shard_size > 0 ? options.shard_size : ranks;
+  if (ranks % shards != 0)
+    return refused("--shard-size {}: {} ranks are no multiple of it", shards, ranks);
+  if (options.hpz > 0 && (options.hpz == 1 || options.hpz >= shards || shards % options.hpz != 0))
+    return refused(
+        "--hpz {}: it has to divide the {} ranks that share shards, and be more than 1 and less "
+        "than they are",
+        options.hpz, shards);
   return ok_status();
 }
 
 /// Passes of a step, by which the batch is cut.
 Result<int> passes_of(const Options& options, int ranks) {
   if (!options.deterministic) return options.accumulate;
-  const int shards = options.virtual_shards;
+  const int shards = options.virtual_shards.value_or(kVirtualShards);
   if (!std::has_single_bit(static_cast<unsigned>(shards)))
     return refused("--virtual-shards {}: it must be a power of two", shards);
   if (shards % ranks != 0)
@@ -108,8 +135,10 @@ PlanOptions plan_of(const Options& options, int passes) {
     plan.prefetch_bytes = static_cast<std::size_t>(std::llround(*options.prefetch_mb * kMebibyte));
   plan.compute = type_of(options.precision);
   plan.reduce = type_of(options.reduce_precision);
-  plan.buckets = {.first_elements = elements_of(options.first_bucket_mb, plan.reduce),
-                  .elements = elements_of(options.bucket_mb, plan.reduce)};
+  plan.buckets = {
+      .first_elements =
+          elements_of(options.first_bucket_mb.value_or(kFirstBucketMegabytes), plan.reduce),
+      .elements = elements_of(options.bucket_mb.value_or(kBucketMegabytes), plan.reduce)};
   plan.passes = passes;
   plan.whole_gradients = options.whole_gradients;
   plan.deterministic = options.deterministic;
@@ -172,7 +201,8 @@ Result<Settings> settings_of(const Options& options, int ranks) {
   Settings settings;
   settings.shape = shape_of(options);
   TUTTI_TRY(check(settings.shape));
-  TUTTI_TRY(check_strategy(options));
+  TUTTI_TRY(check_use(options));
+  TUTTI_TRY(check_groups(options, ranks));
   TUTTI_ASSIGN(const int passes, passes_of(options, ranks));
   settings.plan = plan_of(options, passes);
   TUTTI_ASSIGN(settings.batch, batch_of(options, settings.shape, ranks, passes));
@@ -189,6 +219,11 @@ Result<Settings> settings_of(const Options& options, int ranks) {
   return settings;
 }
 
+Result<training::Plan> plan_of(const Settings& settings, int ranks) {
+  TUTTI_ASSIGN(const training::ParameterTable table, parameters_of(settings.shape));
+  return training::Plan::create(table, units_of(table, settings.shape), ranks, settings.plan);
+}
+
 Result<Resume> resume_of(const Options& options) {
   if (options.resume == "auto") return Resume{};
   if (options.resume == "never") return Resume{.wanted = false, .step = {}};
@@ -200,8 +235,11 @@ Result<Resume> resume_of(const Options& options) {
 }
 
 int ranks_that_fit(const Options& options, int left) {
-  if (!options.deterministic || left < 1) return left;
-  return static_cast<int>(std::bit_floor(static_cast<unsigned>(left)));
+  for (; left > 0; --left) {
+    const auto settings = settings_of(options, left);
+    if (settings && plan_of(*settings, left)) return left;
+  }
+  return 0;
 }
 
 }  // namespace tutti::trainer

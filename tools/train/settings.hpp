@@ -34,6 +34,9 @@ struct Settings {
 /// kInvalidArgument names the option that is wrong, and what would fit.
 Result<Settings> settings_of(const Options& options, int ranks);
 
+/// Who keeps what of the model, and what that costs.
+Result<training::Plan> plan_of(const Settings& settings, int ranks);
+
 /// --resume: a step, the last one there is, or none. Value.
 struct Resume {
   bool wanted = true;
@@ -41,8 +44,8 @@ struct Resume {
 };
 Result<Resume> resume_of(const Options& options);
 
-/// Of so many ranks, as many as can go on with the same options: all, or with --deterministic a
-/// power of two.
+/// Of so many ranks, as many as can go on with the same options: shards and parts of a batch have
+/// to divide among them. 0: none.
 int ranks_that_fit(const Options& options, int left);
 
 }  // namespace tutti::trainer

@@ -49,8 +49,20 @@ TEST(Settings, RefuseOptionsThatAStrategyHasNoUseFor) {
   expect_refused({.strategy = "ddp", .shard_size = 2}, 4, "ddp has no shards");
   expect_refused({.strategy = "zero1", .whole_gradients = true}, 4, "keeps them whole anyway");
   expect_refused({.strategy = "ddp", .sharded_accumulation = true}, 4, "is of zero2 and zero3");
+  expect_refused({.prefetch_mb = 1}, 2, "--prefetch-mb is of zero3, and not of ddp");
+  expect_refused({.strategy = "zero3", .bucket_mb = 1}, 2, "sends its units as they are");
+  expect_refused({.virtual_shards = 4}, 2, "--virtual-shards 4 is of --deterministic");
+  expect_refused({.strategy = "zero2", .whole_gradients = true, .deterministic = true}, 2,
+                 "the gradients of each pass are sent");
+  expect_refused({.reduce_precision = "bf16", .deterministic = true}, 2, "sums are of fp32");
   expect_refused({.precision = "bf16", .loss_scale = "8"}, 2, "bf16 needs none");
   expect_refused({.precision = "fp16", .loss_scale = "much"}, 2, "'dynamic', or a number");
+}
+
+TEST(Settings, NameTheOptionByWhichRanksCannotBeGrouped) {
+  expect_refused({.strategy = "zero3", .shard_size = 2}, 3, "--shard-size 2: 3 ranks");
+  expect_refused({.strategy = "zero3", .hpz = 3}, 4, "--hpz 3: it has to divide the 4 ranks");
+  expect_refused({.strategy = "zero3", .hpz = 2}, 2, "--hpz 2");
 }
 
 TEST(Settings, CutADeterministicBatchInVirtualShards) {
@@ -99,6 +111,9 @@ TEST(RanksThatFit, AreAPowerOfTwoWhereARunIsDeterministic) {
   EXPECT_EQ(ranks_that_fit({}, 3), 3);
   EXPECT_EQ(ranks_that_fit({.deterministic = true}, 3), 2);
   EXPECT_EQ(ranks_that_fit({.deterministic = true}, 4), 4);
+  EXPECT_EQ(ranks_that_fit({.strategy = "hsdp", .shard_size = 2}, 3), 2);
+  EXPECT_EQ(ranks_that_fit({.strategy = "zero3", .hpz = 2}, 5), 4);
+  EXPECT_EQ(ranks_that_fit({.strategy = "hsdp", .shard_size = 4}, 3), 0);
 }
 
 TEST(ModelShapes, HaveAboutTheParametersThatTheirNamesSay) {

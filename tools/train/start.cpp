@@ -4,6 +4,8 @@
 #include <system_error>
 #include <utility>
 
+#include <fmt/ranges.h>
+
 #include "src/base/result.hpp"
 #include "tools/cli.hpp"
 #include "training/checkpoint_folders.hpp"
@@ -20,8 +22,9 @@ Status set_aside(const fs::path& folder, std::uint64_t step, std::vector<std::st
   std::error_code why;
   fs::rename(damaged, aside, why);
   if (why)
-    return make_error(Code::kUnavailable, "{} is damaged, and cannot be renamed: {}; remove it",
-                      tools::shown_path(damaged.string()), why.message());
+    return make_error(
+        Code::kUnavailable, "{} is damaged, and cannot be renamed to {}: {}; remove it",
+        tools::shown_path(damaged.string()), tools::shown_path(aside.string()), why.message());
   notes.push_back(fmt::format("the manifest of step {} is damaged: renamed it to {}", step,
                               tools::shown_path(aside.string())));
   return ok_status();
@@ -40,6 +43,9 @@ Result<Start> find_start(const fs::path& folder, const Resume& resume) {
                       tools::shown_path(folder.string()), steps.back());
   }
   if (steps.empty() && !resume.step) return start;
+  if (resume.step && std::ranges::find(steps, *resume.step) == steps.end())
+    return make_error(Code::kInvalidArgument, "--resume {}: {} has checkpoints of steps [{}]",
+                      *resume.step, tools::shown_path(folder.string()), fmt::join(steps, ", "));
   TUTTI_ASSIGN(start.checkpoint, Checkpoint::open(folder, resume.step));
   const std::uint64_t chosen = start.checkpoint->manifest().step;
   for (const std::uint64_t later : steps) {
@@ -47,8 +53,11 @@ Result<Start> find_start(const fs::path& folder, const Resume& resume) {
     if (resume.step)
       return make_error(Code::kInvalidArgument,
                         "--resume {}: {} has a later checkpoint, of step {}, that this run would "
-                        "write anew; remove it, or give a copy of the folder as --out",
+                        "write anew; move it away, or give a copy of the folder as --out",
                         chosen, tools::shown_path(folder.string()), later);
+    // Only what is damaged for certain: not what cannot be read now, or not by this version.
+    const auto opened = Checkpoint::open(folder, later);
+    if (!opened && opened.error().code != Code::kWrongData) return opened.error();
     TUTTI_TRY(set_aside(folder, later, start.notes));
   }
   return start;

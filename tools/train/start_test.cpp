@@ -38,7 +38,8 @@ class FindStart : public testing::Test {
 TEST_F(FindStart, IsAnewWhereThereIsNothing) {
   EXPECT_EQ(step_of({}), 0U);
   EXPECT_EQ(step_of({.wanted = false}), 0U);
-  EXPECT_FALSE(find_start(folder_, {.step = 5}));
+  EXPECT_THAT(find_start(folder_, {.step = 5}).error().what,
+              HasSubstr("has checkpoints of steps []"));
 }
 
 TEST_F(FindStart, IsTheLatestOrTheOneThatIsNamed) {
@@ -66,6 +67,18 @@ TEST_F(FindStart, SetsOneAsideWhoseManifestIsDamaged) {
   ASSERT_EQ(start->notes.size(), 1U);
   EXPECT_THAT(start->notes[0], HasSubstr("step_10.damaged"));
   EXPECT_FALSE(fs::exists(folder_ / "step_10"));
+}
+
+TEST_F(FindStart, LeavesOneThatIsOfAnotherVersion) {
+  save(5);
+  save(10);
+  std::ofstream(folder_ / "step_10" / "manifest.json")
+      << R"({"format": "tutti-checkpoint", "version": 2})";
+  const auto start = find_start(folder_, {});
+  ASSERT_FALSE(start);
+  EXPECT_EQ(start.error().code, Code::kUnsupported);
+  EXPECT_THAT(start.error().what, HasSubstr("step_10/manifest.json: the manifest is of version 2"));
+  EXPECT_TRUE(fs::exists(folder_ / "step_10"));
 }
 
 }  // namespace

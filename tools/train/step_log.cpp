@@ -18,6 +18,7 @@ constexpr std::string_view kFormat = "tutti-train-log";
 constexpr std::uint64_t kVersion = 1;
 constexpr int kDeepest = 3;
 constexpr std::size_t kMostLines = 1 << 24;
+constexpr std::uint64_t kMostSteps = 1'000'000'000'000;
 constexpr double kMilli = 1e3;
 
 /// JSON has no infinity and no NaN: null stands for them.
@@ -128,7 +129,8 @@ Status add_line(std::string_view line, StepLog& log) {
   }
   if (log.runs.empty()) return make_error(Code::kWrongData, "this is no log by 'tutti train'");
   StepRecord step = step_in(json);
-  if (step.step == 0) return make_error(Code::kWrongData, "it has no number of a step");
+  if (step.step == 0 || step.step > kMostSteps)
+    return make_error(Code::kWrongData, "its step is not a number from 1 to {}", kMostSteps);
   while (!log.steps.empty() && log.steps.back().step >= step.step) log.steps.pop_back();
   log.steps.push_back(std::move(step));
   return ok_status();

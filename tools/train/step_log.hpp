@@ -29,7 +29,7 @@ struct StepTimes {
   double forward = 0, backward = 0;  ///< without waiting
   double waiting = 0;                ///< for communication that nothing hid
   double optimizer = 0, data = 0;
-  /// What none of these is: agreements between ranks, reports, checkpoints being started.
+  /// What none of these is: agreements between ranks.
   [[nodiscard]] double other() const {
     return all - forward - backward - waiting - optimizer - data;
   }

@@ -1,9 +1,11 @@
-// Any text is refused or a log, of which every line that is written again is read again.
+// Any text is refused or a log, of which every line that is written again is read again, and that
+// can be drawn.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <string_view>
 
+#include "tools/train/plot.hpp"
 #include "tools/train/step_log.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -15,5 +17,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const StepRecord& step : log->steps) text += json_line(step);
   const auto again = parse_log(text);
   if (!again || again->runs != log->runs || again->steps.size() != log->steps.size()) std::abort();
+  if (const auto svg = plot_svg(*log, "a run"); svg && svg->size() > 1'000'000) std::abort();
   return 0;
 }

@@ -74,7 +74,7 @@ TEST(StepLog, NamesTheLineThatIsWrong) {
   EXPECT_THAT(parse_log(json_line(run()) + "[1]\n").error().what,
               HasSubstr("line 2: this is no object of JSON"));
   EXPECT_THAT(parse_log(json_line(run()) + "{}\n").error().what,
-              HasSubstr("line 2: it has no number of a step"));
+              HasSubstr("line 2: its step is not a number from 1"));
   EXPECT_THAT(parse_log("{\"step\": 1}\n").error().what, HasSubstr("no log by 'tutti train'"));
   EXPECT_THAT(parse_log("{\"format\": \"tutti-train-log\", \"version\": 9}\n").error().what,
               HasSubstr("of version 9"));

@@ -9,7 +9,13 @@ namespace {
 // A handler of signals can reach nothing else.
 volatile std::sig_atomic_t asked = 0;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
-void remember(int /*signal*/) { asked = 1; }
+void remember(int signal) {
+  if (asked != 0) {
+    (void)::signal(signal, SIG_DFL);
+    (void)::raise(signal);
+  }
+  asked = 1;
+}
 
 }  // namespace
 
@@ -20,7 +26,7 @@ void remember_stop_signals() {
     if (before.sa_handler == SIG_IGN) continue;
     struct sigaction action{};
     action.sa_handler = remember;
-    action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+    action.sa_flags = SA_RESTART;
     ::sigaction(signal, &action, nullptr);
   }
 }

@@ -39,6 +39,14 @@ std::uint32_t crc_of(std::string_view bytes) {
 
 }  // namespace
 
+TextData::TextData(std::string bytes, std::size_t begin, std::size_t training)
+    : bytes_(std::move(bytes)), begin_(begin), training_(training) {
+  hash_ = training::Crc32c()
+              .add(std::as_bytes(all()))
+              .add(std::as_bytes(std::span(&training_, 1)))
+              .value();
+}
+
 bool TextData::is_prepared(std::string_view file) { return file.starts_with(kMagic); }
 
 Result<TextData> TextData::open(const std::string& path) {
@@ -95,13 +103,6 @@ std::string TextData::file() const {
   append(file, crc_of(file));
   const auto text = all();
   return file.append(reinterpret_cast<const char*>(text.data()), text.size());
-}
-
-std::uint32_t TextData::hash() const {
-  return training::Crc32c()
-      .add(std::as_bytes(all()))
-      .add(std::as_bytes(std::span(&training_, 1)))
-      .value();
 }
 
 }  // namespace tutti::trainer

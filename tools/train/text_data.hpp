@@ -44,17 +44,17 @@ class TextData {
     return all().subspan(training_);
   }
   /// Of all bytes and where they are split: equal for a plain file and what was prepared from it.
-  [[nodiscard]] std::uint32_t hash() const;
+  [[nodiscard]] std::uint32_t hash() const { return hash_; }
 
  private:
-  TextData(std::string bytes, std::size_t begin, std::size_t training)
-      : bytes_(std::move(bytes)), begin_(begin), training_(training) {}
+  TextData(std::string bytes, std::size_t begin, std::size_t training);
   [[nodiscard]] std::span<const std::uint8_t> all() const {
     return std::span(reinterpret_cast<const std::uint8_t*>(bytes_.data()), bytes_.size())
         .subspan(begin_);
   }
   std::string bytes_;
   std::size_t begin_ = 0, training_ = 0;
+  std::uint32_t hash_ = 0;
 };
 
 }  // namespace tutti::trainer

@@ -36,12 +36,17 @@ Result<int> start(const Options& options, const std::vector<std::string>& argume
                       "--ranks {} starts ranks of its own, but {} says that a launcher started "
                       "this process: leave out --ranks, or unset {}",
                       options.ranks, launcher, launcher);
-  if (const auto settings = settings_of(options, options.ranks); !settings) return settings.error();
+  TUTTI_ASSIGN(const Settings settings, settings_of(options, options.ranks));
+  TUTTI_TRY(plan_of(settings, options.ranks));
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) return make_error(Code::kUnavailable, "cannot read /proc/self/exe; is /proc mounted?");
   std::vector<std::string> command = {self.string()};
   command.insert(command.end(), arguments.begin(), arguments.end());
+  if (options.restarts > 0 && options.tokens_per_batch == 0) {
+    // With fewer ranks, too.
+    command.insert(command.end(), {"--batch", std::to_string(settings.batch)});
+  }
   return launch(options, command);
 }
 

@@ -16,6 +16,7 @@
 #include "tools/train/stopwatch.hpp"
 #include "tools/train/with_model.hpp"
 #include "training/agreement.hpp"
+#include "tutti/stats.hpp"
 
 namespace tutti::trainer {
 namespace {
@@ -23,21 +24,16 @@ namespace {
 namespace fs = std::filesystem;
 using training::Checkpoint;
 
-/// Where a rank is for itself, as many threads as the others of its machine leave it.
-int threads_of(const Options& options) {
+/// As many threads as the other ranks of the host leave this one.
+Result<int> threads_of(const Options& options, const Comm& world) {
   if (options.threads > 0) return options.threads;
-  const int ranks = std::max(1, bench::environment_number("LOCAL_WORLD_SIZE"));
+  TUTTI_ASSIGN(const std::string own, host_name(world, world.rank()));
+  int ranks = 0;
+  for (Rank rank = 0; rank < world.size(); ++rank) {
+    TUTTI_ASSIGN(const std::string name, host_name(world, rank));
+    ranks += name == own ? 1 : 0;
+  }
   return std::max(1, bench::usable_processors() / ranks);
-}
-
-/// What of the folder rank 0 alone sees to.
-Result<Start> prepare_folder(const fs::path& folder, const Resume& resume) {
-  std::error_code why;
-  fs::create_directories(folder, why);
-  if (why)
-    return make_error(Code::kUnavailable, "cannot create --out {}: {}",
-                      tools::shown_path(folder.string()), why.message());
-  return find_start(folder, resume);
 }
 
 }  // namespace
@@ -47,10 +43,13 @@ Status check_can_train() { return ok_status(); }
 Status train_here(const Options& options) {
   ::setenv("TUTTI_DEVICE", "host", 1);  // what ranks exchange is in memory of the host
   TUTTI_ASSIGN(Comm world, Comm::from_environment());
-  training::set_compute_threads(threads_of(options));
+  TUTTI_ASSIGN(const int threads, threads_of(options, world));
+  training::set_compute_threads(threads);
   training::keep_freed_memory();
-  TUTTI_ASSIGN(const auto trainer, Trainer::create(options, std::move(world)));
-  return trainer->run();
+  return caught([&]() -> Status {
+    TUTTI_ASSIGN(const auto trainer, Trainer::create(options, std::move(world)));
+    return trainer->run();
+  });
 }
 
 // ---- Preparations
@@ -66,6 +65,7 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Options& options, Comm wo
   TUTTI_TRY(trainer->find_windows());
   TUTTI_ASSIGN(trainer->seconds_per_byte_, seconds_per_byte(trainer->control_));
   TUTTI_TRY(trainer->make_distributed());
+  TUTTI_TRY(trainer->hold_folder());
   TUTTI_TRY(trainer->resume());
   trainer->saver_ = std::make_unique<Saver>(options.out, trainer->model_->engine().layout().table(),
                                             options.keep, std::move(own_of_saver));
@@ -76,14 +76,18 @@ Status Trainer::find_windows() {
   const auto context = static_cast<std::size_t>(settings_.shape.context);
   const std::string name = tools::shown_path(options_.data);
   const auto text = data_.training();
-  TUTTI_ASSIGN(training_, Windows::create(text, context, name));
+  auto windows = Windows::create(text, context, name);
+  if (!windows)
+    return make_error(windows.error().code, "{}: give it more text, or lower --context",
+                      windows.error().what);
+  training_ = *windows;
   if (text.size() < settings_.tokens())
     return make_error(Code::kWrongData,
                       "{} has {} bytes to train on, and a batch takes {}: give it more text, or "
                       "lower --batch",
                       name, text.size(), settings_.tokens());
-  if (auto windows = Windows::create(data_.validation(), context, name)) {
-    validation_ = *windows;
+  if (auto kept = Windows::create(data_.validation(), context, name)) {
+    validation_ = *kept;
   } else if (options_.eval_batches > 0) {
     say(fmt::format("no validation: {} bytes for it are less than a sample",
                     data_.validation().size()));
@@ -91,11 +95,16 @@ Status Trainer::find_windows() {
   return ok_status();
 }
 
-Status Trainer::make_distributed() {
+/// The model of this rank, where it computes.
+Status Trainer::make_here() {
+  TUTTI_ASSIGN(const torch::Device device, device_of(options_.device));
+  TUTTI_TRY(check_precision(settings_.plan.compute, device));
   TUTTI_ASSIGN(gpt_, make_model(settings_.shape, options_.seed));
-  const auto device = device_of(options_.device);
-  TUTTI_TRY(training::agree(control_, device ? ok_status() : Status(device.error())));
-  TUTTI_TRY(training::move_to(*gpt_, *device));
+  return training::move_to(*gpt_, device);
+}
+
+Status Trainer::make_distributed() {
+  TUTTI_TRY(training::agree(control_, make_here()));
   gpt_->set_recomputes(settings_.recomputes);
   TUTTI_ASSIGN(model_, training::DistributedModel::create(
                            gpt_.ptr(), gpt_->units(),
@@ -107,10 +116,20 @@ Status Trainer::make_distributed() {
   return ok_status();
 }
 
+/// Of this run alone, and the same one for all ranks: said before anything is trained.
+Status Trainer::hold_folder() {
+  auto taken = leads() ? RunFolder::take(options_.out) : Result<RunFolder>(RunFolder());
+  TUTTI_TRY(training::agree(control_, taken ? ok_status() : Status(taken.error())));
+  folder_ = *std::move(taken);
+  std::array<std::uint64_t, 1> mark = {folder_.mark()};
+  TUTTI_TRY(from_rank_0(control_, mark));
+  return training::agree(control_, find_mark(options_.out, mark[0]));
+}
+
 /// Rank 0 looks at what there is; all load the step that it found.
 Status Trainer::resume() {
   TUTTI_ASSIGN(const Resume wanted, resume_of(options_));
-  auto found = leads() ? prepare_folder(options_.out, wanted) : Result<Start>(Start{});
+  auto found = leads() ? find_start(options_.out, wanted) : Result<Start>(Start{});
   TUTTI_TRY(training::agree(control_, found ? ok_status() : Status(found.error())));
   for (const std::string& sentence : found->notes) say(sentence);
   std::array<std::uint64_t, 2> chosen = {};
@@ -137,13 +156,13 @@ Status Trainer::load(const Checkpoint& checkpoint) {
   if (progress.data != data_.hash()) say("goes on with other data than it was trained on");
   // Where the scale is fixed, or there is none, the options say so.
   progress.scaler.growth_interval = settings_.scaler.growth_interval;
-  if (settings_.scaler.growth_interval == 0) progress.scaler = settings_.scaler;
+  if (settings_.scaler.growth_interval == 0 || progress.scaler.scale == 0)
+    progress.scaler = settings_.scaler;
   progress.seed = options_.seed;
   progress.data = data_.hash();
   progress_ = progress;
   resumed_seconds_ = progress.seconds;
   first_step_ = progress.step + 1;
-  saved_step_ = progress.step;
   say(fmt::format("goes on after step {} of {}", progress.step,
                   tools::shown_path(checkpoint.folder().string())));
   return ok_status();
@@ -275,7 +294,6 @@ Status Trainer::report(const StepRecord& record) {
 
 Status Trainer::save() {
   TUTTI_TRY(saver_->save({progress_.step, counters_of(progress_)}, model_->engine().owned()));
-  saved_step_ = progress_.step;
   return ok_status();
 }
 

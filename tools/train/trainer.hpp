@@ -11,6 +11,7 @@
 #include "tools/train/model.hpp"
 #include "tools/train/progress.hpp"
 #include "tools/train/reporter.hpp"
+#include "tools/train/run_folder.hpp"
 #include "tools/train/saver.hpp"
 #include "tools/train/settings.hpp"
 #include "tools/train/step_agreement.hpp"
@@ -41,7 +42,9 @@ class Trainer {
 
   // Preparations.
   Status find_windows();
+  Status hold_folder();
   Status resume();
+  Status make_here();
   Status make_distributed();
   Status load(const training::Checkpoint& checkpoint);
   Status open_reports();
@@ -78,6 +81,7 @@ class Trainer {
   std::optional<Windows> training_, validation_;
   training::Gpt gpt_{nullptr};
   std::unique_ptr<training::DistributedModel> model_;
+  RunFolder folder_;  ///< rank 0's
   std::unique_ptr<Saver> saver_;
   std::optional<Reporter> reporter_;        ///< rank 0's
   std::optional<double> seconds_per_byte_;  ///< where nothing else is done
@@ -85,8 +89,7 @@ class Trainer {
   Progress progress_;
   double resumed_seconds_ = 0, started_ = 0;
   std::uint64_t first_step_ = 1;  ///< of this process
-  std::uint64_t saved_step_ = 0;
-  int bad_steps_ = 0;  ///< one after the other
+  int bad_steps_ = 0;             ///< one after the other
   bool stops_ = false;
 };
 
