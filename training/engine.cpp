@@ -125,8 +125,11 @@ struct Engine::Parts {
     guard.revokes(std::move(ended));
   }
   ~Parts() {
-    // Others may wait for gradients that this rank will not send.
-    if (gradients && !(gradients->is_idle() && parameters->is_idle()))
+    if (!gradients || failed) return;
+    // Others may wait for gradients that this rank will not send, or for its part of what was
+    // gathered ahead.
+    const bool is_between_passes = gradients->is_idle() && !parameters->is_in_use();
+    if (!is_between_passes || !parameters->settle())
       (void)give_up({Code::kAborted, "gave up in the middle of a step"});
   }
   Parts(const Parts&) = delete;

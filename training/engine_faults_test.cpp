@@ -1,7 +1,9 @@
 // What ranks are told when one of them, or all, do something wrong with an engine.
 #include <array>
 #include <barrier>
+#include <chrono>
 #include <string>
+#include <thread>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -154,6 +156,16 @@ TEST(EngineFaults, ARankThatLeavesInMidStepEndsItForAll) {
   });
   ASSERT_FALSE(all[0]);
   EXPECT_THAT(all[0].error().what, HasSubstr("rank 1"));
+}
+
+/// With the next unit gathered ahead, of which nobody has a use any more.
+TEST(EngineFaults, ARankThatLeavesBetweenPassesIsNoFault) {
+  const auto all = outcomes(2, with(Strategy::kZero3), [](Engine& engine, Driver&, int rank) {
+    if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the other leaves
+    const auto used = engine.use(0, Pass::kForward);
+    return used ? engine.release(0, Pass::kForward) : Status(used.error());
+  });
+  for (const Status& status : all) EXPECT_TRUE(status) << status.error().what;
 }
 
 TEST(EngineFaults, CallsOutOfTurnAreRefusedAndEndTraining) {

@@ -180,12 +180,7 @@ Status ParameterStore::gather_ahead(GroupId unit, Pass pass) {
   return ok_status();
 }
 
-bool ParameterStore::is_idle() const {
-  return std::ranges::none_of(
-             windows_, [](const Window& window) { return window.is_used || window.is_pending; }) &&
-         std::ranges::none_of(kept_,
-                              [](const auto& window) { return window && window->is_pending; });
-}
+bool ParameterStore::is_in_use() const { return std::ranges::any_of(windows_, &Window::is_used); }
 
 Result<std::span<std::byte>> ParameterStore::use(GroupId unit, Pass pass) {
   if (plan_.parameters_are_whole()) return std::span<std::byte>();

@@ -39,11 +39,12 @@ class ParameterStore {
   /// The ranks' shards of a group have changed: those who have it whole get them. Runs beside the
   /// caller until settle().
   Status publish(GroupId group);
-  /// All that was published has come; copies made before are void. All units are released.
+  /// All that was published or gathered ahead has come; copies made before are void. All units are
+  /// released.
   Status settle();
 
-  /// Nothing is on its way, and no unit that would have to be given up is in use.
-  [[nodiscard]] bool is_idle() const;
+  /// A unit that would have to be given up.
+  [[nodiscard]] bool is_in_use() const;
 
   /// Bytes of all shards, or of all that is whole; and of windows.
   [[nodiscard]] std::size_t bytes() const { return parameters_.data().size(); }
