@@ -1,5 +1,6 @@
 #include "tools/train/saver.hpp"
 
+#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -53,12 +54,26 @@ void Saver::write(const Copy& copy) {
   if (outcome_ && comm_.rank() == 0) prune(folder_, copy.head.step, keep_);
 }
 
+namespace {
+
+/// Of steps before `end`.
+void remove_unfinished_before(const fs::path& folder, std::uint64_t end) {
+  const auto unfinished = training::unfinished_steps(folder);
+  if (!unfinished) return;
+  std::error_code ignored;
+  for (const std::uint64_t step : *unfinished)
+    if (step < end) fs::remove_all(training::unfinished_checkpoint(folder, step), ignored);
+}
+
+}  // namespace
+
+void remove_unfinished(const fs::path& folder) {
+  remove_unfinished_before(folder, std::numeric_limits<std::uint64_t>::max());
+}
+
 void prune(const fs::path& folder, std::uint64_t step, std::uint64_t keep) {
   std::error_code ignored;
-  if (const auto unfinished = training::unfinished_steps(folder)) {
-    for (const std::uint64_t of : *unfinished)
-      if (of < step) fs::remove_all(training::unfinished_checkpoint(folder, of), ignored);
-  }
+  remove_unfinished_before(folder, step);
   const auto complete = training::complete_steps(folder);
   if (keep == 0 || !complete || complete->size() <= keep) return;
   for (const std::uint64_t old : std::span(*complete).first(complete->size() - keep)) {

@@ -45,6 +45,10 @@ class Saver {
   std::thread writer_;
 };
 
+/// Removes what writers left unfinished: for who knows that nobody is writing. Something that
+/// cannot be removed stays.
+void remove_unfinished(const std::filesystem::path& folder);
+
 /// Removes complete checkpoints but the `keep` latest, and what writers of steps before `step` left
 /// unfinished. Something that cannot be removed stays.
 void prune(const std::filesystem::path& folder, std::uint64_t step, std::uint64_t keep);

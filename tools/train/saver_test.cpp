@@ -84,6 +84,16 @@ TEST_F(SaverTest, TellsOfAWriteThatFailedAtTheNextOne) {
   EXPECT_FALSE(saver.finish());
 }
 
+TEST(RemoveUnfinished, LeavesWhatIsComplete) {
+  const fs::path folder = testing::TempDir() + fmt::format("unfinished_test.{}", ::getpid());
+  for (const char* name : {"step_1", "step_2.tmp", "step_7.tmp", "other.tmp"})
+    fs::create_directories(folder / name / "deep");
+  remove_unfinished(folder);
+  for (const char* name : {"step_2.tmp", "step_7.tmp"}) EXPECT_FALSE(fs::exists(folder / name));
+  for (const char* name : {"step_1", "other.tmp"}) EXPECT_TRUE(fs::exists(folder / name));
+  fs::remove_all(folder);
+}
+
 TEST(Prune, TakesNothingWhereAllAreKept) {
   const fs::path folder = testing::TempDir() + fmt::format("prune_test.{}", ::getpid());
   for (const char* name : {"step_1", "step_2", "step_7.tmp", "other"})

@@ -121,6 +121,7 @@ Status Trainer::hold_folder() {
   auto taken = leads() ? RunFolder::take(options_.out) : Result<RunFolder>(RunFolder());
   TUTTI_TRY(training::agree(control_, taken ? ok_status() : Status(taken.error())));
   folder_ = *std::move(taken);
+  if (leads()) remove_unfinished(options_.out);
   std::array<std::uint64_t, 1> mark = {folder_.mark()};
   TUTTI_TRY(from_rank_0(control_, mark));
   return training::agree(control_, find_mark(options_.out, mark[0]));
