@@ -9,6 +9,8 @@
 #include <tuple>
 #include <utility>
 
+#include <unistd.h>
+
 #include "training/files.hpp"
 #include "training/json.hpp"
 #include "training/outcome.hpp"
@@ -165,13 +167,33 @@ Result<std::vector<float>> SafetensorsFile::read(const StoredTensor& tensor) con
   return values;
 }
 
+namespace {
+
+/// Where links lead.
+fs::path replaced(const fs::path& file) {
+  std::error_code why;
+  fs::path target = fs::canonical(file, why);
+  return why ? file : target;
+}
+
+/// A file beside it, so that a failure leaves what was there. What is no regular file is written
+/// itself.
+fs::path written_first(const fs::path& file) {
+  std::error_code ignored;
+  const fs::file_type type = fs::status(file, ignored).type();
+  if (type != fs::file_type::not_found && type != fs::file_type::regular) return file;
+  return replaced(file).concat(fmt::format(".{}.tmp", ::getpid()));
+}
+
+}  // namespace
+
 Status write_safetensors(const fs::path& file, const SafetensorsHeader& header,
                          const std::function<Result<std::vector<float>>(std::size_t)>& values) {
   const std::string text = safetensors_header_json(header);
   const std::uint64_t length = text.size();
   std::array<char, sizeof length> prefix = std::bit_cast<std::array<char, sizeof length>>(length);
-  const fs::path beside = fs::path(file).concat(".tmp");
-  std::ofstream out(beside, std::ios::binary);
+  const fs::path written = written_first(file);
+  std::ofstream out(written, std::ios::binary);
   out.write(prefix.data(), prefix.size());
   out.write(text.data(), static_cast<std::streamsize>(text.size()));
   for (std::size_t i = 0; out && i < header.tensors.size(); ++i) {
@@ -184,10 +206,11 @@ Status write_safetensors(const fs::path& file, const SafetensorsHeader& header,
   }
   out.close();
   std::error_code why(errno, std::generic_category());
-  if (out) fs::rename(beside, file, why = {});
+  if (out) why.clear();
+  if (out && written != file) fs::rename(written, replaced(file), why);
   if (out && !why) return ok_status();
   std::error_code ignored;
-  fs::remove(beside, ignored);
+  if (written != file) fs::remove(written, ignored);
   return failure(Code::kUnavailable, "cannot write all of {}: {}", file.string(), why.message());
 }
 

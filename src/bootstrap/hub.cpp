@@ -275,7 +275,8 @@ void Hub::lose(Rank rank, Error why) {
   if (dead.state != State::kHere) return;
   log_info(Subsystem::kBootstrap, "", "{}", why.what);
   dead.state = State::kDead;
-  dead.channel->send(FrameType::kFailure, 0, encode(why));  // it may be late, and not dead
+  // It may be late, and not dead.
+  dead.channel->send(formed_ ? FrameType::kFailure : FrameType::kReject, 0, encode(why));
   dead.channel->finish();
   dead.channel.reset();
   --here_;

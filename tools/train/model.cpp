@@ -8,7 +8,6 @@
 #include <torch/version.h>
 
 #include "src/base/result.hpp"
-#include "tools/bench_launch.hpp"
 #include "tools/cli.hpp"
 #include "training/torch/distributed.hpp"
 
@@ -34,15 +33,14 @@ Result<Gpt> make_model(const ModelShape& shape, std::uint64_t seed) {
                             seed);
 }
 
-Result<torch::Device> device_of(const std::string& name) {
+Result<torch::Device> device_of(const std::string& name, int rank_of_host) {
   if (name != "cuda") return torch::Device(torch::kCPU);
   if (!torch::cuda::is_available())
     return make_error(Code::kUnsupported,
                       "--device cuda: LibTorch " TORCH_VERSION
                       " as it is installed here {}: use --device cpu",
                       torch::hasCUDA() ? "finds no GPU" : "was built without CUDA");
-  const int local = std::max(0, bench::environment_number("LOCAL_RANK"));
-  const int index = local % static_cast<int>(torch::cuda::device_count());
+  const int index = rank_of_host % static_cast<int>(torch::cuda::device_count());
   return torch::Device(torch::kCUDA, static_cast<c10::DeviceIndex>(index));
 }
 

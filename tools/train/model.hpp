@@ -19,9 +19,9 @@ namespace tutti::trainer {
 
 Result<training::Gpt> make_model(const ModelShape& shape, std::uint64_t seed);
 
-/// Of --device: the CPU, or the GPU whose turn it is for this rank of its machine. kUnsupported
+/// Of --device: the CPU, or the GPU whose turn it is for this rank of its host. kUnsupported
 /// where LibTorch has no CUDA, or finds no GPU.
-Result<torch::Device> device_of(const std::string& name);
+Result<torch::Device> device_of(const std::string& name, int rank_of_host);
 
 /// kUnsupported where LibTorch cannot train a transformer in that type there.
 Status check_precision(DataType compute, torch::Device device);

@@ -144,7 +144,7 @@ void draw_loss(Svg& svg, Panel panel, std::span<const StepRecord> steps) {
       series_of(steps, [](const StepRecord& step) { return step.loss; }),
       series_of(steps, [](const StepRecord& step) { return step.average; }), validations(steps)};
   const auto [least, most] = range_of(all);
-  const double room = std::max(1e-3, 0.04 * (most - least));
+  const double room = std::max({1e-3, 0.04 * (most - least), 1e-9 * std::abs(most)});
   panel.least = least - room;
   panel.most = most + room;
   draw_grid(svg, panel, "loss, nats a byte", 8);

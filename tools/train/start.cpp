@@ -30,6 +30,19 @@ Status set_aside(const fs::path& folder, std::uint64_t step, std::vector<std::st
   return ok_status();
 }
 
+/// Ok where it is damaged for certain: not where it cannot be read now, or not by this version.
+Status check_damaged(const fs::path& folder, std::uint64_t step) {
+  const fs::path path = training::complete_checkpoint(folder, step);
+  std::error_code why;
+  if (!fs::exists(path / "manifest.json", why) && !why) return ok_status();
+  const auto opened = Checkpoint::open(folder, step);
+  if (opened)
+    return make_error(Code::kUnavailable,
+                      "{} could not be read a moment ago, and now can: start again",
+                      tools::shown_path(path.string()));
+  return opened.error().code == Code::kWrongData ? ok_status() : Status(opened.error());
+}
+
 }  // namespace
 
 Result<Start> find_start(const fs::path& folder, const Resume& resume) {
@@ -55,9 +68,7 @@ Result<Start> find_start(const fs::path& folder, const Resume& resume) {
                         "--resume {}: {} has a later checkpoint, of step {}, that this run would "
                         "write anew; move it away, or give a copy of the folder as --out",
                         chosen, tools::shown_path(folder.string()), later);
-    // Only what is damaged for certain: not what cannot be read now, or not by this version.
-    const auto opened = Checkpoint::open(folder, later);
-    if (!opened && opened.error().code != Code::kWrongData) return opened.error();
+    TUTTI_TRY(check_damaged(folder, later));
     TUTTI_TRY(set_aside(folder, later, start.notes));
   }
   return start;

@@ -69,6 +69,14 @@ TEST_F(FindStart, SetsOneAsideWhoseManifestIsDamaged) {
   EXPECT_FALSE(fs::exists(folder_ / "step_10"));
 }
 
+TEST_F(FindStart, SetsOneAsideThatHasNoManifest) {
+  save(5);
+  save(10);
+  fs::remove(folder_ / "step_10" / "manifest.json");
+  EXPECT_EQ(step_of({}), 5U);
+  EXPECT_TRUE(fs::exists(folder_ / "step_10.damaged"));
+}
+
 TEST_F(FindStart, LeavesOneThatIsOfAnotherVersion) {
   save(5);
   save(10);

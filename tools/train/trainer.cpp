@@ -24,16 +24,21 @@ namespace {
 namespace fs = std::filesystem;
 using training::Checkpoint;
 
-/// As many threads as the other ranks of the host leave this one.
-Result<int> threads_of(const Options& options, const Comm& world) {
-  if (options.threads > 0) return options.threads;
+/// Of the ranks on this one's host, this one included.
+struct Neighbours {
+  int before = 0, all = 0;
+};
+
+Result<Neighbours> neighbours_in(const Comm& world) {
   TUTTI_ASSIGN(const std::string own, host_name(world, world.rank()));
-  int ranks = 0;
+  Neighbours neighbours;
   for (Rank rank = 0; rank < world.size(); ++rank) {
     TUTTI_ASSIGN(const std::string name, host_name(world, rank));
-    ranks += name == own ? 1 : 0;
+    if (name != own) continue;
+    ++neighbours.all;
+    if (rank < world.rank()) ++neighbours.before;
   }
-  return std::max(1, bench::usable_processors() / ranks);
+  return neighbours;
 }
 
 }  // namespace
@@ -43,8 +48,9 @@ Status check_can_train() { return ok_status(); }
 Status train_here(const Options& options) {
   ::setenv("TUTTI_DEVICE", "host", 1);  // what ranks exchange is in memory of the host
   TUTTI_ASSIGN(Comm world, Comm::from_environment());
-  TUTTI_ASSIGN(const int threads, threads_of(options, world));
-  training::set_compute_threads(threads);
+  TUTTI_ASSIGN(const Neighbours neighbours, neighbours_in(world));
+  const int share = std::max(1, bench::usable_processors() / neighbours.all);
+  training::set_compute_threads(options.threads > 0 ? options.threads : share);
   training::keep_freed_memory();
   return caught([&]() -> Status {
     TUTTI_ASSIGN(const auto trainer, Trainer::create(options, std::move(world)));
@@ -97,7 +103,8 @@ Status Trainer::find_windows() {
 
 /// The model of this rank, where it computes.
 Status Trainer::make_here() {
-  TUTTI_ASSIGN(const torch::Device device, device_of(options_.device));
+  TUTTI_ASSIGN(const Neighbours neighbours, neighbours_in(world_));
+  TUTTI_ASSIGN(const torch::Device device, device_of(options_.device, neighbours.before));
   TUTTI_TRY(check_precision(settings_.plan.compute, device));
   TUTTI_ASSIGN(gpt_, make_model(settings_.shape, options_.seed));
   return training::move_to(*gpt_, device);

@@ -13,7 +13,8 @@
 // A module on a GPU computes there with copies of its parameters. All that lasts (parameters,
 // gradients, masters, moments) is in host memory, where ranks exchange it and steps are taken: what
 // is copied is each parameter once a step, or a unit's whenever it is gathered, and each gradient
-// (ZeRO-Offload, Ren et al., USENIX ATC 2021).
+// (ZeRO-Offload, Ren et al., USENIX ATC 2021). After Engine::load() copies are of before until the
+// next forward() or evaluate().
 //
 // Parameters become views of the engine's memory, of plan.compute, and are read as ever. In kZero3
 // a unit's are there while the unit runs, forward or backward, and have no memory otherwise: touch
