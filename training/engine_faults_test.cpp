@@ -1,7 +1,7 @@
 // What ranks are told when one of them, or all, do something wrong with an engine.
-#include <array>
 #include <barrier>
 #include <chrono>
+#include <initializer_list>
 #include <string>
 #include <thread>
 
@@ -30,6 +30,15 @@ std::vector<Status> outcomes(int ranks, const PlanOptions& options,
     if (mine) mine = what(**made, driver, comm.rank());
   });
   return all;
+}
+
+/// A forward pass over these units.
+Status forward(Engine& engine, std::initializer_list<GroupId> units) {
+  for (const GroupId unit : units) {
+    if (const auto used = engine.use(unit, Pass::kForward); !used) return Status(used.error());
+    if (Status done = engine.release(unit, Pass::kForward); !done) return done;
+  }
+  return ok_status();
 }
 
 Status as_status(const Result<StepOutcome>& outcome) {
@@ -97,11 +106,7 @@ TEST(EngineFaults, ARankThatSkipsAUnitIsNamedWithAParameter) {
   const auto all =
       outcomes(3, with(Strategy::kZero3), [](Engine& engine, Driver& driver, int rank) {
         if (rank != 2) return as_status(driver.step(0));
-        for (const GroupId unit : {GroupId{0}, GroupId{2}}) {
-          if (const auto used = engine.use(unit, Pass::kForward); !used)
-            return Status(used.error());
-          if (Status done = engine.release(unit, Pass::kForward); !done) return done;
-        }
+        if (Status done = forward(engine, {0, 2}); !done) return done;
         if (Status done = driver.backward(0, 0); !done) return done;
         return as_status(engine.step({}));
       });
@@ -115,12 +120,8 @@ TEST(EngineFaults, RanksThatUseUnitsInAnotherOrderAreNamed) {
   PlanOptions options = with(Strategy::kZero3);
   options.prefetch_bytes = 0;  // what is gathered ahead would be the same
   const auto all = outcomes(3, options, [](Engine& engine, Driver& driver, int rank) {
-    const std::array<GroupId, 3> order =
-        rank == 1 ? std::array<GroupId, 3>{0, 2, 1} : std::array<GroupId, 3>{0, 1, 2};
-    for (const GroupId unit : order) {
-      if (const auto used = engine.use(unit, Pass::kForward); !used) return Status(used.error());
-      if (Status done = engine.release(unit, Pass::kForward); !done) return done;
-    }
+    const Status passed = rank == 1 ? forward(engine, {0, 2, 1}) : forward(engine, {0, 1, 2});
+    if (!passed) return passed;
     if (Status done = driver.backward(0, 0); !done) return done;
     return as_status(engine.step({}));
   });
@@ -162,8 +163,7 @@ TEST(EngineFaults, ARankThatLeavesInMidStepEndsItForAll) {
 TEST(EngineFaults, ARankThatLeavesBetweenPassesIsNoFault) {
   const auto all = outcomes(2, with(Strategy::kZero3), [](Engine& engine, Driver&, int rank) {
     if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the other leaves
-    const auto used = engine.use(0, Pass::kForward);
-    return used ? engine.release(0, Pass::kForward) : Status(used.error());
+    return forward(engine, {0});
   });
   for (const Status& status : all) EXPECT_TRUE(status) << status.error().what;
 }

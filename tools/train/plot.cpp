@@ -24,7 +24,7 @@ constexpr double kWidth = 940, kLeft = 66, kRight = 150, kTop = 96;
 constexpr double kLossHeight = 300, kSmallHeight = 130, kGap = 46;
 constexpr double kHeight = kTop + kLossHeight + 2 * (kSmallHeight + kGap) + 56;
 constexpr std::size_t kMostPoints = 600;
-constexpr double kMostDrawn = 1e15;  ///< where doubles still differ by less than a picture shows
+constexpr double kMostDrawn = 1e15;  ///< what is larger, or no number, is left out
 
 struct Point {
   double step = 0, value = 0;

@@ -107,7 +107,7 @@ TEST(ResumeOf, TakesAutoNeverOrAStep) {
   EXPECT_THAT(resume_of({.resume = "5x"}).error().what, HasSubstr("'auto', 'never' or"));
 }
 
-TEST(RanksThatFit, AreAPowerOfTwoWhereARunIsDeterministic) {
+TEST(RanksThatFit, AreAsManyAsShardsAndPartsOfABatchDivideAmong) {
   EXPECT_EQ(ranks_that_fit({}, 3), 3);
   EXPECT_EQ(ranks_that_fit({.deterministic = true}, 3), 2);
   EXPECT_EQ(ranks_that_fit({.deterministic = true}, 4), 4);
