@@ -213,7 +213,7 @@ const std::map<Key, std::function<Oracle(std::uint64_t)>>& oracles() {
   return kOracles;
 }
 
-constexpr Collective kGlobal[] = {Collective::kAllReduce,     Collective::kAllGather,
+constexpr Collective kWholeCollectives[] = {Collective::kAllReduce,     Collective::kAllGather,
                                   Collective::kReduceScatter, Collective::kBroadcast,
                                   Collective::kReduce,        Collective::kAllToAll,
                                   Collective::kGather,        Collective::kScatter};
@@ -256,7 +256,7 @@ std::string name_of_case(const ir::Algorithm& algorithm, const Request& request)
 }
 
 /// Chunks in S, the size by which costs are counted.
-std::uint64_t chunks_in_s(const Schedule& schedule) {
+std::uint64_t chunks_of_block(const Schedule& schedule) {
   const bool one_vector = schedule.request.collective == Collective::kAllReduce ||
                           schedule.request.collective == Collective::kBroadcast ||
                           schedule.request.collective == Collective::kReduce;
@@ -265,7 +265,7 @@ std::uint64_t chunks_in_s(const Schedule& schedule) {
 }
 
 void visit_requests(Rank least, Rank most, const std::function<void(const Request&)>& visit) {
-  for (const Collective collective : kGlobal) {
+  for (const Collective collective : kWholeCollectives) {
     for (Rank ranks = least; ranks <= most; ++ranks) {
       for (const Rank root : roots_of(collective, ranks)) {
         for (const bool in_place : {false, true}) visit({collective, ranks, root, in_place});
@@ -385,7 +385,7 @@ void check_against_oracle(const ir::Algorithm& algorithm, const Schedule& schedu
   // Encoded to bfloat16, a chunk of float32 has half its bytes.
   const std::uint64_t per_chunk = algorithm.name == "two_shot_bf16" ? 1 : 2;
   EXPECT_EQ(proof.max_chunks_sent * per_chunk * oracle.denominator,
-            2 * chunks_in_s(schedule) * oracle.numerator);
+            2 * chunks_of_block(schedule) * oracle.numerator);
 
   const ir::Cost cost = algorithm.cost(request);
   EXPECT_EQ(cost.rounds, oracle.rounds);
@@ -423,7 +423,7 @@ TEST_P(EveryAlgorithm, RefusesWhatItCannotDoAndSaysSo) {
   visit_requests(1, 9, [&](const Request& request) {
     if (!promised(algorithm, request)) expect_refusal(request);
   });
-  for (const Collective collective : kGlobal) {
+  for (const Collective collective : kWholeCollectives) {
     expect_refusal({.collective = collective, .ranks = 0});
     expect_refusal({.collective = collective, .ranks = -4});
     expect_refusal({.collective = collective, .ranks = 4, .root = 4});
@@ -455,13 +455,13 @@ TEST(Algorithms, HaveDistinctNamesAndTogetherCoverEveryCollective) {
   for (const ir::Algorithm& algorithm : all()) {
     EXPECT_TRUE(names.insert(algorithm.name).second) << algorithm.name;
     EXPECT_FALSE(algorithm.summary.empty()) << algorithm.name;
-    for (const Collective collective : kGlobal) {
+    for (const Collective collective : kWholeCollectives) {
       if (!algorithm.lossy && algorithm.supports({.collective = collective, .ranks = 7})) {
         covered.insert(collective);
       }
     }
   }
-  EXPECT_EQ(covered.size(), std::size(kGlobal));
+  EXPECT_EQ(covered.size(), std::size(kWholeCollectives));
 }
 
 /// The sets that a rank sends, one entry for each that differs.

@@ -31,7 +31,7 @@
 #include "algorithms/tree.hpp"
 
 namespace tutti::algorithms {
-namespace {
+namespace bine_parts {
 
 /// A rank's edges; peers are ranks counted from the root, 0 .. n-1.
 struct Node {
@@ -109,9 +109,10 @@ ir::Cost cost(const ir::Request& request) {
   return cost_of(request, rounds, grow(request.ranks).front().children.size(), 1);
 }
 
-}  // namespace
+}  // namespace bine_parts
 
 ir::Algorithm bine() {
+  using namespace bine_parts;
   return {.name = "bine",
           .summary = "a binomial tree whose messages go to and fro and so stay near",
           .supports = supports,

@@ -24,7 +24,7 @@
 #include "algorithms/member.hpp"
 
 namespace tutti::algorithms {
-namespace {
+namespace bruck_parts {
 
 /// The slots that move in the round of `distance`, ascending.
 std::vector<std::uint32_t> moving_slots(std::uint32_t ranks, std::uint32_t distance) {
@@ -121,9 +121,10 @@ ir::Cost cost(const ir::Request& request) {
   return cost_of(request, ceil_log2(n), blocks, n);
 }
 
-}  // namespace
+}  // namespace bruck_parts
 
 ir::Algorithm bruck() {
+  using namespace bruck_parts;
   return {.name = "bruck",
           .summary = "blocks travel together by distances 1, 2, 4, ...: few messages, any n",
           .supports = supports,

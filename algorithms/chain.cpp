@@ -18,7 +18,7 @@
 #include "algorithms/tree.hpp"
 
 namespace tutti::algorithms {
-namespace {
+namespace chain_parts {
 
 /// A chain is a tree whose every node has one child at most; `down` leads away from the root.
 Rank above(const Member& me, Rank down) { return me.is_root() ? kNoRank : me.away(-down); }
@@ -57,9 +57,10 @@ ir::Cost cost(const ir::Request& request) {
   return cost_of(request, static_cast<std::uint32_t>(request.ranks - 1), 1, 1);
 }
 
-}  // namespace
+}  // namespace chain_parts
 
 ir::Algorithm chain() {
+  using namespace chain_parts;
   return {.name = "chain",
           .summary = "one rank after the other, slices of the vector behind each other",
           .supports = supports,

@@ -24,7 +24,7 @@
 #include "algorithms/member.hpp"
 
 namespace tutti::algorithms {
-namespace {
+namespace circulant_parts {
 
 using ir::Space;
 
@@ -128,9 +128,10 @@ void all_reduce(Member& me) {
   gather_from(me, own);
 }
 
-}  // namespace
+}  // namespace circulant_parts
 
 ir::Algorithm circulant() {
+  using namespace circulant_parts;
   return algorithm_of("circulant",
                       "fewest rounds and fewest bytes at once, for any number of ranks",
                       {reduce_scatter, all_gather, all_reduce});

@@ -26,7 +26,7 @@
 #include "algorithms/member.hpp"
 
 namespace tutti::algorithms {
-namespace {
+namespace circulant_blocks_parts {
 
 /// Blocks of the vector. Four sweeps' worth keeps what the root sends below 5/4 S.
 std::uint32_t blocks_for(Rank ranks) {
@@ -107,12 +107,12 @@ struct Transfer {
   Rank peer = kNoRank;  ///< kNoRank: nothing moves
   std::uint32_t block = 0;
 };
-struct Exchange {
+struct BlockExchange {
   Transfer send, receive;
 };
 
 /// All rounds of the broadcast for one rank, in order.
-std::vector<Exchange> broadcast_rounds(const Member& me) {
+std::vector<BlockExchange> broadcast_rounds(const Member& me) {
   const Circulant graph(me.ranks);
   const int sweep = graph.rounds();
   const auto blocks = static_cast<int>(blocks_for(me.ranks));
@@ -127,12 +127,12 @@ std::vector<Exchange> broadcast_rounds(const Member& me) {
     if (block < 0) return {};
     return {peer, static_cast<std::uint32_t>(block)};
   };
-  std::vector<Exchange> rounds;
+  std::vector<BlockExchange> rounds;
   for (int round = dropped; round < dropped + blocks - 1 + sweep; ++round) {
     const int k = round % sweep;
     const int offset = round - k - dropped;
     const auto at = static_cast<std::size_t>(k);
-    Exchange exchange;
+    BlockExchange exchange;
     const bool to_root = position + graph.skip(k) == me.ranks;
     if (!to_root) exchange.send = transfer(sent[at], offset, me.away(graph.skip(k)));
     if (position > 0) exchange.receive = transfer(received[at], offset, me.away(-graph.skip(k)));
@@ -173,7 +173,7 @@ void add_from(Member& me, Rank peer, ChunkSet& sum, std::uint32_t block) {
 void reduce(Member& me) {
   std::vector<ChunkSet> sums(blocks_for(me.ranks));
   for (std::uint32_t block = 0; block < sums.size(); ++block) sums[block] = in(block);
-  std::vector<Exchange> rounds = broadcast_rounds(me);
+  std::vector<BlockExchange> rounds = broadcast_rounds(me);
   std::ranges::reverse(rounds);
   for (const auto& [from, to] : rounds) {
     if (to.peer != kNoRank) me.program.send(sums[to.block], to.peer);
@@ -200,9 +200,10 @@ ir::Cost cost(const ir::Request& request) {
   return cost_of(request, rounds, rounds, blocks);
 }
 
-}  // namespace
+}  // namespace circulant_blocks_parts
 
 ir::Algorithm circulant_blocks() {
+  using namespace circulant_blocks_parts;
   return {.name = "circulant_blocks",
           .summary = "pipelined broadcast and reduce in the fewest one-port rounds, any n",
           .supports = supports,

@@ -21,7 +21,7 @@
 #include "algorithms/member.hpp"
 
 namespace tutti::algorithms {
-namespace {
+namespace direct_parts {
 
 std::uint32_t block_of(Rank rank) { return static_cast<std::uint32_t>(rank); }
 
@@ -113,9 +113,10 @@ ir::Cost cost(const ir::Request& request) {
   return cost_of(request, 1, n - 1, n);
 }
 
-}  // namespace
+}  // namespace direct_parts
 
 ir::Algorithm direct() {
+  using namespace direct_parts;
   return {.name = "direct",
           .summary = "every block straight from where it is to where it is wanted, in one round",
           .supports = supports,

@@ -25,7 +25,7 @@
 #include "algorithms/tree.hpp"
 
 namespace tutti::algorithms {
-namespace {
+namespace double_binary_tree_parts {
 
 /// A node's place in one tree. Numbers of nodes, or kNoRank.
 struct Place {
@@ -185,9 +185,10 @@ ir::Cost cost(const ir::Request& request) {
   return cost_of(request, 2 * ceil_log2(n), n < 4 ? n : 4, 2);
 }
 
-}  // namespace
+}  // namespace double_binary_tree_parts
 
 ir::Algorithm double_binary_tree() {
+  using namespace double_binary_tree_parts;
   return {
       .name = "double_binary_tree",
       .summary = "two trees carry half each; the leaves of one are the inner nodes of the other",

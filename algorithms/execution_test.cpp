@@ -227,7 +227,7 @@ std::vector<T> meaning(const Request& request, Rank rank, const Vectors<T>& inpu
   }
 }
 
-constexpr Collective kGlobal[] = {Collective::kAllReduce,     Collective::kAllGather,
+constexpr Collective kExecuted[] = {Collective::kAllReduce,     Collective::kAllGather,
                                   Collective::kReduceScatter, Collective::kBroadcast,
                                   Collective::kReduce,        Collective::kAllToAll,
                                   Collective::kGather,        Collective::kScatter};
@@ -241,7 +241,7 @@ std::string name_of_case(const ir::Algorithm& algorithm, const Request& request,
 /// Supported requests of up to nine ranks, every root, in place and not.
 void visit_requests(const ir::Algorithm& algorithm,
                     const std::function<void(const Request&)>& visit) {
-  for (const Collective collective : kGlobal) {
+  for (const Collective collective : kExecuted) {
     for (Rank ranks = 1; ranks <= 9; ++ranks) {
       for (Rank root = 0; root < (rooted(collective) ? ranks : 1); ++root) {
         for (const bool in_place : {false, true}) {

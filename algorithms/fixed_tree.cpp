@@ -25,7 +25,7 @@
 #include "algorithms/member.hpp"
 
 namespace tutti::algorithms {
-namespace {
+namespace fixed_tree_parts {
 
 /// The leaves of the lower of the two trees that a tree of `leaves`, at least 2, is made of.
 std::size_t lower_leaves(std::size_t leaves) { return std::bit_floor(leaves - 1); }
@@ -95,9 +95,10 @@ ir::Cost cost(const ir::Request& request) {
   return cost_of(request, 2, 1, 1);
 }
 
-}  // namespace
+}  // namespace fixed_tree_parts
 
 ir::Algorithm fixed_tree() {
+  using namespace fixed_tree_parts;
   return {.name = "fixed_tree",
           .summary = "added along one balanced tree over the ranks, whatever the hosts and sizes",
           .supports = supports,

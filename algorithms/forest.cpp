@@ -40,7 +40,7 @@
 #include "src/base/result.hpp"
 
 namespace tutti::algorithms {
-namespace {
+namespace forest_parts {
 
 using topo::forest::Forest;
 using topo::forest::Hop;
@@ -273,10 +273,11 @@ Status check_size(const Forest& forest, std::int64_t shares) {
                     forest.trees_per_root, forest.roots.size(), forest.ranks, most);
 }
 
-}  // namespace
+}  // namespace forest_parts
 
-Result<RoutedSchedule> forest_schedule(const ir::Request& request, const Forest& forest,
-                                       std::uint32_t lanes) {
+Result<RoutedSchedule> forest_schedule(const ir::Request& request,
+                                       const topo::forest::Forest& forest, std::uint32_t lanes) {
+  using namespace forest_parts;
   TUTTI_CHECK(lanes > 0, "a message takes a lane");
   if (request.collective == Collective::kAllReduce)
     return forest_all_reduce(request, forest, forest);
@@ -304,11 +305,13 @@ Result<RoutedSchedule> forest_schedule(const ir::Request& request, const Forest&
   return std::move(writer).finish();
 }
 
-Result<RoutedSchedule> forest_all_reduce(const ir::Request& request, const Forest& sums,
-                                         const Forest& results) {
+Result<RoutedSchedule> forest_all_reduce(const ir::Request& request,
+                                         const topo::forest::Forest& sums,
+                                         const topo::forest::Forest& results) {
+  using namespace forest_parts;
   if (!well_formed(request) || request.collective != Collective::kAllReduce)
     return unsupported("forest", request);
-  for (const Forest* forest : {&sums, &results}) {
+  for (const topo::forest::Forest* forest : {&sums, &results}) {
     TUTTI_TRY(check_roots(request, *forest));
     TUTTI_TRY(check_size(*forest, forest->trees_per_root));
   }

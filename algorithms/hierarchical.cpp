@@ -32,7 +32,7 @@
 #include "src/ir/embed.hpp"
 
 namespace tutti::algorithms {
-namespace {
+namespace hierarchical_parts {
 
 using ir::Part;
 using ir::Region;
@@ -460,9 +460,10 @@ Result<std::uint32_t> chunks_between(const Request& request, const Leaves& leave
   return schedule.chunks_per_block;
 }
 
-}  // namespace
+}  // namespace hierarchical_parts
 
 ir::Algorithm hierarchical(std::string_view name, std::string_view summary, const Leaves& leaves) {
+  using namespace hierarchical_parts;
   return {.name = name,
           .summary = summary,
           .supports = [leaves](const Request& request) { return supports(request, leaves); },

@@ -30,7 +30,7 @@
 #include "algorithms/tree.hpp"
 
 namespace tutti::algorithms {
-namespace {
+namespace k_nomial_parts {
 
 /// One rank's place in the tree of `radix` over `ranks` places.
 struct Place {
@@ -211,13 +211,15 @@ ir::Algorithm k_nomial(std::string_view summary) {
           .cost = cost<kRadix>};
 }
 
-}  // namespace
+}  // namespace k_nomial_parts
 
 ir::Algorithm binomial() {
+  using namespace k_nomial_parts;
   return k_nomial<2>("one tree that doubles the ranks served every round");
 }
 
 ir::Algorithm k_nomial_4() {
+  using namespace k_nomial_parts;
   return k_nomial<4>("a flatter tree: each rank serves up to three others at once and level");
 }
 

@@ -28,7 +28,7 @@
 #include "src/ir/embed.hpp"
 
 namespace tutti::algorithms {
-namespace {
+namespace leader_parts {
 
 using ir::Part;
 using ir::Region;
@@ -167,9 +167,10 @@ ir::Cost cost(const Request& request, const Leaves& leaves) {
   return sum;
 }
 
-}  // namespace
+}  // namespace leader_parts
 
 ir::Algorithm leader(std::string_view name, std::string_view summary, const Leaves& leaves) {
+  using namespace leader_parts;
   return {.name = name,
           .summary = summary,
           .supports = [leaves](const Request& request) { return supports(request, leaves); },

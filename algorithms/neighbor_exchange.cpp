@@ -20,7 +20,7 @@
 #include "algorithms/member.hpp"
 
 namespace tutti::algorithms {
-namespace {
+namespace neighbor_exchange_parts {
 
 /// The blocks of a pair; pairs are counted around the circle.
 ChunkSet blocks_of_pair(Rank pair, Rank ranks) {
@@ -67,9 +67,10 @@ ir::Cost cost(const ir::Request& request) {
   return cost_of(request, n / 2, n - 1, n);
 }
 
-}  // namespace
+}  // namespace neighbor_exchange_parts
 
 ir::Algorithm neighbor_exchange() {
+  using namespace neighbor_exchange_parts;
   return {.name = "neighbor_exchange",
           .summary = "pairs of blocks between neighbours: half of the ring's rounds, even n",
           .supports = supports,

@@ -19,7 +19,7 @@
 #include "algorithms/member.hpp"
 
 namespace tutti::algorithms {
-namespace {
+namespace one_shot_parts {
 
 void all_reduce(Member& me) {
   send_to_all(me, in(0));
@@ -61,9 +61,10 @@ ir::Cost cost(const ir::Request& request) {
   return cost_of(request, 1, 1, 1);
 }
 
-}  // namespace
+}  // namespace one_shot_parts
 
 ir::Algorithm one_shot() {
+  using namespace one_shot_parts;
   return {.name = "one_shot",
           .summary = "everyone sends to everyone who needs it; added in rank order on arrival",
           .supports = supports,

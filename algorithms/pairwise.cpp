@@ -15,7 +15,7 @@
 #include "algorithms/member.hpp"
 
 namespace tutti::algorithms {
-namespace {
+namespace pairwise_parts {
 
 void all_to_all(Member& me) {
   const auto own = static_cast<std::uint32_t>(me.rank);
@@ -42,9 +42,10 @@ ir::Cost cost(const ir::Request& request) {
   return cost_of(request, n - 1, n - 1, n);
 }
 
-}  // namespace
+}  // namespace pairwise_parts
 
 ir::Algorithm pairwise() {
+  using namespace pairwise_parts;
   return {.name = "pairwise",
           .summary = "all-to-all in n-1 steps, one partner at a time in each direction",
           .supports = supports,

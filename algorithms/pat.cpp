@@ -28,7 +28,7 @@
 #include "algorithms/member.hpp"
 
 namespace tutti::algorithms {
-namespace {
+namespace pat_parts {
 
 /// What rank `sender` sends in the round of `distance`.
 std::vector<ChunkSet> blocks_sent(Rank sender, Rank distance, Rank ranks) {
@@ -60,9 +60,10 @@ std::vector<Exchange> rounds_of(const Member& me) {
   return rounds;
 }
 
-}  // namespace
+}  // namespace pat_parts
 
 ir::Algorithm pat() {
+  using namespace pat_parts;
   return algorithm_of("pat", "all binomial trees at once, far hops first: large messages stay near",
                       {.reduce_scatter = [](Member& me) { reduce_by(me, rounds_of(me), out(0)); },
                        .all_gather = [](Member& me) { gather_by(me, rounds_of(me), in(0)); },

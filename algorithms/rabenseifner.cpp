@@ -22,7 +22,7 @@
 #include "algorithms/member.hpp"
 
 namespace tutti::algorithms {
-namespace {
+namespace rabenseifner_parts {
 
 std::uint32_t core_size(Rank ranks) { return std::bit_floor(static_cast<std::uint32_t>(ranks)); }
 
@@ -99,9 +99,10 @@ ir::Cost cost(const ir::Request& request) {
   return cost_of(request, steps + 2, 2 * (p - 1) + p, p);
 }
 
-}  // namespace
+}  // namespace rabenseifner_parts
 
 ir::Algorithm rabenseifner() {
+  using namespace rabenseifner_parts;
   return {.name = "rabenseifner",
           .summary = "halve the vector with partners at distance 1, 2, 4, ..., then double back",
           .supports = supports,

@@ -23,7 +23,7 @@
 #include "algorithms/member.hpp"
 
 namespace tutti::algorithms {
-namespace {
+namespace recursive_doubling_parts {
 
 void all_reduce(Member& me) {
   reduce_by_doubling(
@@ -62,9 +62,10 @@ ir::Cost cost(const ir::Request& request) {
   return cost_of(request, ceil_log2(n), n - 1, n);
 }
 
-}  // namespace
+}  // namespace recursive_doubling_parts
 
 ir::Algorithm recursive_doubling() {
+  using namespace recursive_doubling_parts;
   return {.name = "recursive_doubling",
           .summary = "exchange everything with a partner at distance 1, 2, 4, ...",
           .supports = supports,

@@ -31,7 +31,7 @@
 #include "algorithms/member.hpp"
 
 namespace tutti::algorithms {
-namespace {
+namespace recursive_multiplying_parts {
 
 /// The ranks that take part, and the factors of their number, one a round.
 struct Core {
@@ -169,9 +169,10 @@ ir::Cost cost(const ir::Request& request) {
   return cost_of(request, rounds, sent, 1);
 }
 
-}  // namespace
+}  // namespace recursive_multiplying_parts
 
 ir::Algorithm recursive_multiplying() {
+  using namespace recursive_multiplying_parts;
   return {.name = "recursive_multiplying",
           .summary = "groups of up to four exchange everything: half of doubling's rounds",
           .supports = supports,

@@ -23,7 +23,7 @@
 #include "algorithms/member.hpp"
 
 namespace tutti::algorithms {
-namespace {
+namespace ring_parts {
 
 /// The chunk that has `hops` hops behind it when it reaches this rank, if chunk c starts at c.
 std::uint32_t arriving(const Member& me, Rank hops) {
@@ -142,9 +142,10 @@ ir::Cost cost(const ir::Request& request) {
   return cost_of(request, lap, n - 1, n);
 }
 
-}  // namespace
+}  // namespace ring_parts
 
 ir::Algorithm ring() {
+  using namespace ring_parts;
   return {.name = "ring",
           .summary = "chunks travel around a circle of ranks; fewest bytes, n-1 rounds a lap",
           .supports = supports,

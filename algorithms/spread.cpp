@@ -18,7 +18,7 @@
 #include "algorithms/member.hpp"
 
 namespace tutti::algorithms {
-namespace {
+namespace spread_parts {
 
 void root(Member& me) {
   const auto chunks = static_cast<std::uint32_t>(me.ranks);
@@ -59,9 +59,10 @@ ir::Cost cost(const ir::Request& request) {
   return cost_of(request, n == 2 ? 1 : 2, 2 * (n - 1), n);
 }
 
-}  // namespace
+}  // namespace spread_parts
 
 ir::Algorithm spread() {
+  using namespace spread_parts;
   return {.name = "spread",
           .summary = "a broadcast whose root, too, hands one part to everyone",
           .supports = supports,

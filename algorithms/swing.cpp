@@ -33,7 +33,7 @@
 #include "algorithms/member.hpp"
 
 namespace tutti::algorithms {
-namespace {
+namespace swing_parts {
 
 std::uint32_t steps_of(Rank ranks) { return ceil_log2(static_cast<std::uint32_t>(ranks)); }
 
@@ -106,9 +106,10 @@ Result<ir::Schedule> generate_latency(const ir::Request& request) {
   return generate(request, "swing_latency", 1, all_reduce_of_whole_vectors);
 }
 
-}  // namespace
+}  // namespace swing_parts
 
 ir::Algorithm swing() {
+  using namespace swing_parts;
   return algorithm_of("swing",
                       "partners at distance 1, -1, 3, -5, 11, ...: short hops on rings, even n",
                       {.reduce_scatter = [](Member& me) { reduce_by(me, rounds_of(me), out(0)); },
@@ -118,6 +119,7 @@ ir::Algorithm swing() {
 }
 
 ir::Algorithm swing_latency() {
+  using namespace swing_parts;
   return {.name = "swing_latency",
           .summary = "exchange everything with swing's partners: fewest rounds, short hops",
           .supports = supports_latency,

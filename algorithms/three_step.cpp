@@ -29,7 +29,7 @@
 #include "src/ir/embed.hpp"
 
 namespace tutti::algorithms {
-namespace {
+namespace three_step_parts {
 
 using ir::Part;
 using ir::Region;
@@ -214,9 +214,10 @@ ir::Cost cost(const Request& request) {
   return cost_of(request, 3, most, static_cast<std::uint64_t>(request.ranks));
 }
 
-}  // namespace
+}  // namespace three_step_parts
 
 ir::Algorithm three_step() {
+  using namespace three_step_parts;
   return {.name = "three_step",
           .summary = "all_to_all with one message between two nodes, through a gateway at each",
           .supports = supports,

@@ -32,7 +32,7 @@
 #include "src/ir/embed.hpp"
 
 namespace tutti::algorithms {
-namespace {
+namespace torus_parts {
 
 using ir::Part;
 using ir::Region;
@@ -322,14 +322,16 @@ ir::Algorithm on_grids(std::string_view name, std::string_view summary, const ir
               }};
 }
 
-}  // namespace
+}  // namespace torus_parts
 
 ir::Algorithm blue_connect(std::string_view name, std::string_view summary,
                            const ir::Algorithm& line) {
+  using namespace torus_parts;
   return on_grids(name, summary, line, nearest_first);
 }
 
 ir::Algorithm torus(std::string_view name, std::string_view summary, const ir::Algorithm& line) {
+  using namespace torus_parts;
   return on_grids(name, summary, line, rotated);
 }
 

@@ -21,7 +21,7 @@
 #include "algorithms/member.hpp"
 
 namespace tutti::algorithms {
-namespace {
+namespace two_shot_parts {
 
 void all_reduce(Member& me) {
   const auto contributions = exchange_contributions(me);
@@ -94,9 +94,10 @@ ir::Cost cost(const ir::Request& request) {
   return cost_of(request, n == 2 ? 1 : 2, 1, 1);
 }
 
-}  // namespace
+}  // namespace two_shot_parts
 
 ir::Algorithm two_shot() {
+  using namespace two_shot_parts;
   return {.name = "two_shot",
           .summary = "each part has one owner, who adds in rank order and hands out the sum",
           .supports = supports,

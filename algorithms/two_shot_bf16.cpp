@@ -19,7 +19,7 @@
 #include "algorithms/member.hpp"
 
 namespace tutti::algorithms {
-namespace {
+namespace two_shot_bf16_parts {
 
 /// Fresh scratch that holds the encoded form of `plain`.
 ChunkSet encoded(Member& me, ChunkSet plain) {
@@ -77,9 +77,10 @@ ir::Cost cost(const ir::Request& request) {
   return cost_of(request, 2, n - 1, n);
 }
 
-}  // namespace
+}  // namespace two_shot_bf16_parts
 
 ir::Algorithm two_shot_bf16() {
+  using namespace two_shot_bf16_parts;
   return {.name = "two_shot_bf16",
           .summary = "two_shot for float32 with bfloat16 on the wire: half the bytes, lossy",
           .supports = supports,

@@ -2,6 +2,7 @@
 option(TUTTI_TESTS "Build the tests" ON)
 option(TUTTI_FUZZ "Build the fuzz targets (clang only; preset asan)" OFF)
 option(TUTTI_PCH "Precompile common headers (clang only: g++ gains next to nothing)" OFF)
+set(TUTTI_UNITY_FILES 10 CACHE STRING "How many files are compiled as one unit (1: each alone)")
 set(TUTTI_SANITIZE "" CACHE STRING "Sanitizers for -fsanitize=, e.g. address,undefined")
 
 if(NOT CMAKE_BUILD_TYPE)
@@ -30,6 +31,15 @@ if(TUTTI_SANITIZE MATCHES "address")
   set(TUTTI_TEST_FLAGS -O0)
 elseif(CMAKE_BUILD_TYPE STREQUAL "Release")
   set(TUTTI_TEST_FLAGS -O1)
+endif()
+
+# Code that nobody waits for; and what is fast because it is inlined, which g++ stops doing in large units.
+if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  set(TUTTI_COLD_FLAGS -O1)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    list(APPEND TUTTI_COLD_FLAGS -Wno-maybe-uninitialized)  # false positives on std::optional at -O1
+    set(TUTTI_HOT_FLAGS --param=large-unit-insns=1000000)
+  endif()
 endif()
 
 find_program(TUTTI_CCACHE ccache)

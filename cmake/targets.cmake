@@ -1,7 +1,24 @@
-# tutti_folder(path [DEPENDS folder...]): a static library from path/*.cpp, named after the path
+# tutti_compiled(target [COLD]): how the sources of a target are compiled. Many at a time, as one unit:
+# most of what a file takes to compile is headers, and those are then read once. COLD: nobody waits for
+# this code, so that it is not worth the time of more than -O1.
+function(tutti_compiled target)
+  cmake_parse_arguments(ARG "COLD" "" "" ${ARGN})
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${TUTTI_UNITY_FILES})
+  if(ARG_COLD)
+    target_compile_options(${target} PRIVATE ${TUTTI_COLD_FLAGS})
+  else()
+    target_compile_options(${target} PRIVATE ${TUTTI_HOT_FLAGS})
+  endif()
+endfunction()
+
+# tutti_folder(path [COLD] [DEPENDS folder...]): a static library from path/*.cpp, named after the path
 # (src/ir -> tutti_src_ir), and path/*_test.cpp as one test program per folder.
 function(tutti_folder path)
-  cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "COLD" "" "DEPENDS" ${ARGN})
+  set(cold "")
+  if(ARG_COLD)
+    set(cold COLD)
+  endif()
   string(REPLACE "/" "_" name ${path})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${path}/*.cpp)
   set(tests ${sources})
@@ -19,6 +36,7 @@ function(tutti_folder path)
 
   if(sources)
     add_library(tutti_${name} STATIC ${sources})
+    tutti_compiled(tutti_${name} ${cold})
     tutti_precompiled(tutti_${name} library)
     set(scope PUBLIC)
   else()
@@ -57,6 +75,7 @@ function(tutti_test name)
     set(alone TRUE)
   endif()
   add_executable(${name} ${ARG_SOURCES})
+  tutti_compiled(${name})
   target_compile_options(${name} PRIVATE ${TUTTI_TEST_FLAGS})
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gtest GTest::gmock GTest::gtest_main)
   tutti_precompiled(${name} tests)

@@ -22,7 +22,6 @@
 #include "tutti/stats.hpp"
 
 namespace tutti::training {
-namespace {
 
 /// Communicators by what goes over them, so that gathers do not wait for reductions.
 struct Channels {
@@ -31,6 +30,8 @@ struct Channels {
   std::optional<Comm> secondary;  ///< of neighbours with secondary shards
   Comm control;                   ///< of all
 };
+
+namespace {
 
 /// Sums over ranks are those of one binary tree, whatever the size and the hosts.
 Status add_along_tree(Comm& comm, Collective collective) {

@@ -18,7 +18,7 @@ Manifest example() {
   return manifest;
 }
 
-std::string refusal(const Manifest& manifest) {
+std::string manifest_refusal(const Manifest& manifest) {
   const auto parsed = parse_manifest(manifest_json(manifest));
   if (parsed) return "";
   EXPECT_EQ(parsed.error().code, Code::kWrongData);
@@ -44,19 +44,19 @@ TEST(Manifest, IsReadAsItWasWritten) {
 TEST(Manifest, MissesNoElementAndHasNoneTwice) {
   Manifest manifest = example();
   manifest.pieces.pop_back();
-  EXPECT_THAT(refusal(manifest), HasSubstr("of 'bias' of kind 'parameter' the elements from 0"));
+  EXPECT_THAT(manifest_refusal(manifest), HasSubstr("of 'bias' of kind 'parameter' the elements from 0"));
   manifest = example();
   manifest.pieces[1].count = 19;
-  EXPECT_THAT(refusal(manifest), HasSubstr("of 'in' of kind 'parameter' the elements from 59"));
+  EXPECT_THAT(manifest_refusal(manifest), HasSubstr("of 'in' of kind 'parameter' the elements from 59"));
   manifest = example();
   manifest.pieces.push_back(manifest.pieces[0]);
-  EXPECT_THAT(refusal(manifest), HasSubstr("there twice"));
+  EXPECT_THAT(manifest_refusal(manifest), HasSubstr("there twice"));
   manifest = example();
   manifest.pieces.push_back(manifest.pieces[2]);
-  EXPECT_THAT(refusal(manifest), HasSubstr("there twice"));
+  EXPECT_THAT(manifest_refusal(manifest), HasSubstr("there twice"));
   manifest = example();
   manifest.pieces.push_back({"first", 0, 0, 60, "rank_0.bin", 160, 3});
-  EXPECT_THAT(refusal(manifest), HasSubstr("of 'bias' of kind 'first'"));
+  EXPECT_THAT(manifest_refusal(manifest), HasSubstr("of 'bias' of kind 'first'"));
 }
 
 TEST(Manifest, NamesWhatIsWrong) {

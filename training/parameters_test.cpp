@@ -7,7 +7,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string refusal(std::vector<Parameter> parameters) {
+std::string table_refusal(std::vector<Parameter> parameters) {
   const auto made = ParameterTable::create(std::move(parameters));
   return made ? "" : made.error().what;
 }
@@ -24,15 +24,15 @@ TEST(ParameterTable, KnowsSizesAndNames) {
 }
 
 TEST(ParameterTable, NamesWhatIsWrong) {
-  EXPECT_THAT(refusal({}), HasSubstr("no parameters"));
-  EXPECT_THAT(refusal({{"", {1}}}), HasSubstr("parameter 0 has no name"));
-  EXPECT_THAT(refusal({{"a", {1}}, {"b", {1}}, {"a", {2}}}),
+  EXPECT_THAT(table_refusal({}), HasSubstr("no parameters"));
+  EXPECT_THAT(table_refusal({{"", {1}}}), HasSubstr("parameter 0 has no name"));
+  EXPECT_THAT(table_refusal({{"a", {1}}, {"b", {1}}, {"a", {2}}}),
               HasSubstr("parameters 0 and 2 are both named 'a'"));
-  EXPECT_THAT(refusal({{"a", {2, 0}}}), HasSubstr("'a' of [2, 0]: a dimension is 0"));
-  EXPECT_THAT(refusal({{"a", {-3}}}), HasSubstr("is -3"));
-  EXPECT_THAT(refusal({{"a", {std::int64_t{1} << 31, 1 << 20}}}), HasSubstr("2^40"));
-  EXPECT_THAT(refusal({{"a", {std::int64_t{1} << 40}}, {"b", {1}}}), HasSubstr("up to 'b'"));
-  EXPECT_THAT(refusal({{std::string(kLongestName + 1, 'x'), {1}}}), HasSubstr("513 bytes"));
+  EXPECT_THAT(table_refusal({{"a", {2, 0}}}), HasSubstr("'a' of [2, 0]: a dimension is 0"));
+  EXPECT_THAT(table_refusal({{"a", {-3}}}), HasSubstr("is -3"));
+  EXPECT_THAT(table_refusal({{"a", {std::int64_t{1} << 31, 1 << 20}}}), HasSubstr("2^40"));
+  EXPECT_THAT(table_refusal({{"a", {std::int64_t{1} << 40}}, {"b", {1}}}), HasSubstr("up to 'b'"));
+  EXPECT_THAT(table_refusal({{std::string(kLongestName + 1, 'x'), {1}}}), HasSubstr("513 bytes"));
 }
 
 TEST(ParameterTable, HashesAllThatRanksMustShare) {

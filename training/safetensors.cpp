@@ -26,15 +26,15 @@ static_assert(std::endian::native == std::endian::little, "files are little-endi
 
 constexpr std::string_view kMetadata = "__metadata__";
 constexpr std::uint64_t kLongestHeader = std::uint64_t{1} << 26U;
-constexpr int kDeepest = 3;
+constexpr int kDeepestHeader = 3;
 constexpr std::size_t kMostTensors = 1 << 20, kMostDimensions = 64;
 
 template <class... Args>
-Error wrong(fmt::format_string<Args...> format, Args&&... args) {
+Error wrong_header(fmt::format_string<Args...> format, Args&&... args) {
   return failure(Code::kWrongData, format, std::forward<Args>(args)...);
 }
 
-const Json* find(const Json& object, const char* key) {
+const Json* member_of(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found == object.end() ? nullptr : &*found;
 }
@@ -52,32 +52,32 @@ std::optional<std::uint64_t> elements_of(const std::vector<std::int64_t>& shape)
 
 Result<StoredTensor> parse_tensor(const std::string& name, const Json& json) {
   if (name.empty() || name.size() > kLongestName)
-    return wrong("a tensor has a name of {} bytes: 1 to {} fit", name.size(), kLongestName);
-  if (!json.is_object()) return wrong("tensor '{}' is no object", name);
+    return wrong_header("a tensor has a name of {} bytes: 1 to {} fit", name.size(), kLongestName);
+  if (!json.is_object()) return wrong_header("tensor '{}' is no object", name);
   StoredTensor tensor{.name = name, .shape = {}};
-  const Json* const type = find(json, "dtype");
-  const Json* const shape = find(json, "shape");
-  const Json* const offsets = find(json, "data_offsets");
+  const Json* const type = member_of(json, "dtype");
+  const Json* const shape = member_of(json, "shape");
+  const Json* const offsets = member_of(json, "data_offsets");
   if (type == nullptr || !type->is_string() || shape == nullptr || !shape->is_array() ||
       shape->size() > kMostDimensions || offsets == nullptr || !offsets->is_array() ||
       offsets->size() != 2 || !(*offsets)[0].is_number_unsigned() ||
       !(*offsets)[1].is_number_unsigned())
-    return wrong("tensor '{}' lacks its dtype, shape or data_offsets", name);
+    return wrong_header("tensor '{}' lacks its dtype, shape or data_offsets", name);
   if (type->get<std::string>() != "F32")
     return failure(Code::kUnsupported, "tensor '{}' is of {}: convert it to F32", name,
                    type->dump(-1, ' ', true, Json::error_handler_t::replace));
   for (const Json& dimension : *shape) {
     if (!dimension.is_number_unsigned() || dimension.get<std::uint64_t>() > kMostElements)
-      return wrong("the shape of tensor '{}' has a dimension that is none", name);
+      return wrong_header("the shape of tensor '{}' has a dimension that is none", name);
     tensor.shape.push_back(dimension.get<std::int64_t>());
   }
   const auto elements = elements_of(tensor.shape);
-  if (!elements) return wrong("tensor '{}' has more than {} elements", name, kMostElements);
+  if (!elements) return wrong_header("tensor '{}' has more than {} elements", name, kMostElements);
   tensor.elements = *elements;
   tensor.begin = (*offsets)[0].get<std::uint64_t>();
   const auto end = (*offsets)[1].get<std::uint64_t>();
   if (end < tensor.begin || end - tensor.begin != *elements * sizeof(float))
-    return wrong("tensor '{}' has {} elements, which do not fill bytes {} to {}", name, *elements,
+    return wrong_header("tensor '{}' has {} elements, which do not fill bytes {} to {}", name, *elements,
                  tensor.begin, end);
   return tensor;
 }
@@ -87,30 +87,30 @@ Status check_coverage(const std::vector<StoredTensor>& tensors, std::uint64_t da
   std::uint64_t covered = 0;
   for (const StoredTensor& tensor : tensors) {
     if (tensor.begin != covered)
-      return wrong("tensor '{}' begins at byte {}, and the one before it ends at {}", tensor.name,
+      return wrong_header("tensor '{}' begins at byte {}, and the one before it ends at {}", tensor.name,
                    tensor.begin, covered);
     const std::uint64_t bytes = tensor.elements * sizeof(float);
     if (bytes > data_bytes - covered)
-      return wrong("tensor '{}' ends behind the file: it was cut short", tensor.name);
+      return wrong_header("tensor '{}' ends behind the file: it was cut short", tensor.name);
     covered += bytes;
   }
   if (covered == data_bytes) return ok_status();
-  return wrong("{} bytes behind the last tensor are nobody's", data_bytes - covered);
+  return wrong_header("{} bytes behind the last tensor are nobody's", data_bytes - covered);
 }
 
 }  // namespace
 
 Result<SafetensorsHeader> parse_safetensors_header(std::string_view text,
                                                    std::uint64_t data_bytes) {
-  const Json json = parse_json(text, kDeepest);
+  const Json json = parse_json(text, kDeepestHeader);
   if (!json.is_object() || json.size() > kMostTensors)
-    return wrong("this is no safetensors file: its header is no object of JSON");
+    return wrong_header("this is no safetensors file: its header is no object of JSON");
   SafetensorsHeader header;
   for (const auto& [name, value] : json.items()) {
     if (name == kMetadata) {
-      if (!value.is_object()) return wrong("{} is no object of texts", kMetadata);
+      if (!value.is_object()) return wrong_header("{} is no object of texts", kMetadata);
       for (const auto& [key, entry] : value.items()) {
-        if (!entry.is_string()) return wrong("'{}' of {} is no text", key, kMetadata);
+        if (!entry.is_string()) return wrong_header("'{}' of {} is no text", key, kMetadata);
         header.metadata[key] = entry.get<std::string>();
       }
       continue;
@@ -146,10 +146,10 @@ Result<SafetensorsFile> SafetensorsFile::open(const fs::path& file) {
   if (why) return failure(Code::kUnavailable, "opening {}: {}", file.string(), why.message());
   std::uint64_t length = 0;
   if (size < sizeof length)
-    return wrong("{} is no safetensors file: it has {} bytes", file.string(), size);
+    return wrong_header("{} is no safetensors file: it has {} bytes", file.string(), size);
   TRAINING_TRY(read_part(file, 0, std::as_writable_bytes(std::span(&length, 1))));
   if (length > kLongestHeader || length > size - sizeof length)
-    return wrong("{} is no safetensors file, or was cut short: its header would have {} bytes",
+    return wrong_header("{} is no safetensors file, or was cut short: its header would have {} bytes",
                  file.string(), length);
   std::string text(length, '\0');
   TRAINING_TRY(read_part(file, sizeof length, std::as_writable_bytes(std::span(text))));

@@ -32,19 +32,19 @@ std::shared_ptr<Service> make_service() {
   return *service;
 }
 
-RootOptions on_loopback() {
+RootOptions root_on_loopback() {
   RootOptions options;
   options.address = *parse_address("127.0.0.1:0");
   return options;
 }
 
-UniqueId serve(const std::shared_ptr<Service>& service, RootOptions options = on_loopback()) {
+UniqueId serve(const std::shared_ptr<Service>& service, RootOptions options = root_on_loopback()) {
   const auto id = serve_root(service, options);
   EXPECT_TRUE(id) << id.error().what;
   return *id;
 }
 
-Blob blob_of(const std::string& text) {
+Blob blob_with(const std::string& text) {
   const auto bytes = as_bytes(text);
   return {bytes.begin(), bytes.end()};
 }
@@ -91,10 +91,10 @@ TEST(Rendezvous, RanksFindEachOtherAndGather) {
   on_all(group, [](Bootstrap& me) {
     for (int round = 0; round < 20; ++round) {
       const auto mine = fmt::format("{}.{}", me.rank(), round);
-      const auto all = me.all_gather(blob_of(mine), Deadline::after(10s));
+      const auto all = me.all_gather(blob_with(mine), Deadline::after(10s));
       ASSERT_TRUE(all) << all.error().what;
       for (Rank r = 0; r < me.size(); ++r) {
-        EXPECT_EQ((*all)[static_cast<std::size_t>(r)], blob_of(fmt::format("{}.{}", r, round)));
+        EXPECT_EQ((*all)[static_cast<std::size_t>(r)], blob_with(fmt::format("{}.{}", r, round)));
       }
     }
   });
@@ -106,7 +106,7 @@ TEST(Rendezvous, OneRankIsAGroupToo) {
   auto service = make_service();
   auto alone = join(service, serve(service), 0, 1, {}, Deadline::after(10s));
   ASSERT_TRUE(alone) << alone.error().what;
-  EXPECT_EQ((*alone)->all_gather(blob_of("x"), Deadline::after(5s))->at(0), blob_of("x"));
+  EXPECT_EQ((*alone)->all_gather(blob_with("x"), Deadline::after(5s))->at(0), blob_with("x"));
 }
 
 TEST(Rendezvous, CarriesLargeBlobsAndRefusesTooLargeOnes) {
@@ -256,7 +256,7 @@ TEST(Rendezvous, ASecondUseOfAnIdIsToldSo) {
 
 TEST(Rendezvous, StrangersDoNotDisturbIt) {
   auto service = make_service();
-  auto options = on_loopback();
+  auto options = root_on_loopback();
   options.limits.strangers = 8;
   const auto id = serve(service, options);
   std::vector<Fd> silent;
@@ -322,7 +322,7 @@ TEST(Rendezvous, StrangersDoNotTakeAllDescriptors) {
 
 TEST(Rendezvous, ASilentStrangerIsCutOff) {
   auto service = make_service();
-  auto options = on_loopback();
+  auto options = root_on_loopback();
   options.limits.patience = 50ms;
   const auto id = serve(service, options);
   auto silent = connect_once(id.addresses[0], Deadline::after(1s));

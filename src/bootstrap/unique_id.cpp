@@ -8,7 +8,7 @@
 namespace tutti {
 namespace {
 
-constexpr std::string_view kMagic = "TUTTIUID";
+constexpr std::string_view kIdMagic = "TUTTIUID";
 constexpr std::uint16_t kVersion = 1;
 constexpr std::size_t kChecked = kUniqueIdBytes - sizeof(std::uint64_t);
 
@@ -39,7 +39,7 @@ SocketAddress get_address(ByteReader& in) {
 UniqueIdBytes encode(const UniqueId& id) {
   Blob out;
   ByteWriter writer(out);
-  writer.bytes(as_bytes(kMagic)).put(kVersion);
+  writer.bytes(as_bytes(kIdMagic)).put(kVersion);
   writer.put(static_cast<std::uint8_t>(id.addresses.size())).put(std::uint8_t{0});
   writer.put(std::uint32_t{0}).put(id.job).bytes(id.key);
   for (std::size_t i = 0; i < kUniqueIdAddresses; ++i) {
@@ -61,7 +61,7 @@ Result<UniqueId> decode_unique_id(std::span<const std::byte> bytes) {
     return bad_id("it is all zeros; make it on one rank and send it to all others first");
   }
   ByteReader in(bytes);
-  if (!std::ranges::equal(in.bytes(kMagic.size()), as_bytes(kMagic))) {
+  if (!std::ranges::equal(in.bytes(kIdMagic.size()), as_bytes(kIdMagic))) {
     return bad_id(
         "it does not begin as one of Tutti's; it was damaged on its way, or another "
         "library made it");

@@ -12,11 +12,11 @@ namespace {
 
 using testing::HasSubstr;
 
-float a[8];
-float b[8];
+float a_values[8];
+float b_values[8];
 
 ncclResult_t all_reduce(ncclComm* on, cudaStream_t stream = nullptr) {
-  return tuttiNcclAllReduce(a, b, 1, ncclFloat, ncclSum, on, stream);
+  return tuttiNcclAllReduce(a_values, b_values, 1, ncclFloat, ncclSum, on, stream);
 }
 
 void abort_elsewhere(ncclComm* comm) {
@@ -234,7 +234,7 @@ TEST(Background, CallsDoNotKeepTheirOperator) {
   EXPECT_EQ(
       tuttiNcclRedOpCreatePreMulSum(&twice, &scalar, ncclFloat, ncclScalarHostImmediate, on.handle),
       ncclSuccess);
-  EXPECT_EQ(tuttiNcclAllReduce(a, b, 1, ncclFloat, twice, on.handle, nullptr), ncclInProgress);
+  EXPECT_EQ(tuttiNcclAllReduce(a_values, b_values, 1, ncclFloat, twice, on.handle, nullptr), ncclInProgress);
   EXPECT_EQ(tuttiNcclRedOpDestroy(twice, on.handle), ncclSuccess);
   on.fake->open = true;
   EXPECT_EQ(settled(on.handle), ncclSuccess);
@@ -243,7 +243,7 @@ TEST(Background, CallsDoNotKeepTheirOperator) {
 TEST(LogLines, NameTheCommunicatorAndTheRank) {
   const FakeHandle on(1, 3);
   testing::internal::CaptureStderr();
-  EXPECT_EQ(tuttiNcclBroadcast(a, b, 1, ncclFloat, 7, on.handle, nullptr), ncclInvalidArgument);
+  EXPECT_EQ(tuttiNcclBroadcast(a_values, b_values, 1, ncclFloat, 7, on.handle, nullptr), ncclInvalidArgument);
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("[fake 1/3] ncclBroadcast: root"));
 }
 

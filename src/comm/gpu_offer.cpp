@@ -13,7 +13,7 @@
 namespace tutti {
 namespace {
 
-constexpr std::size_t kLongestText = 512;
+constexpr std::size_t kLongestName = 512;
 
 }  // namespace
 
@@ -22,7 +22,7 @@ Blob encode(const GpuOffer& offer) {
   ByteWriter writer(bytes);
   writer.put(static_cast<std::uint8_t>(offer.level));
   for (const std::string_view text : {offer.bus_id, offer.problem})
-    writer.sized(as_bytes(text.substr(0, kLongestText)));
+    writer.sized(as_bytes(text.substr(0, kLongestName)));
   return bytes;
 }
 
@@ -30,8 +30,8 @@ Result<GpuOffer> decode_gpu_offer(std::span<const std::byte> bytes, Rank rank) {
   ByteReader reader(bytes);
   GpuOffer offer;
   const auto level = reader.get<std::uint8_t>();
-  offer.bus_id = without_controls(reader.text(kLongestText));
-  offer.problem = without_controls(reader.text(kLongestText));
+  offer.bus_id = without_controls(reader.text(kLongestName));
+  offer.problem = without_controls(reader.text(kLongestName));
   if (!reader.complete() || level >= topo::kPathKinds)
     return peer_error(Code::kPeerFailed, rank, "rank {} sent a malformed offer of its GPU", rank);
   offer.level = static_cast<topo::PathKind>(level);

@@ -13,7 +13,7 @@ using topo::NodeKind;
 using topo::PathKind;
 
 /// Two GPUs on different sides of a CPU.
-topo::Topology machine() {
+topo::Topology machine_of_offer() {
   topo::Parts parts;
   parts.hosts.push_back({"host", {}});
   parts.nodes.push_back({NodeKind::kCpu, 0, "cpu0", {}});
@@ -27,7 +27,7 @@ topo::Topology machine() {
 }
 
 std::string problem(const std::vector<GpuOffer>& offers) {
-  return problem_among(offers, machine(), std::vector<std::int32_t>(offers.size(), 0));
+  return problem_among(offers, machine_of_offer(), std::vector<std::int32_t>(offers.size(), 0));
 }
 
 TEST(GpuOffer, TravelsAsBytes) {
@@ -70,7 +70,7 @@ TEST(GpuOffers, MayBeToNobody) {
 
 TEST(GpuOffers, OfAllDistancesReachOtherHosts) {
   const std::vector<GpuOffer> offers(2, {.problem = "", .bus_id = "0", .level = PathKind::kSystem});
-  EXPECT_EQ(problem_among(offers, machine(), std::vector<std::int32_t>{0, 1}), "");
+  EXPECT_EQ(problem_among(offers, machine_of_offer(), std::vector<std::int32_t>{0, 1}), "");
 }
 
 }  // namespace

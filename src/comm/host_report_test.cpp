@@ -29,7 +29,7 @@ topo::Noted host(int gpus, std::size_t bytes) {
   return {*topo::Topology::create(std::move(parts)), {"one", "two"}};
 }
 
-std::string error_of(const Blob& bytes) {
+std::string report_error(const Blob& bytes) {
   const auto report = decode_host_report(bytes, kMost, 5);
   if (report) return "";
   EXPECT_EQ(report.error().peer, 5);
@@ -78,7 +78,7 @@ TEST(HostReport, TellsAllWhyAHostIsNotDescribed) {
 TEST(HostReport, CutAnywhereIsRefused) {
   const Blob whole = encode_host_report(host(1, 3), kMost);
   for (std::size_t bytes = 0; bytes < whole.size(); ++bytes)
-    EXPECT_NE(error_of(Blob(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(bytes))), "")
+    EXPECT_NE(report_error(Blob(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(bytes))), "")
         << bytes;
 }
 
@@ -88,11 +88,11 @@ TEST(HostReport, RefusesWhatNoHostIs) {
     ByteWriter(blob).put(kind).sized(as_bytes(text)).put(std::uint32_t{0});
     return blob;
   };
-  EXPECT_THAT(error_of(report_of("{")), HasSubstr("rank 5 describes its host wrongly: line 1"));
-  EXPECT_THAT(error_of(report_of(topo::topology_json(*topo::synthetic_topology("gpu:2x2")))),
+  EXPECT_THAT(report_error(report_of("{")), HasSubstr("rank 5 describes its host wrongly: line 1"));
+  EXPECT_THAT(report_error(report_of(topo::topology_json(*topo::synthetic_topology("gpu:2x2")))),
               HasSubstr("2 hosts"));
-  EXPECT_THAT(error_of(report_of("", 2)), HasSubstr("malformed"));
-  EXPECT_THAT(error_of(report_of(std::string(kMost, ' '))), HasSubstr("malformed"));
+  EXPECT_THAT(report_error(report_of("", 2)), HasSubstr("malformed"));
+  EXPECT_THAT(report_error(report_of(std::string(kMost, ' '))), HasSubstr("malformed"));
 }
 
 TEST(HostReport, ShowsWhatAPeerAssumesWithoutItsControlCharacters) {

@@ -25,7 +25,7 @@ namespace {
 constexpr std::size_t kBytesPerBlock = 16 << 10;
 /// Inputs up to this size may be pushed in packets, which double the bytes; a guess.
 constexpr std::size_t kMostPacketInput = 64 << 10;
-constexpr std::size_t kMostImages = 512, kMostWays = 512;
+constexpr std::size_t kMostImages = 512, kMostPeerWays = 512;
 
 /// Whether ranks that run these images beside each other cut chunks alike.
 bool cut_alike(std::span<const std::byte> a, std::span<const std::byte> b) {
@@ -93,7 +93,7 @@ Result<bool> PeerCalls::runs(const Call& call) {
 Result<const PeerCalls::Way*> PeerCalls::way_of(const Call& call) {
   const Key key = key_of(call);
   if (const auto known = ways_.find(key); known != ways_.end()) return &known->second;
-  if (ways_.size() >= kMostWays) ways_.clear();
+  if (ways_.size() >= kMostPeerWays) ways_.clear();
   TUTTI_ASSIGN(Way way, find_way(call));
   return &(ways_[key] = std::move(way));
 }

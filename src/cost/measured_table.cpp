@@ -17,8 +17,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::string_view kFormat = "tutti-table";
-constexpr std::int64_t kVersion = 1;
+constexpr std::string_view kTableFormat = "tutti-table";
+constexpr std::int64_t kTableVersion = 1;
 constexpr std::size_t kLongestName = 64, kHexDigits = 16;
 
 // ---- ranges
@@ -160,10 +160,10 @@ Result<MeasuredRange> range_at(const Json& entries, std::size_t i) {
 
 Result<std::vector<MeasuredRange>> ranges_of(const Json& file) {
   TUTTI_TRY(check_keys(file, {"format", "version", "ranges"}));
-  if (file.at("format") != kFormat || file.at("version") != kVersion)
+  if (file.at("format") != kTableFormat || file.at("version") != kTableVersion)
     return make_error(Code::kInvalidArgument,
                       "its format is not \"{}\" of version {}: measure anew with tutti tune",
-                      kFormat, kVersion);
+                      kTableFormat, kTableVersion);
   const Json& entries = file.at("ranges");
   if (!entries.is_array() || entries.size() > kMostRanges)
     return make_error(Code::kInvalidArgument, "ranges: not a list of at most {}", kMostRanges);
@@ -274,8 +274,8 @@ std::string MeasuredTable::text() const {
   std::string lines;
   for (const MeasuredRange& range : ranges_)
     lines += fmt::format("{}\n  {}", lines.empty() ? "" : ",", line_of(range));
-  return fmt::format("{{\"format\": \"{}\", \"version\": {},\n \"ranges\": [{}]}}\n", kFormat,
-                     kVersion, lines);
+  return fmt::format("{{\"format\": \"{}\", \"version\": {},\n \"ranges\": [{}]}}\n", kTableFormat,
+                     kTableVersion, lines);
 }
 
 Result<MeasuredTable> MeasuredTable::parse(std::string_view text) {

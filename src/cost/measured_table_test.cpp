@@ -34,7 +34,7 @@ MeasuredTable table_of(const std::vector<MeasuredRange>& ranges) {
   return table;
 }
 
-std::string error_of(const std::string& text) {
+std::string table_error(const std::string& text) {
   const auto table = MeasuredTable::parse(text);
   return table ? "" : table.error().what;
 }
@@ -163,30 +163,30 @@ std::string changed(std::string_view from, std::string_view to) {
 }
 
 TEST(MeasuredTable, NamesThePlaceOfWhatIsWrong) {
-  EXPECT_THAT(error_of("{\"format\": \n  nonsense"), HasSubstr("line 2, column"));
-  EXPECT_THAT(error_of("[]"), HasSubstr("object"));
-  EXPECT_THAT(error_of(changed("tutti-table", "other")), HasSubstr("version 1"));
-  EXPECT_THAT(error_of(changed("\"version\": 1", "\"version\": 2")), HasSubstr("tutti tune"));
-  EXPECT_THAT(error_of(changed("\"ranks\": 4", "\"ranks\": -4")), HasSubstr("ranges[0]: ranks"));
-  EXPECT_THAT(error_of(changed("\"ranks\": 4", "\"ranks\": 4.5")), HasSubstr("ranks"));
-  EXPECT_THAT(error_of(changed("\"ranks\": 4", "\"ranks\": 5")), HasSubstr("cannot be"));
-  EXPECT_THAT(error_of(changed("\"ranks\": 4, ", "")), HasSubstr("'ranks' not found"));
-  EXPECT_THAT(error_of(changed("all_reduce", "all_reduced")), HasSubstr("no 'all_reduced'"));
-  EXPECT_THAT(error_of(changed("00c0ffee00c0ffee", "c0ffee")), HasSubstr("16 hexadecimal"));
-  EXPECT_THAT(error_of(changed("00c0ffee00c0ffee", "0000000000000000")), HasSubstr("all 0"));
-  EXPECT_THAT(error_of(changed("\"to_bytes\": 64", "\"to_bytes\": 7")), HasSubstr("8 to 7"));
-  EXPECT_THAT(error_of(changed("\"at_bytes\"", "\"at_byte\"")), HasSubstr("'at_byte'"));
-  EXPECT_THAT(error_of(changed("\"kernel_reads\": false", "\"kernel_reads\": 0")),
+  EXPECT_THAT(table_error("{\"format\": \n  nonsense"), HasSubstr("line 2, column"));
+  EXPECT_THAT(table_error("[]"), HasSubstr("object"));
+  EXPECT_THAT(table_error(changed("tutti-table", "other")), HasSubstr("version 1"));
+  EXPECT_THAT(table_error(changed("\"version\": 1", "\"version\": 2")), HasSubstr("tutti tune"));
+  EXPECT_THAT(table_error(changed("\"ranks\": 4", "\"ranks\": -4")), HasSubstr("ranges[0]: ranks"));
+  EXPECT_THAT(table_error(changed("\"ranks\": 4", "\"ranks\": 4.5")), HasSubstr("ranks"));
+  EXPECT_THAT(table_error(changed("\"ranks\": 4", "\"ranks\": 5")), HasSubstr("cannot be"));
+  EXPECT_THAT(table_error(changed("\"ranks\": 4, ", "")), HasSubstr("'ranks' not found"));
+  EXPECT_THAT(table_error(changed("all_reduce", "all_reduced")), HasSubstr("no 'all_reduced'"));
+  EXPECT_THAT(table_error(changed("00c0ffee00c0ffee", "c0ffee")), HasSubstr("16 hexadecimal"));
+  EXPECT_THAT(table_error(changed("00c0ffee00c0ffee", "0000000000000000")), HasSubstr("all 0"));
+  EXPECT_THAT(table_error(changed("\"to_bytes\": 64", "\"to_bytes\": 7")), HasSubstr("8 to 7"));
+  EXPECT_THAT(table_error(changed("\"at_bytes\"", "\"at_byte\"")), HasSubstr("'at_byte'"));
+  EXPECT_THAT(table_error(changed("\"kernel_reads\": false", "\"kernel_reads\": 0")),
               HasSubstr("kernel_reads"));
-  EXPECT_THAT(error_of(changed("\"ring\"", "\"\"")), HasSubstr("algorithm"));
+  EXPECT_THAT(table_error(changed("\"ring\"", "\"\"")), HasSubstr("algorithm"));
 }
 
 TEST(MeasuredTable, RefusesWhatIsSaidTwiceAndWhatIsTooLong) {
   const std::string one = table_of({range(8, 64, "ring", 5)}).text();
   const std::size_t begin = one.find("\n  {") + 3, end = one.rfind(']');
   const std::string entry = one.substr(begin, end - begin);
-  EXPECT_THAT(error_of(one.substr(0, end) + ",\n" + entry + "]}"), HasSubstr("twice from 8 bytes"));
-  EXPECT_THAT(error_of(std::string(kMostTableBytes + 1, ' ')), HasSubstr("too many"));
+  EXPECT_THAT(table_error(one.substr(0, end) + ",\n" + entry + "]}"), HasSubstr("twice from 8 bytes"));
+  EXPECT_THAT(table_error(std::string(kMostTableBytes + 1, ' ')), HasSubstr("too many"));
 }
 
 TEST(MeasuredTable, GivesThoseOfANumberOfRanks) {

@@ -11,7 +11,7 @@
 namespace tutti {
 namespace {
 
-bool any(const ir::Request&) { return true; }
+bool any_request(const ir::Request&) { return true; }
 bool all_reduce_only(const ir::Request& request) {
   return request.collective == Collective::kAllReduce;
 }
@@ -27,15 +27,15 @@ ir::Algorithm named(std::string_view name, bool (*supports)(const ir::Request&))
 }
 
 const std::vector<ir::Algorithm>& algorithms() {
-  static const std::vector<ir::Algorithm> list = {named("one_shot", any),
+  static const std::vector<ir::Algorithm> list = {named("one_shot", any_request),
                                                   named("two_shot", all_reduce_only),
-                                                  named("ring", any),
+                                                  named("ring", any_request),
                                                   named("double_binary_tree", all_reduce_only),
-                                                  named("recursive_doubling", any),
-                                                  named("circulant", any),
+                                                  named("recursive_doubling", any_request),
+                                                  named("circulant", any_request),
                                                   named("circulant_blocks", broadcast_only),
-                                                  named("bruck", any),
-                                                  named("pairwise", any),
+                                                  named("bruck", any_request),
+                                                  named("pairwise", any_request),
                                                   named("spread", broadcast_only),
                                                   named("direct", broadcast_only),
                                                   named("leader_doubling", two_levels_only),
@@ -167,20 +167,20 @@ std::vector<std::string> rivals(Collective collective, std::size_t bytes,
   return names;
 }
 
-using Names = std::vector<std::string>;
+using NameList = std::vector<std::string>;
 
 TEST(Tuner, LetsTwoHostsTryWhatIsExactAroundTheThreshold) {
   const auto all_reduce = [](std::size_t bytes) {
     return rivals(Collective::kAllReduce, bytes, {0, 1}, DataType::kInt32);
   };
-  EXPECT_EQ(all_reduce(16 << 10), Names({"one_shot"}));
-  EXPECT_EQ(all_reduce((16 << 10) + 1), Names({"one_shot", "two_shot"}));
-  EXPECT_EQ(all_reduce(1 << 20), Names({"two_shot", "one_shot"}));
-  EXPECT_EQ(all_reduce((1 << 20) + 1), Names({"two_shot"}));
+  EXPECT_EQ(all_reduce(16 << 10), NameList({"one_shot"}));
+  EXPECT_EQ(all_reduce((16 << 10) + 1), NameList({"one_shot", "two_shot"}));
+  EXPECT_EQ(all_reduce(1 << 20), NameList({"two_shot", "one_shot"}));
+  EXPECT_EQ(all_reduce((1 << 20) + 1), NameList({"two_shot"}));
   for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kAvg, ReduceOp::kPreMulSum})
     EXPECT_EQ(rivals(Collective::kAllReduce, 1 << 17, {0, 1}, DataType::kFloat32, op).size(), 1U);
   EXPECT_EQ(rivals(Collective::kAllReduce, 1 << 17, {0, 1}, DataType::kFloat32, ReduceOp::kMax),
-            Names({"one_shot", "two_shot"}));
+            NameList({"one_shot", "two_shot"}));
 }
 
 TEST(Tuner, LetsMoreHostsTryOnlyWhatGivesTheSameBits) {
@@ -190,10 +190,10 @@ TEST(Tuner, LetsMoreHostsTryOnlyWhatGivesTheSameBits) {
       for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax})
         EXPECT_EQ(rivals(Collective::kAllReduce, bytes, hosts, type, op).size(), 1U) << bytes;
   EXPECT_EQ(rivals(Collective::kAllReduce, 4 << 10, hosts, DataType::kUint64),
-            Names({"recursive_doubling", "circulant"}));
+            NameList({"recursive_doubling", "circulant"}));
   EXPECT_EQ(rivals(Collective::kAllReduce, 16 << 10, hosts, DataType::kInt8),
-            Names({"circulant", "recursive_doubling", "ring"}));
-  EXPECT_EQ(rivals(Collective::kBroadcast, 4 << 10, hosts), Names({"circulant_blocks", "direct"}));
+            NameList({"circulant", "recursive_doubling", "ring"}));
+  EXPECT_EQ(rivals(Collective::kBroadcast, 4 << 10, hosts), NameList({"circulant_blocks", "direct"}));
 }
 
 TEST(Tuner, LetsNobodyTryLargeCallsOrMoreThanThreeWaysBetweenHosts) {

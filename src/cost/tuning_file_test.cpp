@@ -37,7 +37,7 @@ Verdict verdict(std::uint8_t size, std::int32_t ranks = 4, std::int64_t age_s = 
   return {{Collective::kAllToAll, ranks, size}, {"direct", size % 2 == 0}, now() - age_s};
 }
 
-std::string error_of(std::string_view text) {
+std::string file_error(std::string_view text) {
   const auto parsed = parse_tuning(text, kMachine);
   return parsed ? "" : parsed.error().what;
 }
@@ -83,14 +83,14 @@ TEST(TuningText, OfAnotherMachineSaysNothingHere) {
 TEST(TuningText, CutAnywhereIsRefused) {
   const std::string whole = tuning_text(kMachine, {verdict(3)});
   for (std::size_t length = 0; length + 2 < whole.size(); ++length)
-    EXPECT_NE(error_of(whole.substr(0, length)), "") << length;
+    EXPECT_NE(file_error(whole.substr(0, length)), "") << length;
 }
 
 TEST(TuningText, AnErrorNamesTheLineOrTheVerdict) {
   std::string text = tuning_text(kMachine, {verdict(3), verdict(4)});
   const std::string whole = text;
   text.insert(text.find("\"ranks\": 4", text.rfind("collective")), "oops ");
-  EXPECT_THAT(error_of(text), HasSubstr("line 5"));
+  EXPECT_THAT(file_error(text), HasSubstr("line 5"));
   const auto changed = [&](const std::string& from, const std::string& to) {
     std::string copy = whole;
     return copy.replace(copy.find(from), from.size(), to);
@@ -109,8 +109,8 @@ TEST(TuningText, AnErrorNamesTheLineOrTheVerdict) {
            {"\"log2_bytes\": 3", "\"log2_bytes\": 64"},
            {"\"kernel_reads\": false", "\"kernel_reads\": 0"},
            {"\"algorithm\": \"direct\"", "\"algorithm\": [1]"}})
-    EXPECT_THAT(error_of(changed(from, to)), HasSubstr("verdict 1")) << to;
-  EXPECT_THAT(error_of(changed("\"format\": 4", "\"format\": 5")), HasSubstr("format"));
+    EXPECT_THAT(file_error(changed(from, to)), HasSubstr("verdict 1")) << to;
+  EXPECT_THAT(file_error(changed("\"format\": 4", "\"format\": 5")), HasSubstr("format"));
 }
 
 /// Of `count` classes, one second older each.

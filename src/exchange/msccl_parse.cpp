@@ -106,9 +106,9 @@ std::string all_types() {
   return text;
 }
 
-class Parser {
+class MscclParser {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  explicit MscclParser(std::string_view text) : text_(text) {}
 
   Result<MscclAlgo> run(pugi::xml_node root) && {
     const Element algo(root, text_, "algo");
@@ -145,7 +145,7 @@ class Parser {
   std::uint64_t named_ = 0;
 };
 
-Status Parser::header(const Element& algo) {
+Status MscclParser::header(const Element& algo) {
   algo_.name = plain_name(algo.word("name"));
   TUTTI_ASSIGN(const std::int64_t ranks, algo.number("ngpus", 1, kMostRanks));
   algo_.gpus.resize(static_cast<std::size_t>(ranks));
@@ -170,7 +170,7 @@ Status Parser::header(const Element& algo) {
   return placement(algo);
 }
 
-Status Parser::protocol(const Element& algo) {
+Status MscclParser::protocol(const Element& algo) {
   const std::string_view name = algo.word("proto");
   if (name != "Simple" && name != "LL" && name != "LL128")
     return algo.wrong(fmt::format("proto Simple, LL or LL128 was expected, found {}", shown(name)));
@@ -179,7 +179,7 @@ Status Parser::protocol(const Element& algo) {
   return ok_status();
 }
 
-Status Parser::layout(const Element& algo) {
+Status MscclParser::layout(const Element& algo) {
   Result<ir::Layout> layout = ir::parse_layout(algo.word("tutti_layout"));
   if (!layout) return algo.wrong(fmt::format("tutti_layout: {}", layout.error().what));
   const Status fits = check(*layout, static_cast<std::int32_t>(algo_.gpus.size()));
@@ -188,7 +188,7 @@ Status Parser::layout(const Element& algo) {
   return ok_status();
 }
 
-Status Parser::placement(const Element& algo) {
+Status MscclParser::placement(const Element& algo) {
   TUTTI_ASSIGN(const std::int64_t in_place, algo.number_or("inplace", 0, 0, 1));
   TUTTI_ASSIGN(const std::int64_t out_of_place, algo.number_or("outofplace", 1 - in_place, 0, 1));
   algo_.in_place = in_place == 1;
@@ -200,7 +200,7 @@ Status Parser::placement(const Element& algo) {
   return ok_status();
 }
 
-Status Parser::gpu(const Element& element) {
+Status MscclParser::gpu(const Element& element) {
   TUTTI_ASSIGN(const std::int64_t id, element.number("id", 0, last_rank()));
   const auto rank = static_cast<std::size_t>(id);
   if (seen_[rank]) return element.wrong(fmt::format("there are two gpus of id {}", id));
@@ -215,7 +215,7 @@ Status Parser::gpu(const Element& element) {
   return element.for_each("tb", [&](const Element& tb) { return block(tb, gpu); });
 }
 
-Status Parser::block(const Element& element, MscclGpu& gpu) {
+Status MscclParser::block(const Element& element, MscclGpu& gpu) {
   const auto number = static_cast<std::int64_t>(gpu.blocks.size());
   if (number >= kMostBlocks)
     return element.wrong(fmt::format("a gpu has at most {} thread blocks", kMostBlocks));
@@ -231,7 +231,7 @@ Status Parser::block(const Element& element, MscclGpu& gpu) {
   return element.for_each("step", [&](const Element& each) { return step(each, block); });
 }
 
-Status Parser::step(const Element& element, MscclBlock& block) {
+Status MscclParser::step(const Element& element, MscclBlock& block) {
   if (++steps_ > kMostSteps)
     return element.wrong(fmt::format("at most {} steps in all were expected", kMostSteps));
   const auto number = static_cast<std::int64_t>(block.steps.size());
@@ -263,7 +263,7 @@ Status Parser::step(const Element& element, MscclBlock& block) {
   return ok_status();
 }
 
-Status Parser::dependency(const Element& element, MscclStep& step) const {
+Status MscclParser::dependency(const Element& element, MscclStep& step) const {
   TUTTI_ASSIGN(const std::int64_t block, element.number_or("depid", -1, -1, kMostBlocks - 1));
   TUTTI_ASSIGN(const std::int64_t after,
                element.number_or("deps", -1, -1, static_cast<std::int64_t>(kMostSteps)));
@@ -276,7 +276,7 @@ Status Parser::dependency(const Element& element, MscclStep& step) const {
   return ok_status();
 }
 
-Result<Run> Parser::run_of(const Element& element, const char* buffer, const char* offset,
+Result<Run> MscclParser::run_of(const Element& element, const char* buffer, const char* offset,
                            std::int64_t count) const {
   const std::string_view name = element.word(buffer);
   constexpr std::string_view kBuffers = "ios";
@@ -301,7 +301,7 @@ Result<MscclAlgo> parse_msccl_xml(std::string_view text) {
         Code::kInvalidArgument, "{}: this is no XML: {}",
         place_in(text, static_cast<std::size_t>(std::max<std::ptrdiff_t>(parsed.offset, 0))),
         parsed.description());
-  return Parser(text).run(document.document_element());
+  return MscclParser(text).run(document.document_element());
 }
 
 }  // namespace tutti::exchange

@@ -14,9 +14,9 @@ namespace {
 constexpr std::uint64_t kMostTurns = std::uint64_t{1} << 26;  // thread blocks times operations
 
 /// Runs all thread blocks, each one operation at a time, in turns.
-class Execution {
+class MscclppExecution {
  public:
-  Execution(const Plan& plan, Assembly assembly) : plan_(plan), assembly_(std::move(assembly)) {
+  MscclppExecution(const Plan& plan, Assembly assembly) : plan_(plan), assembly_(std::move(assembly)) {
     for (const PlanGpu& gpu : plan.gpus) next_.emplace_back(gpu.blocks.size(), Block{});
   }
 
@@ -181,7 +181,7 @@ Result<Schedules> read_mscclpp_json(std::string_view text) {
   for (const PlanGpu& gpu : plan.gpus) sizes.push_back(gpu.sizes);
   TUTTI_ASSIGN(Assembly assembly,
                Assembly::create(plan.request, plan.name, plan.chunks_per_block, sizes));
-  TUTTI_ASSIGN(ir::Schedule schedule, Execution(plan, std::move(assembly)).run());
+  TUTTI_ASSIGN(ir::Schedule schedule, MscclppExecution(plan, std::move(assembly)).run());
   Schedules schedules;
   schedules.push_back(std::move(schedule));
   return schedules;

@@ -63,7 +63,7 @@ std::string all_gather_with(std::string_view last_op) {
   });
 }
 
-std::string error_of(std::string_view text) {
+std::string mscclpp_error(std::string_view text) {
   const auto schedules = read_mscclpp_json(text);
   return schedules ? "none" : schedules.error().what;
 }
@@ -120,19 +120,19 @@ TEST(MscclppJson, ReadsReductionsOfRemoteBuffersBetweenBarriers) {
 }
 
 TEST(MscclppJson, NamesTheOperationThatHasNoCounterpart) {
-  EXPECT_EQ(error_of(all_gather_with(R"({"name": "glres"})")),
+  EXPECT_EQ(mscclpp_error(all_gather_with(R"({"name": "glres"})")),
             "gpus[0].threadblocks[0].ops[4]: the operation `glres` has no counterpart here");
   EXPECT_EQ(
-      error_of(all_gather_with(R"({"name": "nop", "tbg_info": {"tb_id": 0, "tbg_size": 2}})")),
+      mscclpp_error(all_gather_with(R"({"name": "nop", "tbg_info": {"tb_id": 0, "tbg_size": 2}})")),
       "gpus[0].threadblocks[0].ops[4]: an operation that several thread blocks share has no "
       "counterpart here");
-  EXPECT_EQ(error_of(all_gather_with(
+  EXPECT_EQ(mscclpp_error(all_gather_with(
                 R"({"name": "wait", "channel_ids": [0], "channel_type": "memory"})")),
             "gpus[0].threadblocks[0].ops[4]: it waits for ever");
-  EXPECT_EQ(error_of(all_gather_with(
+  EXPECT_EQ(mscclpp_error(all_gather_with(
                 R"({"name": "signal", "channel_ids": [3], "channel_type": "memory"})")),
             "gpus[0].threadblocks[0].ops[4].channel_ids[0]: there is no channel 3");
-  EXPECT_THAT(error_of(R"({"collective": "custom", "gpus": [{"threadblocks": []}]})"),
+  EXPECT_THAT(mscclpp_error(R"({"collective": "custom", "gpus": [{"threadblocks": []}]})"),
               HasSubstr("the collective `custom` has no counterpart here"));
 }
 

@@ -10,7 +10,7 @@
 namespace tutti::exchange {
 namespace {
 
-constexpr std::int64_t kMostChunks = std::int64_t{1} << 22;
+constexpr std::int64_t kMostPlanChunks = std::int64_t{1} << 22;
 constexpr std::int64_t kMostIndices = 65536;  // of lists in the file
 
 struct OpKind {
@@ -76,9 +76,9 @@ struct Tables {
   std::array<std::vector<std::size_t>, kKinds> remote_ids;   // of the thread block
 };
 
-class Parser {
+class MscclppParser {
  public:
-  explicit Parser(const JsonNode& root) : root_(root) {}
+  explicit MscclppParser(const JsonNode& root) : root_(root) {}
 
   Result<Plan> run() && {
     TUTTI_TRY(header());
@@ -128,9 +128,9 @@ class Parser {
     const auto own = static_cast<std::int64_t>(index);
     TUTTI_TRY(node.number("id", own, own));
     PlanGpu& gpu = plan_.gpus[index];
-    TUTTI_ASSIGN(const std::int64_t inputs, node.number("input_chunks", 0, kMostChunks));
-    TUTTI_ASSIGN(const std::int64_t outputs, node.number("output_chunks", 0, kMostChunks));
-    TUTTI_ASSIGN(const std::int64_t scratch, node.number("scratch_chunks", 0, kMostChunks));
+    TUTTI_ASSIGN(const std::int64_t inputs, node.number("input_chunks", 0, kMostPlanChunks));
+    TUTTI_ASSIGN(const std::int64_t outputs, node.number("output_chunks", 0, kMostPlanChunks));
+    TUTTI_ASSIGN(const std::int64_t scratch, node.number("scratch_chunks", 0, kMostPlanChunks));
     gpu.sizes = {static_cast<std::uint64_t>(inputs), static_cast<std::uint64_t>(outputs),
                  static_cast<std::uint64_t>(scratch)};
     tables_ = {};
@@ -257,8 +257,8 @@ class Parser {
   }
 
   Status operand(const JsonNode& node, std::size_t kind, std::vector<PlanOperand>& into) {
-    TUTTI_ASSIGN(const std::int64_t first, node.number("index", 0, kMostChunks));
-    TUTTI_ASSIGN(const std::int64_t count, node.number("size", 1, kMostChunks));
+    TUTTI_ASSIGN(const std::int64_t first, node.number("index", 0, kMostPlanChunks));
+    TUTTI_ASSIGN(const std::int64_t count, node.number("size", 1, kMostPlanChunks));
     named_ += static_cast<std::uint64_t>(count);
     if (named_ > kMostNamed)
       return node.wrong(Code::kInvalidArgument, "all operations name more than {} chunks",
@@ -306,6 +306,6 @@ class Parser {
 
 }  // namespace
 
-Result<Plan> parse_mscclpp_plan(const JsonNode& root) { return Parser(root).run(); }
+Result<Plan> parse_mscclpp_plan(const JsonNode& root) { return MscclppParser(root).run(); }
 
 }  // namespace tutti::exchange

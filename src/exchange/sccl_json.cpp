@@ -34,9 +34,9 @@ struct Algorithm {
   std::vector<std::vector<Send>> steps;
 };
 
-class Parser {
+class ScclParser {
  public:
-  explicit Parser(const JsonNode& root) : root_(root) {}
+  explicit ScclParser(const JsonNode& root) : root_(root) {}
 
   Result<Algorithm> run() && {
     TUTTI_TRY(collective());
@@ -159,9 +159,9 @@ bool disjoint(const Contributions& a, const Contributions& b) {
 }
 
 /// Runs the steps for one placement of buffers.
-class Execution {
+class ScclExecution {
  public:
-  Execution(const Algorithm& algorithm, Assembly assembly)
+  ScclExecution(const Algorithm& algorithm, Assembly assembly)
       : algorithm_(algorithm), assembly_(std::move(assembly)), held_(algorithm.inputs.size()) {
     for (std::size_t rank = 0; rank < held_.size(); ++rank)
       for (const auto& [address, chunk] : algorithm.inputs[rank]) {
@@ -263,7 +263,7 @@ class Execution {
 Result<Schedules> read_sccl_json(std::string_view text) {
   TUTTI_ASSIGN(const nlohmann::json json, parse_json(text));
   const JsonNode root(json);
-  TUTTI_ASSIGN(const Algorithm algorithm, Parser(root).run());
+  TUTTI_ASSIGN(const Algorithm algorithm, ScclParser(root).run());
   const auto ranks = static_cast<std::uint64_t>(algorithm.request.ranks);
   if (ranks * algorithm.addresses.size() * (ranks / 64 + 1) > kMostContributions)
     return make_error(Code::kInvalidArgument, "{} addresses over {} ranks are too many",
@@ -277,7 +277,7 @@ Result<Schedules> read_sccl_json(std::string_view text) {
                                          {0, 0, algorithm.addresses.size()});
     TUTTI_ASSIGN(Assembly assembly,
                  Assembly::create(request, algorithm.name, algorithm.chunks_per_block, sizes));
-    TUTTI_ASSIGN(ir::Schedule schedule, Execution(algorithm, std::move(assembly)).run());
+    TUTTI_ASSIGN(ir::Schedule schedule, ScclExecution(algorithm, std::move(assembly)).run());
     schedules.push_back(std::move(schedule));
   }
   return schedules;

@@ -25,7 +25,7 @@ std::string all_gather_of_three(std::string_view last_step = "[[2,0,1],[0,1,2],[
                      last_step);
 }
 
-std::string error_of(std::string_view text) {
+std::string sccl_error(std::string_view text) {
   const auto schedules = read_sccl_json(text);
   return schedules ? "none" : schedules.error().what;
 }
@@ -76,16 +76,16 @@ TEST(ScclJson, FindsTheRootInTheMaps) {
 }
 
 TEST(ScclJson, NamesThePathToWhatIsWrong) {
-  EXPECT_EQ(error_of(all_gather_of_three("[[2,0,5]]")),
+  EXPECT_EQ(sccl_error(all_gather_of_three("[[2,0,5]]")),
             "steps[1].sends[0][2]: a whole number from 0 to 2 was expected");
-  EXPECT_EQ(error_of(all_gather_of_three("[[1,0,2]]")),
+  EXPECT_EQ(sccl_error(all_gather_of_three("[[1,0,2]]")),
             "steps[1].sends[0]: rank 0 has nothing at address 1 yet");
-  EXPECT_EQ(error_of(all_gather_of_three("[7]")),
+  EXPECT_EQ(sccl_error(all_gather_of_three("[7]")),
             "steps[1].sends[0]: [address, source, destination] was expected");
-  EXPECT_THAT(error_of(all_gather_of_three("[[2,0,1]]")), HasSubstr("rank 0"));
-  EXPECT_EQ(error_of("{\n  \"steps\": ["), "line 2 column 13: this is no JSON");
-  EXPECT_EQ(error_of("{}"), "the file: `collective` is missing");
-  EXPECT_THAT(error_of(std::string(100, '[') + std::string(100, ']')), HasSubstr("nested deeper"));
+  EXPECT_THAT(sccl_error(all_gather_of_three("[[2,0,1]]")), HasSubstr("rank 0"));
+  EXPECT_EQ(sccl_error("{\n  \"steps\": ["), "line 2 column 13: this is no JSON");
+  EXPECT_EQ(sccl_error("{}"), "the file: `collective` is missing");
+  EXPECT_THAT(sccl_error(std::string(100, '[') + std::string(100, ']')), HasSubstr("nested deeper"));
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ std::vector<std::size_t> reference_sizes(std::size_t count, std::size_t element_
   return sizes;
 }
 
-void check(std::size_t count, std::size_t element_bytes, std::uint32_t chunks) {
+void check_chunks(std::size_t count, std::size_t element_bytes, std::uint32_t chunks) {
   SCOPED_TRACE(testing::Message() << "count=" << count << " element_bytes=" << element_bytes
                                   << " chunks=" << chunks);
   const Chunking chunking(count, element_bytes, chunks);
@@ -48,14 +48,14 @@ TEST(Chunking, EqualsThePlainReferenceAndCoversEveryBlockInOrder) {
   for (int i = 0; i < 3000 && !testing::Test::HasFatalFailure(); ++i) {
     const std::size_t count = random() % (std::size_t{1} << (random() % 16));
     const std::size_t element_bytes = std::size_t{1} << (random() % 8);  // 1 .. 128
-    check(count, element_bytes, 1 + static_cast<std::uint32_t>(random() % 70));
+    check_chunks(count, element_bytes, 1 + static_cast<std::uint32_t>(random() % 70));
   }
 }
 
 TEST(Chunking, HandlesEverySmallShape) {
   for (std::size_t count = 0; count < 40; ++count)
     for (std::uint32_t chunks = 1; chunks < 12; ++chunks)
-      for (const std::size_t element_bytes : {1, 4, 8, 64}) check(count, element_bytes, chunks);
+      for (const std::size_t element_bytes : {1, 4, 8, 64}) check_chunks(count, element_bytes, chunks);
 }
 
 TEST(Chunking, BordersAreCacheLinesWhileThereAreEnough) {

@@ -13,7 +13,7 @@
 namespace tutti::ir {
 namespace {
 
-constexpr std::int32_t kMostRanks = 65536;
+constexpr std::int32_t kMostRequestRanks = 65536;
 /// Chunks of all buffers and scratch of all ranks: eight bytes each in the replay, 256 MiB.
 constexpr std::uint64_t kMostCells = std::uint64_t{1} << 25;
 /// Chunks named by all operands of all steps: the time that a proof takes. A file of a few lines
@@ -27,8 +27,8 @@ Status check_request(const Request& request) {
                       static_cast<int>(request.collective) < kCollectives
                           ? name_of(request.collective)
                           : "an unknown collective");
-  if (request.ranks < 1 || request.ranks > kMostRanks)
-    return make_error(Code::kInvalidArgument, "1 to {} ranks were expected, found {}", kMostRanks,
+  if (request.ranks < 1 || request.ranks > kMostRequestRanks)
+    return make_error(Code::kInvalidArgument, "1 to {} ranks were expected, found {}", kMostRequestRanks,
                       request.ranks);
   const std::int32_t roots = rooted(request.collective) ? request.ranks : 1;
   if (request.root < 0 || request.root >= roots)

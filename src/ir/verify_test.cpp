@@ -16,14 +16,14 @@ using samples::direct;
 using samples::ring_all_reduce;
 using testing::HasSubstr;
 
-constexpr Request kAllReduce{Collective::kAllReduce, 3, 0, false};
+constexpr Request kAllReduceOfThree{Collective::kAllReduce, 3, 0, false};
 constexpr Request kAllReduceInPlace{Collective::kAllReduce, 3, 0, true};
 constexpr Request kAllGather{Collective::kAllGather, 3, 0, false};
 
-/// direct(kAllReduce, 1) has for rank 0:
+/// direct(kAllReduceOfThree, 1) has for rank 0:
 ///   0 send in[0] to 1; 1 send in[0] to 2; 2 copy in[0] into out[0];
 ///   3 recv tmp[0] from 1; 4 reduce tmp[0] into out[0]; 5 recv tmp[1]; 6 reduce tmp[1] into out[0]
-std::vector<Step>& steps(Schedule& schedule, Rank rank) {
+std::vector<Step>& steps_of(Schedule& schedule, Rank rank) {
   return schedule.programs[static_cast<std::size_t>(rank)].steps;
 }
 
@@ -38,7 +38,7 @@ void expect_rejected(const Schedule& schedule, std::initializer_list<std::string
 
 /// Removes a step and the dependencies on it; later ones move up.
 void drop(Schedule& schedule, Rank rank, StepId victim) {
-  auto& program = steps(schedule, rank);
+  auto& program = steps_of(schedule, rank);
   program.erase(program.begin() + victim);
   for (Step& step : program) {
     std::erase(step.deps, victim);
@@ -84,7 +84,7 @@ TEST(Verifier, ProvesTheRingAndCountsItsRoundsAndChunks) {
 TEST(Verifier, ProvesARingOf128) { EXPECT_TRUE(verify(ring_all_reduce(128, false))); }
 
 TEST(Verifier, MarksTheReductionThatCompletesTheSum) {
-  const Result<Proof> proof = verify(direct(kAllReduce, 1));
+  const Result<Proof> proof = verify(direct(kAllReduceOfThree, 1));
   ASSERT_TRUE(proof);
   EXPECT_EQ(proof->completes[0],
             (std::vector<bool>{false, false, false, false, false, false, true}));
@@ -95,16 +95,16 @@ TEST(Verifier, MarksTheReductionThatCompletesTheSum) {
 }
 
 TEST(Verifier, CountsRoundsAlongDependenciesAndMessages) {
-  const Result<Proof> proof = verify(direct(kAllReduce, 1));
+  const Result<Proof> proof = verify(direct(kAllReduceOfThree, 1));
   ASSERT_TRUE(proof);
   EXPECT_EQ(proof->round[0], (std::vector<std::uint32_t>{0, 0, 0, 1, 1, 1, 1}));
 }
 
 TEST(Verifier, DescribesAStepInOneLine) {
-  Schedule schedule = direct(kAllReduce, 4);
+  Schedule schedule = direct(kAllReduceOfThree, 4);
   EXPECT_EQ(describe(schedule, 0, 0), "rank 0 step 0: send in[0..3] to 1");
-  steps(schedule, 0)[0].src = in(1, 2, 2);
-  steps(schedule, 0)[0].lane = 3;
+  steps_of(schedule, 0)[0].src = in(1, 2, 2);
+  steps_of(schedule, 0)[0].lane = 3;
   EXPECT_EQ(describe(schedule, 0, 0), "rank 0 step 0: send in[1..3:2] to 1 lane 3");
   EXPECT_EQ(describe(schedule, 2, 3), "rank 2 step 3: recv tmp[0..3] from 0");
 }
@@ -112,13 +112,13 @@ TEST(Verifier, DescribesAStepInOneLine) {
 // 0. The request.
 
 TEST(Verifier, RejectsRequestsThatHaveNoSchedule) {
-  Schedule schedule = direct(kAllReduce, 1);
+  Schedule schedule = direct(kAllReduceOfThree, 1);
   schedule.request.collective = Collective::kSend;
   expect_rejected(schedule, {"send has no global schedule"});
-  schedule = direct(kAllReduce, 1);
+  schedule = direct(kAllReduceOfThree, 1);
   schedule.request.ranks = 0;
   expect_rejected(schedule, {"ranks were expected, found 0"});
-  schedule = direct(kAllReduce, 1);
+  schedule = direct(kAllReduceOfThree, 1);
   schedule.request.root = 1;
   expect_rejected(schedule, {"a root below 1 was expected for all_reduce, found 1"});
   schedule = direct({Collective::kBroadcast, 3, 0, false}, 1);
@@ -130,13 +130,13 @@ TEST(Verifier, RejectsRequestsThatHaveNoSchedule) {
 }
 
 TEST(Verifier, RejectsAWrongNumberOfPrograms) {
-  Schedule schedule = direct(kAllReduce, 1);
+  Schedule schedule = direct(kAllReduceOfThree, 1);
   schedule.programs.pop_back();
   expect_rejected(schedule, {"3 programs were expected, found 2"});
 }
 
 TEST(Verifier, RejectsChunkCountsItCannotHold) {
-  Schedule schedule = direct(kAllReduce, 1);
+  Schedule schedule = direct(kAllReduceOfThree, 1);
   schedule.chunks_per_block = 0;
   expect_rejected(schedule, {"chunks per block were expected, found 0"});
   schedule.chunks_per_block = 1U << 24;
@@ -144,8 +144,8 @@ TEST(Verifier, RejectsChunkCountsItCannotHold) {
 }
 
 TEST(Verifier, RejectsStepsThatNameMoreChunksThanItCanFollow) {
-  Schedule schedule = direct(kAllReduce, 1);
-  steps(schedule, 0)[0].src.count = 1U << 28;
+  Schedule schedule = direct(kAllReduceOfThree, 1);
+  steps_of(schedule, 0)[0].src.count = 1U << 28;
   expect_rejected(schedule, {"chunks named by all steps"});
 }
 
@@ -167,109 +167,109 @@ TEST(Verifier, NeedsLittleMemoryForManyRanksAndManyRepeatedSums) {
 }
 
 TEST(Verifier, RejectsFifosWithoutRoom) {
-  expect_rejected(direct(kAllReduce, 1), {"FIFO depth"}, {.fifo_depth = 0});
+  expect_rejected(direct(kAllReduceOfThree, 1), {"FIFO depth"}, {.fifo_depth = 0});
 }
 
 // 1. Well-formed steps.
 
 TEST(Verifier, RejectsUnknownVerbsAndSpaces) {
-  Schedule schedule = direct(kAllReduce, 1);
-  steps(schedule, 1)[2].verb = static_cast<Verb>(9);
+  Schedule schedule = direct(kAllReduceOfThree, 1);
+  steps_of(schedule, 1)[2].verb = static_cast<Verb>(9);
   expect_rejected(schedule, {"rank 1 step 2", "found verb 9"});
-  schedule = direct(kAllReduce, 1);
-  steps(schedule, 1)[2].dst.space = static_cast<Space>(3);
+  schedule = direct(kAllReduceOfThree, 1);
+  steps_of(schedule, 1)[2].dst.space = static_cast<Space>(3);
   expect_rejected(schedule, {"rank 1 step 2", "spaces 0 and 3"});
 }
 
 TEST(Verifier, RejectsAnOperandOutsideItsSpace) {
-  Schedule schedule = direct(kAllReduce, 2);
-  steps(schedule, 0)[0].src.first = 1;
+  Schedule schedule = direct(kAllReduceOfThree, 2);
+  steps_of(schedule, 0)[0].src.first = 1;
   expect_rejected(schedule, {"rank 0 step 0: send in[1..2] to 1",
                              "the source ends at chunk 2, but rank 0 has 2 chunks of in"});
 }
 
 TEST(Verifier, RejectsAnOperandWhoseEndOverflows) {
-  Schedule schedule = direct(kAllReduce, 2);
-  steps(schedule, 0)[0].src = in(1, 1U << 20, 0xffffffff);
+  Schedule schedule = direct(kAllReduceOfThree, 2);
+  steps_of(schedule, 0)[0].src = in(1, 1U << 20, 0xffffffff);
   expect_rejected(schedule, {"rank 0 step 0", "the source ends at chunk"});
 }
 
 TEST(Verifier, RejectsABufferThisRankDoesNotHave) {
   Schedule schedule = direct({Collective::kBroadcast, 3, 0, false}, 1);
-  steps(schedule, 1)[0].dst = in(0);
+  steps_of(schedule, 1)[0].dst = in(0);
   expect_rejected(schedule, {"rank 1 step 0", "rank 1 has 0 chunks of in"});
 }
 
 TEST(Verifier, RejectsFieldsThatTheVerbDoesNotUse) {
-  Schedule schedule = direct(kAllReduce, 1);
-  steps(schedule, 0)[0].dst = out(0);
+  Schedule schedule = direct(kAllReduceOfThree, 1);
+  steps_of(schedule, 0)[0].dst = out(0);
   expect_rejected(schedule, {"rank 0 step 0", "no destination was expected, found out[0]"});
-  schedule = direct(kAllReduce, 1);
-  steps(schedule, 0)[3].src.stride = 2;
+  schedule = direct(kAllReduceOfThree, 1);
+  steps_of(schedule, 0)[3].src.stride = 2;
   expect_rejected(schedule, {"rank 0 step 3", "no source was expected"});
-  schedule = direct(kAllReduce, 1);
-  steps(schedule, 0)[2].peer = 1;
+  schedule = direct(kAllReduceOfThree, 1);
+  steps_of(schedule, 0)[2].peer = 1;
   expect_rejected(schedule, {"rank 0 step 2", "no peer and lane 0 were expected, found peer 1"});
-  schedule = direct(kAllReduce, 1);
-  steps(schedule, 0)[2].lane = 1;
+  schedule = direct(kAllReduceOfThree, 1);
+  steps_of(schedule, 0)[2].lane = 1;
   expect_rejected(schedule, {"rank 0 step 2", "lane 1"});
 }
 
 TEST(Verifier, RejectsEmptyOperandsAndMeaninglessStrides) {
-  Schedule schedule = direct(kAllReduce, 2);
-  steps(schedule, 0)[0].src.count = 0;
+  Schedule schedule = direct(kAllReduceOfThree, 2);
+  steps_of(schedule, 0)[0].src.count = 0;
   expect_rejected(schedule, {"rank 0 step 0", "a source was expected, found none"});
-  schedule = direct(kAllReduce, 2);
-  steps(schedule, 0)[0].src.stride = 0;
+  schedule = direct(kAllReduceOfThree, 2);
+  steps_of(schedule, 0)[0].src.stride = 0;
   expect_rejected(schedule, {"rank 0 step 0", "2 chunks and stride 0"});
-  schedule = direct(kAllReduce, 1);
-  steps(schedule, 0)[0].src.stride = 2;
+  schedule = direct(kAllReduceOfThree, 1);
+  steps_of(schedule, 0)[0].src.stride = 2;
   expect_rejected(schedule, {"rank 0 step 0", "1 chunks and stride 2"});
 }
 
 TEST(Verifier, RejectsPeersAndLanesThatDoNotExist) {
   for (const Rank peer : {-1, 0, 3}) {
-    Schedule schedule = direct(kAllReduce, 1);
-    steps(schedule, 0)[0].peer = peer;
+    Schedule schedule = direct(kAllReduceOfThree, 1);
+    steps_of(schedule, 0)[0].peer = peer;
     expect_rejected(schedule, {"rank 0 step 0", "another rank below 3 was expected"});
   }
-  Schedule schedule = direct(kAllReduce, 1);
-  steps(schedule, 0)[0].lane = 1;
+  Schedule schedule = direct(kAllReduceOfThree, 1);
+  steps_of(schedule, 0)[0].lane = 1;
   expect_rejected(schedule, {"rank 0 step 0", "a lane below 1 was expected, found 1"});
 }
 
 TEST(Verifier, RejectsDependenciesThatAreNotAscendingAndBackward) {
-  Schedule schedule = direct(kAllReduce, 1);
-  steps(schedule, 0)[4].deps = {2, 4};
+  Schedule schedule = direct(kAllReduceOfThree, 1);
+  steps_of(schedule, 0)[4].deps = {2, 4};
   expect_rejected(schedule, {"rank 0 step 4", "earlier steps were expected, found 4"});
-  steps(schedule, 0)[4].deps = {3, 2};
+  steps_of(schedule, 0)[4].deps = {3, 2};
   expect_rejected(schedule, {"rank 0 step 4", "found 2 after 3"});
-  steps(schedule, 0)[4].deps = {2, 2, 3};
+  steps_of(schedule, 0)[4].deps = {2, 2, 3};
   expect_rejected(schedule, {"rank 0 step 4", "found 2 after 2"});
 }
 
 TEST(Verifier, RejectsOperandsOfDifferentLengths) {
-  Schedule schedule = direct(kAllReduce, 2);
-  steps(schedule, 0)[2].dst.count = 1;
+  Schedule schedule = direct(kAllReduceOfThree, 2);
+  steps_of(schedule, 0)[2].dst.count = 1;
   expect_rejected(schedule, {"rank 0 step 2", "found 1 and 2"});
-  schedule = direct(kAllReduce, 2);
-  steps(schedule, 0)[2] = {Verb::kCopy, in(0), out(1), kNoRank, 0, {}};
+  schedule = direct(kAllReduceOfThree, 2);
+  steps_of(schedule, 0)[2] = {Verb::kCopy, in(0), out(1), kNoRank, 0, {}};
   expect_rejected(schedule, {"rank 0 step 2: copy in[0] into out[1]", "the same was expected"});
 }
 
 TEST(Verifier, RejectsWritesToTheCallersInput) {
-  Schedule schedule = direct(kAllReduce, 1);
-  steps(schedule, 0)[4].dst = in(0);
+  Schedule schedule = direct(kAllReduceOfThree, 1);
+  steps_of(schedule, 0)[4].dst = in(0);
   expect_rejected(schedule, {"rank 0 step 4", "writes in[0], which the caller expects unchanged"});
   schedule = direct({Collective::kReduceScatter, 3, 0, true}, 1);
-  steps(schedule, 1)[3].dst = in(1);
+  steps_of(schedule, 1)[3].dst = in(1);
   EXPECT_TRUE(verify(schedule)) << "its own block is its output";
-  steps(schedule, 1)[3].dst = in(0);
+  steps_of(schedule, 1)[3].dst = in(0);
   expect_rejected(schedule, {"rank 1 step 3", "writes in[0]"});
 }
 
 TEST(Verifier, RejectsScratchSizedLikeAChunkThatNobodyHas) {
-  Schedule schedule = direct(kAllReduce, 2);
+  Schedule schedule = direct(kAllReduceOfThree, 2);
   schedule.programs[1].scratch[3] = 2;
   expect_rejected(schedule, {"rank 1 tmp[3] is sized like chunk 2; a chunk below 2 was expected"});
 }
@@ -277,41 +277,41 @@ TEST(Verifier, RejectsScratchSizedLikeAChunkThatNobodyHas) {
 // 2. Matching.
 
 TEST(Verifier, CatchesADroppedSend) {
-  Schedule schedule = direct(kAllReduce, 1);
+  Schedule schedule = direct(kAllReduceOfThree, 1);
   drop(schedule, 0, 1);
   expect_rejected(schedule, {"rank 2 step 3: recv tmp[0] from 0", "rank 0 sends only 0 there"});
 }
 
 TEST(Verifier, CatchesADroppedReceive) {
   Schedule schedule = ring_all_reduce(3, false);
-  steps(schedule, 0).pop_back();
+  steps_of(schedule, 0).pop_back();
   expect_rejected(schedule, {"rank 2 step", "this is send 4 from rank 2 to rank 0 on lane 0",
                              "rank 0 receives only 3 there"});
 }
 
 TEST(Verifier, CatchesAMessageOnAnotherLane) {
-  Schedule schedule = direct(kAllReduce, 1);
+  Schedule schedule = direct(kAllReduceOfThree, 1);
   schedule.lanes = 2;
-  steps(schedule, 0)[0].lane = 1;
+  steps_of(schedule, 0)[0].lane = 1;
   expect_rejected(schedule, {"rank 0 step 0", "lane 1"});
 }
 
 TEST(Verifier, CatchesAMessageOfAnotherLength) {
-  Schedule schedule = direct(kAllReduce, 2);
-  steps(schedule, 0)[0].src.count = 1;
+  Schedule schedule = direct(kAllReduceOfThree, 2);
+  steps_of(schedule, 0)[0].src.count = 1;
   expect_rejected(schedule, {"rank 1 step 3: recv tmp[0..1] from 0", "expected 2 chunks, found 1",
                              "rank 0 step 0: send in[0] to 1"});
 }
 
 TEST(Verifier, CatchesAMessageWhoseChunksHaveOtherSizes) {
   Schedule schedule = direct(kAllGather, 2);
-  steps(schedule, 0)[0].src = in(1);
-  steps(schedule, 1)[3].dst = out(0);
+  steps_of(schedule, 0)[0].src = in(1);
+  steps_of(schedule, 1)[3].dst = out(0);
   expect_rejected(schedule, {"rank 1 step 3: recv out[0] from 0",
                              "has the size of chunk 1 of a "
                              "block, where that of chunk 0 was expected",
                              "rank 0 step 0: send in[1] to 1"});
-  schedule = direct(kAllReduce, 2);
+  schedule = direct(kAllReduceOfThree, 2);
   schedule.programs[1].scratch = {1, 0, 0, 1};
   expect_rejected(schedule, {"rank 1 step 4", "source chunk 0 has the size of chunk 1"});
 }
@@ -357,65 +357,65 @@ TEST(Verifier, CatchesADeadlockThatOnlyDeeperFifosAvoid) {
 // 4. Races.
 
 TEST(Verifier, CatchesAReadThatDoesNotWaitForItsWrite) {
-  Schedule schedule = direct(kAllReduce, 1);
-  steps(schedule, 0)[4].deps = {2};
+  Schedule schedule = direct(kAllReduceOfThree, 1);
+  steps_of(schedule, 0)[4].deps = {2};
   expect_rejected(schedule, {"rank 0 step 4: reduce tmp[0] into out[0]: races for tmp[0]",
                              "rank 0 step 3", "a dependency on step 3 was expected"});
 }
 
 TEST(Verifier, CatchesAWriteThatDoesNotWaitForAWrite) {
-  Schedule schedule = direct(kAllReduce, 1);
-  steps(schedule, 0)[6].deps = {5};
+  Schedule schedule = direct(kAllReduceOfThree, 1);
+  steps_of(schedule, 0)[6].deps = {5};
   expect_rejected(schedule, {"rank 0 step 6", "races for out[0]", "a dependency on step 4"});
 }
 
 TEST(Verifier, CatchesAWriteThatDoesNotWaitForAReadThroughTheInPlaceAlias) {
   Schedule schedule = direct(kAllReduceInPlace, 1);  // 0 send, 1 send, 2 recv, 3 reduce ...
-  ASSERT_EQ(steps(schedule, 0)[3].deps, (std::vector<StepId>{0, 1, 2}));
-  steps(schedule, 0)[3].deps = {0, 2};
+  ASSERT_EQ(steps_of(schedule, 0)[3].deps, (std::vector<StepId>{0, 1, 2}));
+  steps_of(schedule, 0)[3].deps = {0, 2};
   expect_rejected(schedule, {"rank 0 step 3: reduce tmp[0] into out[0]: races for out[0]",
                              "rank 0 step 1: send in[0] to 2"});
 }
 
 TEST(Verifier, AcceptsOrderThatOtherStepsImply) {
-  Schedule schedule = direct(kAllReduce, 1);
-  steps(schedule, 0)[5].deps = {4};  // 6 then reaches 4 through 5
-  steps(schedule, 0)[6].deps = {5};
+  Schedule schedule = direct(kAllReduceOfThree, 1);
+  steps_of(schedule, 0)[5].deps = {4};  // 6 then reaches 4 through 5
+  steps_of(schedule, 0)[6].deps = {5};
   EXPECT_TRUE(verify(schedule));
 }
 
 TEST(Verifier, CatchesOperandsThatOverlap) {
   Schedule schedule = direct(kAllReduceInPlace, 1);
-  steps(schedule, 0)[3].src = in(0);
-  steps(schedule, 0)[3].deps = {0, 1};
+  steps_of(schedule, 0)[3].src = in(0);
+  steps_of(schedule, 0)[3].deps = {0, 1};
   expect_rejected(schedule, {"rank 0 step 3", "operands that do not overlap were expected"});
 }
 
 // 5. Values.
 
 TEST(Verifier, CatchesAReadOfMemoryThatNothingHasWritten) {
-  Schedule schedule = direct(kAllReduce, 1);
+  Schedule schedule = direct(kAllReduceOfThree, 1);
   drop(schedule, 0, 2);
   expect_rejected(schedule, {"rank 0 step 3: reduce tmp[0] into out[0]: reads out[0]",
                              "nothing has been written"});
 }
 
 TEST(Verifier, CatchesAContributionAddedTwice) {
-  Schedule schedule = direct(kAllReduce, 1);
-  steps(schedule, 0)[6].src = {Space::kScratch, 0, 1, 1};
-  steps(schedule, 0)[6].deps = {3, 4};
+  Schedule schedule = direct(kAllReduceOfThree, 1);
+  steps_of(schedule, 0)[6].src = {Space::kScratch, 0, 1, 1};
+  steps_of(schedule, 0)[6].deps = {3, 4};
   expect_rejected(schedule, {"rank 0 step 6", "adds chunk 0 of rank 1 to chunk 0 of ranks 0, 1"});
 }
 
 TEST(Verifier, CatchesChunksThatAreMixed) {
   Schedule schedule = direct({Collective::kReduceScatter, 3, 0, false}, 1);
-  steps(schedule, 1)[0].src = in(1);  // to rank 0, which owns chunk 0
+  steps_of(schedule, 1)[0].src = in(1);  // to rank 0, which owns chunk 0
   expect_rejected(schedule, {"rank 0 step 4", "adds chunk 1 of rank 1 to chunk 0 of rank 0"});
 }
 
 TEST(Verifier, CatchesAReductionWhereTheCollectiveHasNone) {
   Schedule schedule = direct(kAllGather, 1);
-  steps(schedule, 0)[2].verb = Verb::kReduce;
+  steps_of(schedule, 0)[2].verb = Verb::kReduce;
   expect_rejected(schedule, {"rank 0 step 2", "all_gather reduces nothing"});
 }
 
@@ -446,8 +446,8 @@ TEST(Verifier, CatchesAStepThatCompletesOnlySomeOfItsChunks) {
 // 5, encoded data.
 
 TEST(Verifier, CatchesAReductionOfEncodedData) {
-  Schedule schedule = direct(kAllReduce, 1, true);
-  auto& program = steps(schedule, 0);  // ... 5 recv, 6 decode, 7 reduce ...
+  Schedule schedule = direct(kAllReduceOfThree, 1, true);
+  auto& program = steps_of(schedule, 0);  // ... 5 recv, 6 decode, 7 reduce ...
   ASSERT_EQ(program[7].verb, Verb::kReduce);
   program[7].src = program[6].src;
   program[7].deps = {4, 5};
@@ -456,28 +456,28 @@ TEST(Verifier, CatchesAReductionOfEncodedData) {
 }
 
 TEST(Verifier, CatchesEncodingTwiceAndDecodingPlainData) {
-  Schedule schedule = direct(kAllReduce, 1, true);
-  ASSERT_EQ(steps(schedule, 0)[6].verb, Verb::kDecode);
-  steps(schedule, 0)[6].verb = Verb::kEncode;
+  Schedule schedule = direct(kAllReduceOfThree, 1, true);
+  ASSERT_EQ(steps_of(schedule, 0)[6].verb, Verb::kDecode);
+  steps_of(schedule, 0)[6].verb = Verb::kEncode;
   expect_rejected(schedule, {"rank 0 step 6", "expected plain data in tmp[2], found encoded"});
-  schedule = direct(kAllReduce, 1);
-  steps(schedule, 0)[2].verb = Verb::kDecode;
+  schedule = direct(kAllReduceOfThree, 1);
+  steps_of(schedule, 0)[2].verb = Verb::kDecode;
   expect_rejected(schedule, {"rank 0 step 2", "expected encoded data in in[0], found chunk 0"});
 }
 
 TEST(Verifier, CatchesEncodedDataOutsideScratch) {
   Schedule schedule = direct(kAllGather, 1, true);
-  ASSERT_EQ(steps(schedule, 0)[0].verb, Verb::kEncode);
-  steps(schedule, 0)[0].dst = out(1);
+  ASSERT_EQ(steps_of(schedule, 0)[0].verb, Verb::kEncode);
+  steps_of(schedule, 0)[0].dst = out(1);
   expect_rejected(schedule, {"rank 0 step 0", "encoded data was expected to go to scratch"});
   schedule = direct(kAllGather, 1, true);
-  ASSERT_EQ(steps(schedule, 0)[6].verb, Verb::kDecode);
-  steps(schedule, 0)[6].verb = Verb::kCopy;
+  ASSERT_EQ(steps_of(schedule, 0)[6].verb, Verb::kDecode);
+  steps_of(schedule, 0)[6].verb = Verb::kCopy;
   expect_rejected(schedule, {"rank 0 step 6", "stores encoded data (encoded chunk 0 of rank 1)"});
   schedule = direct(kAllGather, 1, true);
-  ASSERT_EQ(steps(schedule, 0)[5].verb, Verb::kRecv);
-  steps(schedule, 0)[5].dst = out(1);
-  steps(schedule, 0)[6] = {Verb::kDecode, out(1), {Space::kScratch, 2, 1, 1}, kNoRank, 0, {5}};
+  ASSERT_EQ(steps_of(schedule, 0)[5].verb, Verb::kRecv);
+  steps_of(schedule, 0)[5].dst = out(1);
+  steps_of(schedule, 0)[6] = {Verb::kDecode, out(1), {Space::kScratch, 2, 1, 1}, kNoRank, 0, {5}};
   expect_rejected(schedule, {"rank 0 step 5", "scratch was expected"});
 }
 
@@ -511,8 +511,8 @@ TEST(Verifier, LetsEncodedDataBeCopiedAndForwarded) {
 // 6. Postcondition.
 
 TEST(Verifier, CatchesAMissingContribution) {
-  Schedule schedule = direct(kAllReduce, 1);
-  steps(schedule, 2).pop_back();
+  Schedule schedule = direct(kAllReduceOfThree, 1);
+  steps_of(schedule, 2).pop_back();
   expect_rejected(schedule, {"rank 2 out[0] ends with chunk 0 of ranks 0, 2",
                              "chunk 0 of all ranks was expected", "last written by rank 2 step 4"});
 }
@@ -529,7 +529,7 @@ TEST(Verifier, CatchesTheRightChunkInTheWrongPlaceForEveryMovingCollective) {
        {Collective::kAllGather, Collective::kAllToAll, Collective::kGather, Collective::kScatter}) {
     Schedule schedule = direct({collective, 3, 0, false}, 1);
     // Exchange what the root gets from (or, in scatter, sends to) the two others.
-    auto& root = steps(schedule, 0);
+    auto& root = steps_of(schedule, 0);
     std::vector<Step*> moving;
     for (Step& step : root)
       if (step.verb == (collective == Collective::kScatter ? Verb::kSend : Verb::kRecv))
@@ -543,7 +543,7 @@ TEST(Verifier, CatchesTheRightChunkInTheWrongPlaceForEveryMovingCollective) {
 
 TEST(Verifier, CatchesABroadcastOfSomethingElse) {
   Schedule schedule = direct({Collective::kBroadcast, 3, 0, false}, 2);
-  steps(schedule, 1).clear();
+  steps_of(schedule, 1).clear();
   Schedule dropped = schedule;
   drop(dropped, 0, 0);
   expect_rejected(dropped, {"rank 1 out[0] ends with nothing", "chunk 0 of rank 0 was expected"});
@@ -551,13 +551,13 @@ TEST(Verifier, CatchesABroadcastOfSomethingElse) {
 
 TEST(Verifier, CatchesAReductionThatIsNotFinishedAtTheRoot) {
   Schedule schedule = direct({Collective::kReduce, 3, 1, false}, 1);
-  steps(schedule, 1).pop_back();
+  steps_of(schedule, 1).pop_back();
   expect_rejected(schedule, {"rank 1 out[0] ends with chunk 0 of ranks 0, 1"});
 }
 
 TEST(Verifier, CatchesAPartialSumInReduceScatter) {
   Schedule schedule = direct({Collective::kReduceScatter, 3, 0, true}, 1);
-  steps(schedule, 1).pop_back();
+  steps_of(schedule, 1).pop_back();
   expect_rejected(schedule, {"rank 1 out[0] ends with chunk 1 of ranks 0, 1",
                              "chunk 1 of all ranks was expected"});
 }

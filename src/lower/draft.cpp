@@ -73,7 +73,7 @@ struct PieceRef {
 };
 
 /// What is known of one place while walking through the steps.
-struct Cell {
+struct DraftCell {
   std::uint32_t version = 0;            ///< writes so far
   std::optional<std::uint32_t> writer;  ///< the op that wrote the present version
   std::optional<PieceRef> alias;        ///< the present version lives there instead
@@ -131,7 +131,7 @@ class RankDrafter {
                                                     : Memory::kScratch;
     return place_of(schedule_.request, schedule_.chunks_per_block, rank_, memory, chunk);
   }
-  Cell& cell(Space space, std::uint32_t chunk) { return cells_[key(space, chunk)]; }
+  DraftCell& cell(Space space, std::uint32_t chunk) { return cells_[key(space, chunk)]; }
 
   /// See Op::like.
   [[nodiscard]] std::uint32_t like(Space space, std::uint32_t chunk) const {
@@ -147,7 +147,7 @@ class RankDrafter {
   }
 
   PieceRef resolve(Space space, std::uint32_t chunk) {
-    Cell& place = cell(space, chunk);
+    DraftCell& place = cell(space, chunk);
     place.read = true;
     if (place.alias) return *place.alias;
     return own(space, chunk);
@@ -171,7 +171,7 @@ class RankDrafter {
 
   void written(const ChunkSet& set, std::optional<std::uint32_t> writer) {
     for (std::uint32_t i = 0; i < set.count; ++i) {
-      Cell& place = cell(set.space, set.at(i));
+      DraftCell& place = cell(set.space, set.at(i));
       ++place.version;
       place.writer = writer;
       place.alias.reset();
@@ -364,7 +364,7 @@ class RankDrafter {
   std::optional<std::uint32_t> writer_of_exactly(const ChunkSet& set) {
     std::optional<std::uint32_t> writer;
     for (std::uint32_t i = 0; i < set.count; ++i) {
-      const Cell& place = cell(set.space, set.at(i));
+      const DraftCell& place = cell(set.space, set.at(i));
       if (place.alias || !place.writer) return std::nullopt;
       if (i > 0 && writer != place.writer) return std::nullopt;
       writer = place.writer;
@@ -682,7 +682,7 @@ class RankDrafter {
   const Rank rank_;
   ir::StepId step_ = 0;
   Draft draft_;
-  std::map<PlaceKey, Cell> cells_;
+  std::map<PlaceKey, DraftCell> cells_;
   std::map<std::tuple<Rank, Rank, Lane>, std::uint32_t> counts_;
   std::map<
       std::tuple<Space, std::uint32_t, std::uint32_t, std::uint32_t, std::vector<std::uint32_t>>,

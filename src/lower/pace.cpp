@@ -16,7 +16,7 @@ namespace {
 
 /// The ops at the two ends of one (source, destination, lane), in the order in which one slice
 /// passes them: by (stage, op).
-struct Stream {
+struct PaceStream {
   Rank source = 0;
   Rank destination = 0;
   std::vector<std::uint32_t> sends;
@@ -29,7 +29,7 @@ class Pace {
 
   Status check() {
     find_streams();
-    for (Stream& stream : streams_) TUTTI_TRY(pair(stream));
+    for (PaceStream& stream : streams_) TUTTI_TRY(pair(stream));
     for (Rank rank = 0; rank < ranks(); ++rank)
       for (std::uint32_t id = 0; id < ops(rank).size(); ++id) TUTTI_TRY(collect_waits(rank, id));
     return check_one_iteration();
@@ -69,13 +69,13 @@ class Pace {
         const Rank destination = sends ? op.peer : rank;
         const auto [at, fresh] = known.try_emplace({source, destination, op.lane}, streams_.size());
         if (fresh) streams_.push_back({source, destination, {}, {}});
-        Stream& stream = streams_[at->second];
+        PaceStream& stream = streams_[at->second];
         (sends ? stream.sends : stream.receives).push_back(id);
       }
     }
   }
 
-  Status pair(Stream& stream) {
+  Status pair(PaceStream& stream) {
     const auto by_stage = [&](Rank rank) {
       return [&ops = ops(rank)](std::uint32_t a, std::uint32_t b) {
         return std::pair(ops[a].stage, a) < std::pair(ops[b].stage, b);
@@ -178,7 +178,7 @@ class Pace {
   }
 
   const Lowered& lowered_;
-  std::vector<Stream> streams_;
+  std::vector<PaceStream> streams_;
   std::vector<std::vector<std::uint32_t>> opposite_;  ///< per rank and op: the peer's op
   std::vector<std::vector<std::vector<SameIteration>>>
       same_;  ///< per rank and op: what it waits for

@@ -28,7 +28,7 @@ Noted read(const std::string& text, std::string_view host = "") {
   return noted ? *std::move(noted) : Noted{*Topology::create({}), {}};
 }
 
-std::string error_of(const std::string& text) {
+std::string hwloc_xml_error(const std::string& text) {
   const auto noted = read_hwloc_xml(text, "");
   return noted ? "no error" : noted.error().what;
 }
@@ -102,20 +102,20 @@ TEST(HwlocXml, NamesLineAndColumnOfWhatIsWrong) {
   const std::string head = "<topology version=\"2.0\">\n <object type=\"Machine\">\n";
   const std::string tail = " </object>\n</topology>\n";
   const std::string numa = "  <object type=\"NUMANode\" os_index=\"0\" cpuset=\"0x1\"/>\n";
-  EXPECT_THAT(error_of(""), HasSubstr("line 1 column 1"));
-  EXPECT_THAT(error_of("<topology/>"), HasSubstr("hwloc 2"));
-  EXPECT_THAT(error_of("<topology version=\"2.0\"/>"), HasSubstr("Machine"));
-  EXPECT_THAT(error_of(head + tail), HasSubstr("no NUMANode has a CPU"));
-  EXPECT_THAT(error_of(head + numa + numa + tail),
+  EXPECT_THAT(hwloc_xml_error(""), HasSubstr("line 1 column 1"));
+  EXPECT_THAT(hwloc_xml_error("<topology/>"), HasSubstr("hwloc 2"));
+  EXPECT_THAT(hwloc_xml_error("<topology version=\"2.0\"/>"), HasSubstr("Machine"));
+  EXPECT_THAT(hwloc_xml_error(head + tail), HasSubstr("no NUMANode has a CPU"));
+  EXPECT_THAT(hwloc_xml_error(head + numa + numa + tail),
               HasSubstr("line 4 column 3: there are two NUMA nodes 0"));
-  EXPECT_THAT(error_of(head + "  <object type=\"NUMANode\" cpuset=\"0x1\"/>\n" + tail),
+  EXPECT_THAT(hwloc_xml_error(head + "  <object type=\"NUMANode\" cpuset=\"0x1\"/>\n" + tail),
               HasSubstr("line 3 column 3: <object> lacks os_index"));
-  EXPECT_THAT(error_of(head + "  <object type=\"NUMANode\" cpuset=\"zebra\"/>\n" + tail),
+  EXPECT_THAT(hwloc_xml_error(head + "  <object type=\"NUMANode\" cpuset=\"zebra\"/>\n" + tail),
               HasSubstr("line 3 column 3: <object> has cpuset=`zebra`"));
-  EXPECT_THAT(error_of(head + numa + "  <object type=\"PCIDev\" pci_busid=\"7\"/>\n" + tail),
+  EXPECT_THAT(hwloc_xml_error(head + numa + "  <object type=\"PCIDev\" pci_busid=\"7\"/>\n" + tail),
               HasSubstr("line 4 column 3: <object> has pci_busid=`7`"));
   EXPECT_THAT(
-      error_of(head + numa +
+      hwloc_xml_error(head + numa +
                "  <object type=\"PCIDev\" pci_busid=\"0000:07:00.0\" pci_type=\"x\"/>\n" + tail),
       HasSubstr("pci_type=`x`"));
 }
@@ -125,7 +125,7 @@ TEST(HwlocXml, RefusesElementsThatLieTooDeep) {
   for (int i = 0; i < 100'000; ++i) text += "<object type=\"Group\">";
   EXPECT_FALSE(read_hwloc_xml(text, ""));
   for (int i = 0; i < 100'000; ++i) text += "</object>";
-  EXPECT_THAT(error_of(text + "</object></topology>"), HasSubstr("deep"));
+  EXPECT_THAT(hwloc_xml_error(text + "</object></topology>"), HasSubstr("deep"));
 }
 
 }  // namespace

@@ -176,7 +176,7 @@ class Element {
 
 /// Takes what the parser meets: every element becomes a part when it ends, and is then dropped, so
 /// that memory follows the topology and not the text. Refuses at once what has no place.
-class Reader {
+class JsonReader {
  public:
   /// The parser's callback: whether it keeps `value`.
   bool operator()(int depth, Json::parse_event_t event, const Json& value) {
@@ -336,7 +336,7 @@ Result<Topology> parse_topology_json(std::string_view text) {
   if (text.size() > kMostJsonBytes)
     return make_error(Code::kInvalidArgument, "{} bytes of JSON are too many: at most {} are read",
                       text.size(), kMostJsonBytes);
-  Reader reader;
+  JsonReader reader;
   try {
     const Json rest = Json::parse(text, std::ref(reader));
     return Topology::create(std::move(reader).parts(rest));

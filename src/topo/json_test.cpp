@@ -35,12 +35,12 @@ std::string replaced(std::string_view old, std::string_view by) {
   return text.replace(at, old.size(), by);
 }
 
-std::string error_of(std::string_view text) {
+std::string json_error(std::string_view text) {
   const auto parsed = parse_topology_json(text);
   return parsed ? "" : parsed.error().what;
 }
 std::string error_after(std::string_view old, std::string_view by) {
-  return error_of(replaced(old, by));
+  return json_error(replaced(old, by));
 }
 
 void expect_round_trip(const Topology& topology) {
@@ -107,17 +107,17 @@ TEST(TopologyJson, KeepsTheOrderOfLinksThatLookLikePairs) {
 
 TEST(TopologyJson, NamesLineAndColumnWhereItIsNoJson) {
   EXPECT_THAT(error_after("\"nodes\"", "nodes"), StartsWith("line 4 column 3: syntax error"));
-  EXPECT_THAT(error_of(""), StartsWith("line 1 column 1: syntax error"));
-  EXPECT_THAT(error_of(kText.substr(0, 50)), StartsWith("line 2 column 8: syntax error"));
-  EXPECT_THAT(error_of(std::string(kText) + "x"), StartsWith("line 10 column 1: syntax error"));
+  EXPECT_THAT(json_error(""), StartsWith("line 1 column 1: syntax error"));
+  EXPECT_THAT(json_error(kText.substr(0, 50)), StartsWith("line 2 column 8: syntax error"));
+  EXPECT_THAT(json_error(std::string(kText) + "x"), StartsWith("line 10 column 1: syntax error"));
   EXPECT_THAT(error_after("\"g\"", "\"\xFF\""),
               AllOf(StartsWith("line 5 column 39: "), HasSubstr("\\xff")));
   EXPECT_THAT(error_after("12.5", "NaN"), StartsWith("line 8 column 56: "));
 }
 
 TEST(TopologyJson, CutsWhatItSaysOfALongText) {
-  EXPECT_LT(error_of("{\"" + std::string(100000, 'x') + "\n").size(), 250U);
-  EXPECT_LT(error_of("{\"" + std::string(100000, 'x') + "\": 1}").size(), 250U);
+  EXPECT_LT(json_error("{\"" + std::string(100000, 'x') + "\n").size(), 250U);
+  EXPECT_LT(json_error("{\"" + std::string(100000, 'x') + "\": 1}").size(), 250U);
 }
 
 TEST(TopologyJson, OfAnotherKindOrVersionIsRefused) {
@@ -125,11 +125,11 @@ TEST(TopologyJson, OfAnotherKindOrVersionIsRefused) {
             "format: must be \"tutti-topology\", or this is another kind of file");
   EXPECT_EQ(error_after("1,", "2,"), "version: is 2, but this program reads 1 only");
   EXPECT_EQ(error_after(", \"version\": 1", ""), "version: is missing; this program reads 1");
-  EXPECT_EQ(error_of("{}"), "format: must be \"tutti-topology\", or this is another kind of file");
-  EXPECT_EQ(error_of("{\"type\": 1}"), "the key `type` is unknown: is this a topology?");
+  EXPECT_EQ(json_error("{}"), "format: must be \"tutti-topology\", or this is another kind of file");
+  EXPECT_EQ(json_error("{\"type\": 1}"), "the key `type` is unknown: is this a topology?");
   for (const char* text : {"[]", "3", "null", "\"x\""})
-    EXPECT_EQ(error_of(text), "the text must be an object") << text;
-  EXPECT_EQ(error_of(R"({"format": "tutti-topology", "version": 1, "hosts": [], "nodes": []})"),
+    EXPECT_EQ(json_error(text), "the text must be an object") << text;
+  EXPECT_EQ(json_error(R"({"format": "tutti-topology", "version": 1, "hosts": [], "nodes": []})"),
             "links: is missing");
 }
 
@@ -164,9 +164,9 @@ TEST(TopologyJson, RefusesWhatHasNoPlaceInIt) {
   EXPECT_EQ(error_after("\"\"", "{}"), "nodes[1].attributes: must not be an object");
   EXPECT_EQ(error_after("\"tutti-topology\"", "{}"), "format: must not be an object");
   EXPECT_EQ(error_after("\"tutti-topology\"", "[]"), "format: must not be a list");
-  EXPECT_EQ(error_of(R"({"hosts": 3})"), "hosts: must be a list");
-  EXPECT_EQ(error_of(R"({"hosts": {}})"), "hosts: must not be an object");
-  EXPECT_EQ(error_of(R"({"hosts": [[]]})"), "hosts[0]: must not be a list");
+  EXPECT_EQ(json_error(R"({"hosts": 3})"), "hosts: must be a list");
+  EXPECT_EQ(json_error(R"({"hosts": {}})"), "hosts: must not be an object");
+  EXPECT_EQ(json_error(R"({"hosts": [[]]})"), "hosts[0]: must not be a list");
 }
 
 TEST(TopologyJson, LeavesTheRestToTheTopologysOwnChecks) {
@@ -175,12 +175,12 @@ TEST(TopologyJson, LeavesTheRestToTheTopologysOwnChecks) {
 }
 
 TEST(TopologyJson, HasLimits) {
-  EXPECT_EQ(error_of(std::string(kMostJsonBytes + 1, ' ')),
+  EXPECT_EQ(json_error(std::string(kMostJsonBytes + 1, ' ')),
             "268435457 bytes of JSON are too many: at most 268435456 are read");
-  EXPECT_EQ(error_of(std::string(1 << 20, '[')), "the text must be an object");
+  EXPECT_EQ(json_error(std::string(1 << 20, '[')), "the text must be an object");
   std::string nested = "{\"format\": ";
   for (int i = 0; i < 1 << 16; ++i) nested += "{\"format\": ";
-  EXPECT_EQ(error_of(nested), "format: must not be an object");
+  EXPECT_EQ(json_error(nested), "format: must not be an object");
   std::string attributes;
   for (int i = 0; i <= 1024; ++i) attributes += fmt::format("{}\"{}\": \"\"", i > 0 ? "," : "", i);
   EXPECT_EQ(error_after("\"x\": \"\"", attributes),

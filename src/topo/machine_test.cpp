@@ -24,7 +24,7 @@ Topology machine(std::string_view text) {
   return *std::move(topology);
 }
 
-NodeId node_named(const Topology& topology, std::string_view name) {
+NodeId named_node(const Topology& topology, std::string_view name) {
   for (NodeId id = 0; id < topology.nodes().size(); ++id)
     if (full_name(topology, id) == name) return id;
   ADD_FAILURE() << "no node " << name;
@@ -54,7 +54,7 @@ TEST(MachineText, SlowsLinksOneAfterTheOther) {
       machine("2x dgx-h100 over rail-optimised with leaf3 at 0.5 with leaf3 to h1/* at 0.5");
   PathFinder paths(slow);
   const auto bandwidth = [&](std::string_view from, std::string_view to) {
-    return paths.find(node_named(slow, from), node_named(slow, to)).bandwidth;
+    return paths.find(named_node(slow, from), named_node(slow, to)).bandwidth;
   };
   EXPECT_EQ(bandwidth("h0/nic3", "leaf3"), 25);
   EXPECT_EQ(bandwidth("h1/nic3", "leaf3"), 12.5);
@@ -64,12 +64,12 @@ TEST(MachineText, SlowsLinksOneAfterTheOther) {
 TEST(MachineText, GivesPathsBetweenHostsTheWidthOfTheirNics) {
   const Topology two = machine("2x dgx-h100 over rail-optimised");
   PathFinder paths(two);
-  const Path path = paths.find(node_named(two, "h0/gpu5"), node_named(two, "h1/gpu5"));
+  const Path path = paths.find(named_node(two, "h0/gpu5"), named_node(two, "h1/gpu5"));
   EXPECT_EQ(path.kind, PathKind::kNetwork);
   EXPECT_EQ(path.bandwidth, 50);
   const Topology torus = machine("16x tpu-v4 over torus:sizes=4x4x4");
   PathFinder chips(torus);
-  const Path hop = chips.find(node_named(torus, "h0/tpu0"), node_named(torus, "h0/tpu1"));
+  const Path hop = chips.find(named_node(torus, "h0/tpu0"), named_node(torus, "h0/tpu1"));
   EXPECT_EQ(hop.kind, PathKind::kNvlink);
   EXPECT_EQ(hop.bandwidth, 50);
 }

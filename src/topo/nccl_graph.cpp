@@ -31,9 +31,9 @@ std::vector<Attribute> other_attributes(pugi::xml_node element,
   return others;
 }
 
-class Reader {
+class GraphReader {
  public:
-  explicit Reader(const XmlText& xml) : xml_(xml) {}
+  explicit GraphReader(const XmlText& xml) : xml_(xml) {}
 
   Result<std::vector<Graph>> run() {
     TUTTI_TRY(xml_.integer(xml_.root(), "version", {1, 1}));
@@ -171,7 +171,7 @@ std::string_view name_of(GraphStop::Kind kind) {
 
 Result<std::vector<Graph>> read_nccl_graph(std::string_view text) {
   TUTTI_ASSIGN(const XmlText xml, XmlText::parse(text, "graphs"));
-  return Reader(xml).run();
+  return GraphReader(xml).run();
 }
 
 std::string write_nccl_graph(const std::vector<Graph>& graphs) {

@@ -50,7 +50,7 @@ std::vector<Graph> read(std::string_view text) {
   return *std::move(graphs);
 }
 
-std::string error_of(const std::string& text) {
+std::string nccl_graph_error(const std::string& text) {
   const auto graphs = read_nccl_graph(text);
   return graphs ? "no error" : graphs.error().what;
 }
@@ -120,27 +120,27 @@ TEST(NcclGraph, ReadsNicsThatCarryAHostInHexadecimal) {
   const auto graphs = read(in_channel("<net dev=\"0x100000000000002\"/><gpu dev=\"0\"/>"));
   EXPECT_EQ(graphs[0].channels[0][0].number, (std::int64_t{1} << 56) + 2);
   EXPECT_THAT(write_nccl_graph(graphs), HasSubstr("<net dev=\"0x100000000000002\"/>"));
-  EXPECT_THAT(error_of(in_channel("<net dev=\"0x\"/><gpu dev=\"0\"/>")),
+  EXPECT_THAT(nccl_graph_error(in_channel("<net dev=\"0x\"/><gpu dev=\"0\"/>")),
               HasSubstr("line 3 column 10: <net> has dev=`0x`"));
 }
 
 TEST(NcclGraph, NamesThePlaceOfWhatIsWrong) {
-  EXPECT_EQ(error_of("<graphs/>"), "line 1 column 1: <graphs> lacks version");
-  EXPECT_EQ(error_of(in_graph("id=\"0\" pattern=\"7\" nchannels=\"0\"", "")),
+  EXPECT_EQ(nccl_graph_error("<graphs/>"), "line 1 column 1: <graphs> lacks version");
+  EXPECT_EQ(nccl_graph_error(in_graph("id=\"0\" pattern=\"7\" nchannels=\"0\"", "")),
             "line 2 column 1: <graph> has pattern=`7`, expected an integer from 1 to 6");
-  EXPECT_EQ(error_of(in_graph("id=\"0\" pattern=\"4\" nchannels=\"2\"", "")),
+  EXPECT_EQ(nccl_graph_error(in_graph("id=\"0\" pattern=\"4\" nchannels=\"2\"", "")),
             "line 2 column 1: <graph> has nchannels=2 and holds 0 channels");
-  EXPECT_EQ(error_of(in_graph("id=\"0\" pattern=\"4\" nchannels=\"0\" typeintra=\"FAR\"", "")),
+  EXPECT_EQ(nccl_graph_error(in_graph("id=\"0\" pattern=\"4\" nchannels=\"0\" typeintra=\"FAR\"", "")),
             "line 2 column 1: <graph> has typeintra=`FAR`, expected a kind of path such as NVL, "
             "PIX or SYS");
-  EXPECT_EQ(error_of(in_graph("id=\"0\" pattern=\"4\" nchannels=\"0\"", "\n <gpu/>")),
+  EXPECT_EQ(nccl_graph_error(in_graph("id=\"0\" pattern=\"4\" nchannels=\"0\"", "\n <gpu/>")),
             "line 3 column 2: <gpu> cannot stand in <graph>");
-  EXPECT_EQ(error_of(in_channel("<net dev=\"0\"/>")), "line 3 column 1: <channel> holds no <gpu>");
-  EXPECT_EQ(error_of(in_channel("<gpu/>")),
+  EXPECT_EQ(nccl_graph_error(in_channel("<net dev=\"0\"/>")), "line 3 column 1: <channel> holds no <gpu>");
+  EXPECT_EQ(nccl_graph_error(in_channel("<gpu/>")),
             "line 3 column 10: <gpu> lacks dev, and rank in its place");
-  EXPECT_EQ(error_of(in_channel("<gpu dev=\"-1\"/>")),
+  EXPECT_EQ(nccl_graph_error(in_channel("<gpu dev=\"-1\"/>")),
             "line 3 column 10: <gpu> has dev=`-1`, expected an integer from 0 to 2147483647");
-  EXPECT_THAT(error_of(in_channel("<gpu dev=\"0\"/><net dev=\"0\"/><gpu dev=\"1\"/>")),
+  EXPECT_THAT(nccl_graph_error(in_channel("<gpu dev=\"0\"/><net dev=\"0\"/><gpu dev=\"1\"/>")),
               HasSubstr("line 3 column 24: <net> stands between GPUs"));
 }
 

@@ -51,9 +51,9 @@ struct Uplink {
   double latency = 0;
 };
 
-class Reader {
+class XmlReader {
  public:
-  Reader(const XmlText& xml, Assumptions& assumptions) : xml_(xml), assumptions_(assumptions) {}
+  XmlReader(const XmlText& xml, Assumptions& assumptions) : xml_(xml), assumptions_(assumptions) {}
 
   Result<Elements> run() {
     const pugi::xml_node system = xml_.root();
@@ -270,7 +270,7 @@ std::vector<std::string> Assumptions::sentences() const {
 Result<Noted> read_nccl_xml(std::string_view text) {
   TUTTI_ASSIGN(const XmlText xml, XmlText::parse(text, "system"));
   nccl::Assumptions assumptions(xml);
-  TUTTI_ASSIGN(nccl::Elements elements, nccl::Reader(xml, assumptions).run());
+  TUTTI_ASSIGN(nccl::Elements elements, nccl::XmlReader(xml, assumptions).run());
   TUTTI_TRY(nccl::add_links(xml, elements, assumptions));
   TUTTI_ASSIGN(Topology topology, Topology::create(std::move(elements.parts)));
   return Noted{std::move(topology), assumptions.sentences()};

@@ -38,7 +38,7 @@ std::string written(const Topology& topology) {
   return *std::move(text);
 }
 
-std::string error_of(const std::string& text) {
+std::string nccl_xml_error(const std::string& text) {
   const auto noted = read_nccl_xml(text);
   if (noted) return "no error";
   EXPECT_EQ(noted.error().code, Code::kInvalidArgument);
@@ -287,21 +287,21 @@ TEST(NcclXml, JoinsAGpuToItsCpuByNvlink) {
 }
 
 TEST(NcclXml, NamesThePlaceOfWhatIsWrong) {
-  EXPECT_EQ(error_of(in_gpu("<nvlink target=\"0000:77:00.0\" count=\"two\"/>")),
+  EXPECT_EQ(nccl_xml_error(in_gpu("<nvlink target=\"0000:77:00.0\" count=\"two\"/>")),
             "line 3 column 1: <nvlink> has count=`two`, expected an integer from 1 to 4096");
-  EXPECT_EQ(error_of(in_gpu("<nvlink count=\"2\"/>")), "line 3 column 1: <nvlink> lacks target");
-  EXPECT_EQ(error_of(in_gpu("  <c2c/>")), "line 3 column 3: <c2c> lacks bw");
-  EXPECT_EQ(error_of(in_cpu("<pci class=\"0x060400\"/>")), "line 2 column 1: <pci> lacks busid");
-  EXPECT_EQ(error_of(in_cpu("<pci busid=\"1:2\"/>")),
+  EXPECT_EQ(nccl_xml_error(in_gpu("<nvlink count=\"2\"/>")), "line 3 column 1: <nvlink> lacks target");
+  EXPECT_EQ(nccl_xml_error(in_gpu("  <c2c/>")), "line 3 column 3: <c2c> lacks bw");
+  EXPECT_EQ(nccl_xml_error(in_cpu("<pci class=\"0x060400\"/>")), "line 2 column 1: <pci> lacks busid");
+  EXPECT_EQ(nccl_xml_error(in_cpu("<pci busid=\"1:2\"/>")),
             "line 2 column 1: <pci> has busid=`1:2`, expected a PCI address such as 0000:07:00.0");
-  EXPECT_EQ(error_of(in_cpu("<pci busid=\"0000:01:00.0\" tutti_latency_us=\"-1\"/>")),
+  EXPECT_EQ(nccl_xml_error(in_cpu("<pci busid=\"0000:01:00.0\" tutti_latency_us=\"-1\"/>")),
             "line 2 column 1: <pci> has tutti_latency_us=`-1`, expected a number that is not "
             "negative");
-  EXPECT_EQ(error_of(in_cpu("<nic><net speed=\"fast\"/></nic>")),
+  EXPECT_EQ(nccl_xml_error(in_cpu("<nic><net speed=\"fast\"/></nic>")),
             "line 2 column 6: <net> has speed=`fast`, expected an integer from -1 to 1000000000");
-  EXPECT_EQ(error_of("<system version=\"7\"/>"),
+  EXPECT_EQ(nccl_xml_error("<system version=\"7\"/>"),
             "line 1 column 1: <system> has version=`7`, expected an integer from 1 to 2");
-  EXPECT_EQ(error_of("<system version=\"1\"/>"),
+  EXPECT_EQ(nccl_xml_error("<system version=\"1\"/>"),
             "line 1 column 1: <system> holds no <cpu>, so it describes no machine");
 }
 
@@ -325,13 +325,13 @@ std::string nested(int levels) {
 
 TEST(NcclXml, LimitsDepthAndCounts) {
   expect_round_trip(nested(62));
-  EXPECT_THAT(error_of(nested(63)), HasSubstr("elements lie more than 64 deep in one another"));
+  EXPECT_THAT(nccl_xml_error(nested(63)), HasSubstr("elements lie more than 64 deep in one another"));
   std::string links;
   for (int i = 0; i <= 256; ++i) links += "<c2c bw=\"1\"/>";
-  EXPECT_THAT(error_of(in_gpu(links)), HasSubstr("<gpu> holds more than 256 <c2c>"));
+  EXPECT_THAT(nccl_xml_error(in_gpu(links)), HasSubstr("<gpu> holds more than 256 <c2c>"));
   std::string cpus;
   for (int i = 0; i < 3000; ++i) cpus += "<cpu numaid=\"0\"/>";
-  EXPECT_THAT(error_of("<system version=\"1\">" + cpus + "</system>"),
+  EXPECT_THAT(nccl_xml_error("<system version=\"1\">" + cpus + "</system>"),
               HasSubstr("8997000 links, most of them between CPUs, are too many"));
 }
 

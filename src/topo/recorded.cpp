@@ -12,7 +12,7 @@ namespace tutti::topo {
 namespace {
 
 constexpr std::string_view kFirstLine = "tutti machine 1";
-constexpr std::size_t kMostBytes = std::size_t{64} << 20U;
+constexpr std::size_t kMostRecordedBytes = std::size_t{64} << 20U;
 constexpr std::size_t kMostEntries = 200'000;
 constexpr const char* kHwlocName = "hwloc.xml";
 constexpr const char* kNvmlName = "nvml.json";
@@ -142,9 +142,9 @@ void add_failure(Recording& recording, const std::string& path, const Error& err
 }  // namespace
 
 Result<Recording> Recording::parse(std::string_view text) {
-  if (text.size() > kMostBytes)
+  if (text.size() > kMostRecordedBytes)
     return make_error(Code::kInvalidArgument, "a recorded machine of {} bytes: at most {} are read",
-                      text.size(), kMostBytes);
+                      text.size(), kMostRecordedBytes);
   Lines lines(text);
   if (lines.next() != kFirstLine)
     return make_error(Code::kInvalidArgument, "line 1: a recorded machine begins with {}",

@@ -9,7 +9,7 @@
 namespace tutti::topo {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 using cuda::GpuFacts;
 using cuda::NvlinkBundle;
 using cuda::NvlinkEnd;
@@ -17,8 +17,8 @@ using cuda::NvlinkEnd;
 constexpr std::size_t kMostGpus = 1024, kMostBundles = 64;
 constexpr const char* kEnds[] = {"gpu", "switch", "cpu", "unknown"};  // by NvlinkEnd
 
-Json as_json(const GpuFacts& gpu) {
-  Json json = {{"bus_id", gpu.bus_id},
+OrderedJson as_json(const GpuFacts& gpu) {
+  OrderedJson json = {{"bus_id", gpu.bus_id},
                {"name", gpu.name},
                {"compute_capability", {gpu.compute_major, gpu.compute_minor}}};
   for (const NvlinkBundle& bundle : gpu.nvlinks)
@@ -32,17 +32,17 @@ Json as_json(const GpuFacts& gpu) {
 }
 
 /// Throws what is wrong as nlohmann's exceptions do, with this number of its own.
-[[noreturn]] void refuse(const std::string& why, const Json& where) {
-  throw Json::other_error::create(500, why, &where);
+[[noreturn]] void refuse(const std::string& why, const OrderedJson& where) {
+  throw OrderedJson::other_error::create(500, why, &where);
 }
 
-std::uint32_t count_of(const Json& json, std::uint32_t most) {
+std::uint32_t count_of(const OrderedJson& json, std::uint32_t most) {
   const auto count = json.is_number_unsigned() ? json.get<std::uint64_t>() : most + 1ULL;
   if (count > most) refuse(fmt::format("{} is no count of at most {}", json.dump(), most), json);
   return static_cast<std::uint32_t>(count);
 }
 
-NvlinkBundle bundle_of(const Json& json) {
+NvlinkBundle bundle_of(const OrderedJson& json) {
   const std::string to = json.at("to").get<std::string>();
   std::size_t end = 0;
   while (end < std::size(kEnds) && to != kEnds[end]) ++end;
@@ -54,7 +54,7 @@ NvlinkBundle bundle_of(const Json& json) {
   return bundle;
 }
 
-GpuFacts gpu_of(const Json& json) {
+GpuFacts gpu_of(const OrderedJson& json) {
   GpuFacts gpu;
   gpu.bus_id = json.at("bus_id").get<std::string>();
   gpu.name = json.value("name", "");
@@ -64,7 +64,7 @@ GpuFacts gpu_of(const Json& json) {
   }
   if (const auto found = json.find("nvlinks"); found != json.end()) {
     if (!found->is_array() || found->size() > kMostBundles) refuse("too many bundles", json);
-    for (const Json& bundle : *found) gpu.nvlinks.push_back(bundle_of(bundle));
+    for (const OrderedJson& bundle : *found) gpu.nvlinks.push_back(bundle_of(bundle));
   }
   if (const auto found = json.find("c2c_mb_per_s"); found != json.end())
     gpu.c2c_mb_per_s = found->get<double>();
@@ -81,7 +81,7 @@ std::string gpus_as_json(const std::vector<GpuFacts>& gpus) {
   std::string text = "[";
   for (const GpuFacts& gpu : gpus)
     text += (text.size() == 1 ? "\n" : ",\n") +
-            as_json(gpu).dump(-1, ' ', true, Json::error_handler_t::replace);
+            as_json(gpu).dump(-1, ' ', true, OrderedJson::error_handler_t::replace);
   return text + "\n]";
 }
 
@@ -91,12 +91,12 @@ Result<std::vector<GpuFacts>> gpus_from_json(std::string_view json) {
     return make_error(Code::kInvalidArgument, "nvml.json, GPU {}: {}", gpus.size(), why);
   };
   try {
-    const Json list = Json::parse(json);
+    const OrderedJson list = OrderedJson::parse(json);
     if (!list.is_array() || list.size() > kMostGpus)
       return make_error(Code::kInvalidArgument, "nvml.json: it is no list of at most {} GPUs",
                         kMostGpus);
-    for (const Json& gpu : list) gpus.push_back(gpu_of(gpu));
-  } catch (const Json::exception& error) {
+    for (const OrderedJson& gpu : list) gpus.push_back(gpu_of(gpu));
+  } catch (const OrderedJson::exception& error) {
     return wrong(error.what());
   }
   return gpus;

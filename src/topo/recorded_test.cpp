@@ -31,7 +31,7 @@ Recording parsed(std::string_view text) {
   return recording ? *std::move(recording) : Recording();
 }
 
-std::string error_of(std::string_view text) {
+std::string recorded_error(std::string_view text) {
   const auto recording = Recording::parse(text);
   return recording ? "no error" : recording.error().what;
 }
@@ -64,10 +64,10 @@ TEST(RecordedMachine, IsWrittenAndReadAsTheSame) {
 }
 
 TEST(RecordedMachine, NamesTheLineThatIsWrong) {
-  EXPECT_THAT(error_of("tutti machine 2\n"), HasSubstr("line 1: "));
-  EXPECT_THAT(error_of("tutti machine 1\nsys/a: 1\n"), HasSubstr("line 2: `sys/a: 1`"));
-  EXPECT_THAT(error_of("tutti machine 1\n\n/sys/a = 1\n"), HasSubstr("line 3: `/sys/a = 1`"));
-  EXPECT_THAT(error_of("tutti machine 1\n/a <<END\nx\n"), HasSubstr("line 2: a text begins"));
+  EXPECT_THAT(recorded_error("tutti machine 2\n"), HasSubstr("line 1: "));
+  EXPECT_THAT(recorded_error("tutti machine 1\nsys/a: 1\n"), HasSubstr("line 2: `sys/a: 1`"));
+  EXPECT_THAT(recorded_error("tutti machine 1\n\n/sys/a = 1\n"), HasSubstr("line 3: `/sys/a = 1`"));
+  EXPECT_THAT(recorded_error("tutti machine 1\n/a <<END\nx\n"), HasSubstr("line 2: a text begins"));
 }
 
 TEST(RecordedMachine, KeepsTheGpusThatNvmlTold) {

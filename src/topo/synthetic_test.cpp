@@ -17,7 +17,7 @@ using testing::ElementsAre;
 using testing::EndsWith;
 using testing::SizeIs;
 
-std::string error_of(std::string_view text) {
+std::string synthetic_error(std::string_view text) {
   const auto parsed = parse_synthetic(text);
   if (parsed) return "";
   EXPECT_EQ(parsed.error().code, Code::kInvalidArgument);
@@ -64,42 +64,42 @@ TEST(SyntheticText, HasDefaultsAndShortForms) {
 }
 
 TEST(SyntheticText, NamesTheColumnThatIsWrong) {
-  EXPECT_EQ(error_of(""),
+  EXPECT_EQ(synthetic_error(""),
             "column 1: found the end, expected one of gpu, cpu, ring, torus and mesh");
-  EXPECT_EQ(error_of("tours:4"),
+  EXPECT_EQ(synthetic_error("tours:4"),
             "column 1: found `tours:4`, expected one of gpu, cpu, ring, torus and mesh; did you "
             "mean torus?");
-  EXPECT_EQ(error_of("gpu"), "column 4: found the end, expected `:`");
-  EXPECT_EQ(error_of("gpu:"), "column 5: found the end, expected a number from 1 to 65536");
-  EXPECT_EQ(error_of("gpu:0x4"), "column 5: found `0x4`, expected a number from 1 to 65536");
-  EXPECT_EQ(error_of("gpu:2x-4"), "column 7: found `-4`, expected a number from 1 to 65536");
-  EXPECT_EQ(error_of("gpu:2x4x8"), "column 9: found `8`, expected no more than 2 numbers");
-  EXPECT_EQ(error_of("gpu:8 "), "column 6: found ` `, expected `,` and a setting, or the end");
-  EXPECT_EQ(error_of("ring:8,lnik=3"),
+  EXPECT_EQ(synthetic_error("gpu"), "column 4: found the end, expected `:`");
+  EXPECT_EQ(synthetic_error("gpu:"), "column 5: found the end, expected a number from 1 to 65536");
+  EXPECT_EQ(synthetic_error("gpu:0x4"), "column 5: found `0x4`, expected a number from 1 to 65536");
+  EXPECT_EQ(synthetic_error("gpu:2x-4"), "column 7: found `-4`, expected a number from 1 to 65536");
+  EXPECT_EQ(synthetic_error("gpu:2x4x8"), "column 9: found `8`, expected no more than 2 numbers");
+  EXPECT_EQ(synthetic_error("gpu:8 "), "column 6: found ` `, expected `,` and a setting, or the end");
+  EXPECT_EQ(synthetic_error("ring:8,lnik=3"),
             "column 8: found `lnik=3`, expected one of link, latency; did you mean link?");
-  EXPECT_EQ(error_of("cpu:8,nvlink=3"),
+  EXPECT_EQ(synthetic_error("cpu:8,nvlink=3"),
             "column 7: found `nvlink=3`, expected one of net, nics, fabric, spines, memory, "
             "latency");
-  EXPECT_EQ(error_of("gpu:8,net:3"), "column 10: found `:3`, expected `=`");
-  EXPECT_EQ(error_of("gpu:8,net=1,pci=2,net=3"),
+  EXPECT_EQ(synthetic_error("gpu:8,net:3"), "column 10: found `:3`, expected `=`");
+  EXPECT_EQ(synthetic_error("gpu:8,net=1,pci=2,net=3"),
             "column 19: found `net=3`, expected each setting once");
-  EXPECT_EQ(error_of("gpu:8,fabric=dragonfly"),
+  EXPECT_EQ(synthetic_error("gpu:8,fabric=dragonfly"),
             "column 14: found `dragonfly`, expected rails or switch");
-  EXPECT_EQ(error_of("gpu:8,nics=257"), "column 12: found `257`, expected a number from 1 to 256");
+  EXPECT_EQ(synthetic_error("gpu:8,nics=257"), "column 12: found `257`, expected a number from 1 to 256");
   for (const char* number : {"", "x", "-1", "0", "nan", "inf", "1e3", "1000001", "5us", "5GB"})
-    EXPECT_EQ(error_of(fmt::format("gpu:8,net={}", number)),
+    EXPECT_EQ(synthetic_error(fmt::format("gpu:8,net={}", number)),
               fmt::format("column 11: found {}, expected a bandwidth from 1e-06 to 1000000 GB/s, "
                           "its unit one of GB/s, MB/s, Gb/s, Mb/s",
                           *number ? fmt::format("`{}`", number) : "the end"));
-  EXPECT_THAT(error_of("gpu:8,latency=1GB/s"), EndsWith("its unit one of us, ns, ms"));
+  EXPECT_THAT(synthetic_error("gpu:8,latency=1GB/s"), EndsWith("its unit one of us, ns, ms"));
 }
 
 TEST(SyntheticText, HasLimits) {
-  EXPECT_EQ(error_of("cpu:256x256"), "");
-  EXPECT_EQ(error_of("cpu:256x257"), "column 5: 65792 ranks are too many: at most 65536");
-  EXPECT_EQ(error_of("torus:65536x65536x65536"),
+  EXPECT_EQ(synthetic_error("cpu:256x256"), "");
+  EXPECT_EQ(synthetic_error("cpu:256x257"), "column 5: 65792 ranks are too many: at most 65536");
+  EXPECT_EQ(synthetic_error("torus:65536x65536x65536"),
             "column 7: 281474976710656 ranks are too many: at most 65536");
-  EXPECT_EQ(error_of("cpu:1000x1,nics=100"),
+  EXPECT_EQ(synthetic_error("cpu:1000x1,nics=100"),
             "100 NICs on each of 1000 hosts are too many: at most 65536 together");
 }
 

@@ -25,11 +25,6 @@ bool is_expected(Transfer& transfer) {
          (post.phase == Phase::kMoving && post.bytes > kEagerLimit);
 }
 
-Frame frame_for(FrameType type, const StreamId& id, const Posted& post) {
-  return Frame{
-      .type = type, .stream = id, .message = post.message, .tag = post.tag, .bytes = post.bytes};
-}
-
 }  // namespace
 
 // Most messages are of the same stream as the one before.

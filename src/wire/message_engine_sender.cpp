@@ -5,14 +5,6 @@
 #include "src/base/result.hpp"
 
 namespace tutti {
-namespace {
-
-Frame frame_for(FrameType type, const StreamId& id, const Posted& post) {
-  return Frame{
-      .type = type, .stream = id, .message = post.message, .tag = post.tag, .bytes = post.bytes};
-}
-
-}  // namespace
 
 // Most messages are of the same stream as the one before.
 MessageSender::Stream& MessageSender::stream(const StreamId& id) {

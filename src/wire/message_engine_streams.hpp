@@ -65,6 +65,11 @@ struct Posted {
   MessageTag tag;
   Phase phase = Phase::kQueued;
 };
+
+inline Frame frame_for(FrameType type, const StreamId& id, const Posted& post) {
+  return Frame{
+      .type = type, .stream = id, .message = post.message, .tag = post.tag, .bytes = post.bytes};
+}
 static_assert(sizeof(Posted) <= sizeof(Transfer::connection_data));
 static_assert(alignof(Posted) <= alignof(std::uint64_t));
 

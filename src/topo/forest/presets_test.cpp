@@ -38,12 +38,12 @@ Topology as_published(const Topology& machine) {
   return *Topology::create(std::move(parts));
 }
 
-struct Published {
+struct PublishedPreset {
   std::string machine;
   double bandwidth;  // GB/s, of an all-gather's whole output
 };
 
-class PublishedOptimum : public ::testing::TestWithParam<Published> {};
+class PublishedOptimum : public ::testing::TestWithParam<PublishedPreset> {};
 
 TEST_P(PublishedOptimum, IsThatOfThePreset) {
   const auto machine = machine_topology(GetParam().machine);
@@ -64,16 +64,16 @@ TEST_P(PublishedOptimum, IsThatOfThePreset) {
 INSTANTIATE_TEST_SUITE_P(
     All, PublishedOptimum,
     ::testing::Values(
-        Published{"dgx-1", 171.43}, Published{"dgx-a100", 342.86},
-        Published{"2x dgx-a100 over rail-optimised", 346.67},
-        Published{"4x dgx-a100 over rail-optimised", 266.67},
-        Published{"2x dgx-h100 over rail-optimised", 533.33},
-        Published{"4x dgx-h100 over rail-optimised", 516.13}, Published{"mi250", 342.86},
-        Published{"2x ndv2 over fat-tree", 25}, Published{"4x ndv2 over fat-tree", 16.67},
-        Published{"2x dgx-2 over rail-optimised with h*/gpu* to h*/nvswitch at 0.8333333334",
+        PublishedPreset{"dgx-1", 171.43}, PublishedPreset{"dgx-a100", 342.86},
+        PublishedPreset{"2x dgx-a100 over rail-optimised", 346.67},
+        PublishedPreset{"4x dgx-a100 over rail-optimised", 266.67},
+        PublishedPreset{"2x dgx-h100 over rail-optimised", 533.33},
+        PublishedPreset{"4x dgx-h100 over rail-optimised", 516.13}, PublishedPreset{"mi250", 342.86},
+        PublishedPreset{"2x ndv2 over fat-tree", 25}, PublishedPreset{"4x ndv2 over fat-tree", 16.67},
+        PublishedPreset{"2x dgx-2 over rail-optimised with h*/gpu* to h*/nvswitch at 0.8333333334",
                   129.03},
         // A torus of 4x4x4 whose links have 1 GB/s: 6.095 GB/s.
-        Published{"16x tpu-v4 over torus:sizes=4x4x4", 50 * 6 * 64.0 / 63}));
+        PublishedPreset{"16x tpu-v4 over torus:sizes=4x4x4", 50 * 6 * 64.0 / 63}));
 
 }  // namespace
 }  // namespace tutti::topo::forest
