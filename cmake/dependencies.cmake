@@ -49,11 +49,17 @@ foreach(name CUDA IBVERBS UCX HWLOC GTEST BENCHMARK TORCH)
   endif()
 endforeach()
 
+# The compiler alone is needed, and CMake 3.25 does not find toolkits from 13.0 on.
 if(NOT TUTTI_CUDA STREQUAL "OFF")
-  find_package(CUDAToolkit QUIET)
+  find_program(TUTTI_NVCC nvcc HINTS ENV CUDA_PATH PATHS /usr/local/cuda/bin PATH_SUFFIXES bin)
 endif()
-tutti_optional(CUDA "CUDA Toolkit" "kernels for GPUs, compiled into the library"
-               CUDAToolkit_FOUND "${CUDAToolkit_VERSION}")
+if(TUTTI_NVCC)
+  execute_process(COMMAND ${TUTTI_NVCC} --version OUTPUT_VARIABLE nvcc_version ERROR_QUIET)
+  string(REGEX MATCH "release ([0-9.]+)" nvcc_version "${nvcc_version}")
+  set(nvcc_version "${CMAKE_MATCH_1}")
+endif()
+tutti_optional(CUDA "CUDA Toolkit" "kernels for GPUs: libtutti_device.fatbin"
+               TUTTI_NVCC "${nvcc_version}")
 
 if(NOT TUTTI_IBVERBS STREQUAL "OFF")
   pkg_check_modules(IBVERBS QUIET libibverbs)

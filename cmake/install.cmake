@@ -14,6 +14,8 @@ set(tutti_generated ${CMAKE_BINARY_DIR}/packaging)
 set(tutti_packages ${CMAKE_INSTALL_LIBDIR}/cmake/tutti)
 
 install(TARGETS tutti_library EXPORT tuttiTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
+install(FILES ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/libtutti_device.fatbin DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  COMPONENT library OPTIONAL)  # where nvcc made one
 install(EXPORT tuttiTargets NAMESPACE tutti:: DESTINATION ${tutti_packages} COMPONENT library)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/tutti DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library
   PATTERN nccl.h EXCLUDE)

@@ -43,6 +43,15 @@ Result<cuda::SharedDriver> find_gpus(const Settings& settings) {
   return cuda::SharedDriver();
 }
 
+/// Empty, and said in the log, where there is none: calls on GPU memory then pass through the host.
+std::vector<std::byte> find_device_code() {
+  auto code = exec::cuda::load_device_code(exec::cuda::device_code_path());
+  if (code) return *std::move(code);
+  log_warn("", "calls on GPU memory pass through the host, since there are no kernels: {}",
+           code.error().what);
+  return {};
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
@@ -60,8 +69,7 @@ Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
     runtime->allocations = std::make_unique<exec::cuda::Allocations>(runtime->cuda);
     runtime->lineups = std::make_unique<exec::cuda::LineupBoard>();
     runtime->joint_calls = std::make_unique<exec::cuda::JointBoard>();
-    runtime->kernels =
-        std::make_unique<exec::cuda::Kernels>(runtime->cuda, exec::cuda::device_code());
+    runtime->kernels = std::make_unique<exec::cuda::Kernels>(runtime->cuda, find_device_code());
     runtime->images = std::make_shared<exec::cuda::ImagePool>(runtime->cuda);
     runtime->peer_memory = make_cuda_p2p(runtime->cuda, {.host_id = settings.text("HOSTID")});
   }

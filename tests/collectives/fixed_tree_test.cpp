@@ -135,34 +135,34 @@ void expect_the_tree(const Runtimes& runtimes, std::span<const std::size_t> coun
 
 const testing::SettingValues kTree = {{"ALGO", "fixed_tree"}};
 /// Odd ones, and one of several slices.
-const std::vector<std::size_t> kCounts = {1, 7, 1'001, kSanitized ? 20'011U : 100'003U};
+const std::vector<std::size_t> kTreeCounts = {1, 7, 1'001, kSanitized ? 20'011U : 100'003U};
 
 class FixedTree : public ::testing::TestWithParam<std::tuple<Placement, int>> {};
 
 TEST_P(FixedTree, GivesTheBitsOfTheReference) {
   const auto [placement, ranks] = GetParam();
   const Runtimes runtimes = make_test_runtimes(placement, ranks, kTree);
-  expect_the_tree<Float32>(runtimes, kCounts);
-  expect_the_tree<Brain>(runtimes, kCounts);
-  expect_the_tree<Half>(runtimes, kCounts);
+  expect_the_tree<Float32>(runtimes, kTreeCounts);
+  expect_the_tree<Brain>(runtimes, kTreeCounts);
+  expect_the_tree<Half>(runtimes, kTreeCounts);
 }
 
-std::string name_of_info(const ::testing::TestParamInfo<FixedTree::ParamType>& info) {
+std::string name_of_tree(const ::testing::TestParamInfo<FixedTree::ParamType>& info) {
   const auto [placement, ranks] = info.param;
   return testing::name_of(placement) + "_" + std::to_string(ranks);
 }
 INSTANTIATE_TEST_SUITE_P(OneHost, FixedTree,
                          ::testing::Combine(::testing::Values(Placement::kThreads),
                                             ::testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 9, 16)),
-                         name_of_info);
+                         name_of_tree);
 INSTANTIATE_TEST_SUITE_P(Processes, FixedTree,
                          ::testing::Combine(::testing::Values(Placement::kProcesses),
                                             ::testing::Values(2, 3, 4)),
-                         name_of_info);
+                         name_of_tree);
 INSTANTIATE_TEST_SUITE_P(Hosts, FixedTree,
                          ::testing::Combine(::testing::Values(Placement::kHosts, Placement::kMixed),
                                             ::testing::Values(2, 3, 4, 7)),
-                         name_of_info);
+                         name_of_tree);
 
 /// Rank r's contribution is the sum of those of ranks 2r and 2r+1 of twice as many.
 template <class Element>

@@ -72,24 +72,24 @@ TEST_P(PlacedOnTwoHosts, AlgorithmsOfTwoLevelsAreRight) {
     run(sums_of(cases_for(algorithm, ranks_, {1, 20'011})), algorithm);
 }
 
-std::string name_of_info(const ::testing::TestParamInfo<Placed::ParamType>& info) {
+std::string name_of_placement(const ::testing::TestParamInfo<Placed::ParamType>& info) {
   const auto [placement, ranks] = info.param;
   return testing::name_of(placement) + "_" + std::to_string(ranks);
 }
 const auto kFew = ::testing::Combine(
     ::testing::Values(Placement::kProcesses, Placement::kHosts, Placement::kMixed),
     ::testing::Values(2, 3, 5));
-INSTANTIATE_TEST_SUITE_P(Few, Placed, kFew, name_of_info);
-INSTANTIATE_TEST_SUITE_P(Few, PlacedAtLength, kFew, name_of_info);
+INSTANTIATE_TEST_SUITE_P(Few, Placed, kFew, name_of_placement);
+INSTANTIATE_TEST_SUITE_P(Few, PlacedAtLength, kFew, name_of_placement);
 INSTANTIATE_TEST_SUITE_P(Few, PlacedOnTwoHosts,
                          ::testing::Combine(::testing::Values(Placement::kMixed),
                                             ::testing::Values(3, 4, 5, 8)),
-                         name_of_info);
+                         name_of_placement);
 INSTANTIATE_TEST_SUITE_P(Sixteen, Placed,
                          ::testing::Combine(::testing::Values(Placement::kThreads,
                                                               Placement::kMixed),
                                             ::testing::Values(16)),
-                         name_of_info);
+                         name_of_placement);
 
 }  // namespace
 }  // namespace tutti

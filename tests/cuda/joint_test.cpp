@@ -12,7 +12,7 @@ namespace {
 class JointCall : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
-    if (exec::cuda::device_code().empty()) GTEST_SKIP() << "this build has no device code";
+    if (!has_device_code()) GTEST_SKIP() << "this build has no device code";
   }
   const bool threads_ = GetParam();
 };

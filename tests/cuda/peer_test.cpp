@@ -13,7 +13,7 @@ namespace {
 class PeerCall : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
-    if (exec::cuda::device_code().empty()) GTEST_SKIP() << "this build has no device code";
+    if (!has_device_code()) GTEST_SKIP() << "this build has no device code";
   }
   [[nodiscard]] Buffer<float> buffer(int rank, std::size_t count) const {
     return Buffer<float>(inputs(rank, count), rank);
@@ -202,7 +202,7 @@ void hold_up(const Ranks& ranks, int rank, std::latch& open) {
 class PeerAbort : public testing::Test {
  protected:
   void SetUp() override {
-    if (exec::cuda::device_code().empty()) GTEST_SKIP() << "this build has no device code";
+    if (!has_device_code()) GTEST_SKIP() << "this build has no device code";
   }
   void TearDown() override {
     for (ncclComm_t comm : ranks_.comms) EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);

@@ -29,6 +29,11 @@ inline const bool kFakeFirst = [] {
 /// With the slots of 64 KiB: one step, and several.
 inline constexpr std::size_t kFewElements = 1003, kSeveralSteps = 50'000;
 
+/// Whether the library finds its kernels; without them calls pass through the host.
+inline bool has_device_code() {
+  return static_cast<bool>(exec::cuda::load_device_code(exec::cuda::device_code_path()));
+}
+
 /// How ranks are spread over GPUs.
 enum class Gpus : std::uint8_t { kShared, kOwn };
 

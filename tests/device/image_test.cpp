@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include "algorithms/algorithms.hpp"
-#include "src/exec/cuda/device_code.hpp"
 #include "src/ir/verify.hpp"
 #include "tests/device/calls.hpp"
 
@@ -148,19 +147,6 @@ TEST(Image, OfAnyBytesIsRefused) {
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
     EXPECT_FALSE(check_image(bytes));
   }
-}
-
-TEST(DeviceCode, HasAKernelOfEachKindForEachType) {
-  const std::span<const std::byte> code = device_code();
-#if defined(TUTTI_HAVE_DEVICE_CODE)
-  const std::uint32_t fatbin_magic = 0xba55ed50;
-  ASSERT_GT(code.size(), 1000U);
-  EXPECT_EQ(std::memcmp(code.data(), &fatbin_magic, 4), 0);
-#else
-  EXPECT_LT(code.size(), 2U);  // nothing, or what stands for it in builds with sanitizers
-#endif
-  EXPECT_EQ(interpret_kernel(DataType::kFloat32), "tutti_interpret_float");
-  EXPECT_EQ(combine_kernel(DataType::kFloat8e4m3), "tutti_combine_f8e4m3");
 }
 
 }  // namespace

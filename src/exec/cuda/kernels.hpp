@@ -26,8 +26,8 @@ struct RankBuffers {
 class Kernels {
  public:
   /// Without `code`, there are none.
-  Kernels(tutti::cuda::SharedDriver driver, std::span<const std::byte> code)
-      : driver_(std::move(driver)), code_(code) {}
+  Kernels(tutti::cuda::SharedDriver driver, std::vector<std::byte> code)
+      : driver_(std::move(driver)), code_(std::move(code)) {}
 
   [[nodiscard]] bool available() const { return !code_.empty(); }
 
@@ -51,7 +51,7 @@ class Kernels {
   Result<Loaded> load(int device, DataType type);
 
   const tutti::cuda::SharedDriver driver_;
-  const std::span<const std::byte> code_;
+  const std::vector<std::byte> code_;
   std::mutex mutex_;
   std::map<int, tutti::cuda::Module> modules_;
   std::map<std::pair<int, DataType>, Loaded> loaded_;
