@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "src/topo/topology.hpp"
-#include "tools/sim_machine.hpp"
+#include "tools/sim/machine.hpp"
 
 namespace tutti::sim {
 

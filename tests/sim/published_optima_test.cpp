@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/sim/published_machines.hpp"
-#include "tools/sim_run.hpp"
+#include "tools/sim/run.hpp"
 
 namespace tutti::sim {
 namespace {

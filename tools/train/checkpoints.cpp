@@ -12,7 +12,7 @@
 
 #include "src/base/printable.hpp"
 #include "src/base/result.hpp"
-#include "tools/cli.hpp"
+#include "tools/program/cli.hpp"
 #include "tools/train/model_shape.hpp"
 #include "training/checkpoint_folders.hpp"
 #include "training/safetensors.hpp"

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/result.hpp"
-#include "tools/cli.hpp"
+#include "tools/program/cli.hpp"
 
 namespace tutti::trainer {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "src/base/result.hpp"
-#include "tools/cli.hpp"
+#include "tools/program/cli.hpp"
 #include "tools/train/checkpoints.hpp"
 #include "tools/train/commands.hpp"
 #include "tools/train/plot.hpp"

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "src/base/result.hpp"
-#include "tools/cli.hpp"
-#include "tools/run_job.hpp"
+#include "tools/program/cli.hpp"
+#include "tools/run/job.hpp"
 #include "tools/train/settings.hpp"
 
 namespace tutti::trainer {

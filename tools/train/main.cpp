@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "src/base/nearest.hpp"
-#include "tools/cli.hpp"
+#include "tools/program/cli.hpp"
 #include "tools/train/commands.hpp"
 
 namespace {

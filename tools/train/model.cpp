@@ -8,7 +8,7 @@
 #include <torch/version.h>
 
 #include "src/base/result.hpp"
-#include "tools/cli.hpp"
+#include "tools/program/cli.hpp"
 #include "training/torch/distributed.hpp"
 
 namespace tutti::trainer {

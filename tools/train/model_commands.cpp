@@ -8,8 +8,8 @@
 #include <torch/utils.h>
 
 #include "src/base/result.hpp"
-#include "tools/bench_launch.hpp"
-#include "tools/cli.hpp"
+#include "tools/bench/launch.hpp"
+#include "tools/program/cli.hpp"
 #include "tools/train/checkpoints.hpp"
 #include "tools/train/commands.hpp"
 #include "tools/train/model.hpp"

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tools/cli.hpp"
+#include "tools/program/cli.hpp"
 #include "tools/train/model_shape.hpp"
 
 namespace tutti::trainer {

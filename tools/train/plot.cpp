@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/base/result.hpp"
-#include "tools/sim_svg.hpp"
+#include "tools/picture/svg.hpp"
 
 namespace tutti::trainer {
 namespace {

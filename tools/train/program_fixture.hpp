@@ -10,8 +10,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "tools/cli.hpp"
-#include "tools/program_test.hpp"
+#include "tools/program/cli.hpp"
+#include "tools/program/started.hpp"
 
 namespace tutti::trainer {
 

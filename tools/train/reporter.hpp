@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "tools/cli.hpp"
+#include "tools/program/cli.hpp"
 #include "tools/train/step_log.hpp"
 #include "training/plan.hpp"
 #include "tutti/error.hpp"

@@ -12,7 +12,7 @@
 
 #include "src/base/result.hpp"
 #include "src/base/whole_file.hpp"
-#include "tools/cli.hpp"
+#include "tools/program/cli.hpp"
 
 namespace tutti::trainer {
 namespace {

@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "src/base/result.hpp"
-#include "tools/cli.hpp"
+#include "tools/program/cli.hpp"
 #include "training/checkpoint_folders.hpp"
 
 namespace tutti::trainer {

@@ -15,10 +15,10 @@ using Json = nlohmann::ordered_json;
 using Parsed = nlohmann::json;
 
 constexpr std::string_view kFormat = "tutti-train-log";
-constexpr std::uint64_t kVersion = 1;
+constexpr std::uint64_t kLogVersion = 1;
 constexpr int kDeepest = 3;
 constexpr std::size_t kMostLines = 1 << 24;
-constexpr std::uint64_t kMostSteps = 1'000'000'000'000;
+constexpr std::uint64_t kMostLoggedSteps = 1'000'000'000'000;
 constexpr double kMilli = 1e3;
 
 /// JSON has no infinity and no NaN: null stands for them.
@@ -121,16 +121,16 @@ Status add_line(std::string_view line, StepLog& log) {
   if (json.contains("format")) {
     if (text(json, "format") != kFormat)
       return make_error(Code::kWrongData, "this is no log by 'tutti train'");
-    if (whole(json, "version") != kVersion)
+    if (whole(json, "version") != kLogVersion)
       return make_error(Code::kWrongData, "the log is of version {}, and this program reads {}",
-                        whole(json, "version"), kVersion);
+                        whole(json, "version"), kLogVersion);
     log.runs.push_back(run_in(json));
     return ok_status();
   }
   if (log.runs.empty()) return make_error(Code::kWrongData, "this is no log by 'tutti train'");
   StepRecord step = step_in(json);
-  if (step.step == 0 || step.step > kMostSteps)
-    return make_error(Code::kWrongData, "its step is not a number from 1 to {}", kMostSteps);
+  if (step.step == 0 || step.step > kMostLoggedSteps)
+    return make_error(Code::kWrongData, "its step is not a number from 1 to {}", kMostLoggedSteps);
   while (!log.steps.empty() && log.steps.back().step >= step.step) log.steps.pop_back();
   log.steps.push_back(std::move(step));
   return ok_status();
@@ -148,7 +148,7 @@ std::string bytes_text(std::uint64_t bytes) {
 
 std::string json_line(const RunRecord& run) {
   return line_of({{"format", kFormat},
-                  {"version", kVersion},
+                  {"version", kLogVersion},
                   {"data", run.data},
                   {"strategy", run.strategy},
                   {"precision", run.precision},

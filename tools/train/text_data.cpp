@@ -7,7 +7,7 @@
 
 #include "src/base/result.hpp"
 #include "src/base/whole_file.hpp"
-#include "tools/cli.hpp"
+#include "tools/program/cli.hpp"
 #include "training/crc32c.hpp"
 
 namespace tutti::trainer {
@@ -16,7 +16,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "files are little-endian");
 
 constexpr std::string_view kMagic = "TUTTITXT";
-constexpr std::uint64_t kVersion = 1;
+constexpr std::uint64_t kTextVersion = 1;
 constexpr std::size_t kVersionAt = 8, kTrainingAt = 16, kValidationAt = 24, kTextCrcAt = 32,
                       kHeadCrcAt = 36, kHeadBytes = 40;
 constexpr std::size_t kMostBytes = std::size_t{1} << 34U;
@@ -76,10 +76,10 @@ Result<TextData> TextData::parse(std::string file) {
   if (crc_of(head) != number_at<std::uint32_t>(file, kHeadCrcAt))
     return make_error(Code::kWrongData, "its header is damaged: prepare it again");
   const auto version = number_at<std::uint64_t>(file, kVersionAt);
-  if (version != kVersion)
+  if (version != kTextVersion)
     return make_error(Code::kWrongData,
                       "it is of version {}, and this program reads version {}: prepare it again",
-                      version, kVersion);
+                      version, kTextVersion);
   const auto training = number_at<std::uint64_t>(file, kTrainingAt);
   const auto validation = number_at<std::uint64_t>(file, kValidationAt);
   const std::size_t there = file.size() - kHeadBytes;
@@ -96,7 +96,7 @@ Result<TextData> TextData::parse(std::string file) {
 
 std::string TextData::file() const {
   std::string file(kMagic);
-  append(file, kVersion);
+  append(file, kTextVersion);
   append<std::uint64_t>(file, training_);
   append<std::uint64_t>(file, all().size() - training_);
   append(file, training::crc32c(std::as_bytes(all())));

@@ -7,8 +7,8 @@
 
 #include "src/base/result.hpp"
 #include "src/base/settings.hpp"
-#include "tools/bench_launch.hpp"
-#include "tools/cli.hpp"
+#include "tools/bench/launch.hpp"
+#include "tools/program/cli.hpp"
 #include "tools/train/commands.hpp"
 #include "tools/train/dry_run.hpp"
 #include "tools/train/launch.hpp"

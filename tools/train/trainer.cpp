@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/base/result.hpp"
-#include "tools/bench_launch.hpp"
+#include "tools/bench/launch.hpp"
 #include "tools/train/same_options.hpp"
 #include "tools/train/start.hpp"
 #include "tools/train/stop_signal.hpp"

@@ -1,6 +1,6 @@
 // What a build without LibTorch answers where a model is needed.
 #include "src/base/result.hpp"
-#include "tools/cli.hpp"
+#include "tools/program/cli.hpp"
 #include "tools/train/commands.hpp"
 #include "tools/train/with_model.hpp"
 

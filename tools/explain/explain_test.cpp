@@ -1,0 +1,103 @@
+// What `tutti explain` says, and the program itself.
+#include <string>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tools/explain/candidates.hpp"
+#include "tools/program/started.hpp"
+
+namespace tutti::tools {
+namespace {
+
+using testing::HasSubstr;
+
+/// A megabyte of floats over 2 hosts of 2 ranks.
+Question two_by_two(Collective collective) {
+  Question question;
+  question.placement.host = {0, 0, 1, 1};
+  question.request = {.collective = collective,
+                      .ranks = 4,
+                      .layout = ir::Layout::of_hosts(question.placement.host)};
+  question.count = 250'000;
+  return question;
+}
+
+const Candidate& candidate(const Explanation& explanation, const std::string& name) {
+  for (const Candidate& each : explanation.candidates)
+    if (each.name == name) return each;
+  static const Candidate none;
+  ADD_FAILURE() << name << " is not among the candidates";
+  return none;
+}
+
+TEST(Explain, ChoosesAsCommunicatorsDoAndComparesAllOthersWithIt) {
+  const auto found = explain(two_by_two(Collective::kAllReduce));
+  ASSERT_TRUE(found) << found.error().what;
+  EXPECT_EQ(found->algorithm, "hierarchical_ring");
+  EXPECT_EQ(found->chosen().name, "hierarchical_ring");
+  const Candidate& ring = candidate(*found, "ring");
+  ASSERT_TRUE(ring.us && found->chosen().us);
+  EXPECT_NEAR(*ring.us / *found->chosen().us, 1.5, 0.1)
+      << "a ring crosses hosts 1.5 times as often";
+  EXPECT_THAT(ring.why, HasSubstr("carries 1.5 times the bytes"));
+}
+
+TEST(Explain, SaysWhatAnAlgorithmLacks) {
+  Question question = two_by_two(Collective::kAllGather);
+  question.placement.host.assign(6, 0);
+  question.request = {.collective = Collective::kAllGather, .ranks = 6};
+  const auto found = explain(question);
+  ASSERT_TRUE(found) << found.error().what;
+  EXPECT_THAT(candidate(*found, "hierarchical_ring").why, HasSubstr("several hosts"));
+  EXPECT_THAT(candidate(*found, "recursive_doubling").why, HasSubstr("does not do 6 ranks"));
+  EXPECT_FALSE(candidate(*found, "recursive_doubling").us);
+}
+
+TEST(Explain, KeepsToWhatIsAskedFor) {
+  Question question = two_by_two(Collective::kAllReduce);
+  question.policy.forced = "ring";
+  const auto found = explain(question);
+  ASSERT_TRUE(found) << found.error().what;
+  EXPECT_TRUE(found->forced);
+  EXPECT_EQ(found->algorithm, "ring");
+  EXPECT_EQ(candidate(*found, "hierarchical_ring").why, "another was asked for");
+}
+
+TEST(Explain, ChoosesByTheModelWhereTheLibraryHasACalibration) {
+  Question question = two_by_two(Collective::kAllReduce);
+  question.calibration.between.latency_us = 50'000;  // so that what counts is how many rounds
+  const auto ruled = explain(question);
+  question.policy.calibration = question.calibration;
+  const auto found = explain(question);
+  ASSERT_TRUE(ruled && found);
+  EXPECT_NE(found->algorithm, ruled->algorithm);
+  EXPECT_THAT(found->reason, HasSubstr("predicted: "));
+  EXPECT_EQ(found->candidates.front().name, found->algorithm) << "the fastest by the model";
+}
+
+Outcome run(const std::string& options) {
+  return run_shell(fmt::format("{} {}", TUTTI_EXPLAIN_PROGRAM, options));
+}
+
+TEST(ExplainProgram, PrintsTheChoiceAndWritesJson) {
+  const Outcome text = run("all_reduce 4M --layout 2x4");
+  EXPECT_EQ(text.code, 0);
+  EXPECT_THAT(text.output, HasSubstr("hierarchical_ring runs: "));
+  const Outcome json = run("all_reduce 4M --layout 2x4 --json -");
+  EXPECT_EQ(json.code, 0);
+  EXPECT_THAT(json.output, HasSubstr("\"algorithm\": \"hierarchical_ring\""));
+  EXPECT_THAT(json.output, HasSubstr("\"predicted_us\""));
+}
+
+TEST(ExplainProgram, RefusesWhatMakesNoSense) {
+  EXPECT_THAT(run("all_reduce 4M").output, HasSubstr("say who calls"));
+  EXPECT_THAT(run("all_reduce 1 -n 4").output, HasSubstr("less than an element"));
+  EXPECT_THAT(run("all_redoce 4M -n 4").output, HasSubstr("did you mean 'all_reduce'"));
+  EXPECT_THAT(run("broadcast 4M -n 4 --root 4").output, HasSubstr("none of 4 ranks"));
+  EXPECT_EQ(run("all_reduce 4M -n 4 --calibration /nonexistent").code, 5);
+}
+
+}  // namespace
+}  // namespace tutti::tools
