@@ -6,7 +6,7 @@
 #include "src/cost/asked.hpp"
 #include "src/cuda/driver.hpp"
 #include "src/exec/cuda/device_code.hpp"
-#include "src/topo/probe.hpp"
+#include "src/topo/detect/probe.hpp"
 #include "src/wire/service.hpp"
 #include "transports/cuda_p2p/cuda_p2p.hpp"
 #include "transports/shm/shm_transport.hpp"

@@ -11,7 +11,7 @@
 #include "src/comm/card.hpp"
 #include "src/comm/runtime.hpp"
 #include "src/exec/team.hpp"
-#include "src/topo/fuse.hpp"
+#include "src/topo/job/fuse.hpp"
 
 namespace tutti {
 

@@ -20,7 +20,7 @@
 #include "src/comm/call_counters.hpp"
 #include "src/comm/runtime.hpp"
 #include "src/lower/program.hpp"
-#include "src/topo/fuse.hpp"
+#include "src/topo/job/fuse.hpp"
 #include "tutti/error.hpp"
 #include "tutti/types.hpp"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "src/topo/fuse.hpp"
-#include "src/topo/paths.hpp"
+#include "src/topo/job/fuse.hpp"
+#include "src/topo/model/paths.hpp"
 #include "tutti/types.hpp"
 
 namespace tutti {

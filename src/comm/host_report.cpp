@@ -5,9 +5,9 @@
 
 #include "src/base/bytes.hpp"
 #include "src/base/result.hpp"
-#include "src/topo/fuse.hpp"
-#include "src/topo/json.hpp"
-#include "src/topo/words.hpp"
+#include "src/topo/format/json.hpp"
+#include "src/topo/job/fuse.hpp"
+#include "src/topo/model/words.hpp"
 
 namespace tutti {
 namespace {

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "src/base/blob.hpp"
-#include "src/topo/topology.hpp"
+#include "src/topo/model/topology.hpp"
 #include "tutti/error.hpp"
 #include "tutti/types.hpp"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "src/comm/host_report.hpp"
-#include "src/topo/fuse.hpp"
+#include "src/topo/job/fuse.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr std::size_t kMost = tutti::most_report_bytes(2);

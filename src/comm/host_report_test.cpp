@@ -5,9 +5,9 @@
 
 #include "src/base/bytes.hpp"
 #include "src/base/result.hpp"
-#include "src/topo/fuse.hpp"
-#include "src/topo/json.hpp"
-#include "src/topo/synthetic.hpp"
+#include "src/topo/format/json.hpp"
+#include "src/topo/job/fuse.hpp"
+#include "src/topo/model/sample_machine.hpp"
 
 namespace tutti {
 namespace {
@@ -20,11 +20,7 @@ constexpr std::size_t kMost = most_report_bytes(2);
 
 /// One host of `gpus` GPUs, each node with an attribute of `bytes` bytes.
 topo::Noted host(int gpus, std::size_t bytes) {
-  topo::Parts parts = topo::synthetic_topology(fmt::format("gpu:1x{}", gpus))->parts();
-  std::erase_if(parts.nodes, [](const topo::Node& node) { return node.host == topo::kNoHost; });
-  std::erase_if(parts.links, [&](const topo::Link& link) {
-    return std::max(link.from, link.to) >= parts.nodes.size();
-  });
+  topo::Parts parts = topo::gpu_hosts(1, gpus).parts();
   for (topo::Node& node : parts.nodes) node.attributes = {{"model", std::string(bytes, 'x')}};
   return {*topo::Topology::create(std::move(parts)), {"one", "two"}};
 }
@@ -78,7 +74,8 @@ TEST(HostReport, TellsAllWhyAHostIsNotDescribed) {
 TEST(HostReport, CutAnywhereIsRefused) {
   const Blob whole = encode_host_report(host(1, 3), kMost);
   for (std::size_t bytes = 0; bytes < whole.size(); ++bytes)
-    EXPECT_NE(report_error(Blob(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(bytes))), "")
+    EXPECT_NE(report_error(Blob(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(bytes))),
+              "")
         << bytes;
 }
 
@@ -89,7 +86,7 @@ TEST(HostReport, RefusesWhatNoHostIs) {
     return blob;
   };
   EXPECT_THAT(report_error(report_of("{")), HasSubstr("rank 5 describes its host wrongly: line 1"));
-  EXPECT_THAT(report_error(report_of(topo::topology_json(*topo::synthetic_topology("gpu:2x2")))),
+  EXPECT_THAT(report_error(report_of(topo::topology_json(topo::gpu_hosts(2, 2)))),
               HasSubstr("2 hosts"));
   EXPECT_THAT(report_error(report_of("", 2)), HasSubstr("malformed"));
   EXPECT_THAT(report_error(report_of(std::string(kMost, ' '))), HasSubstr("malformed"));

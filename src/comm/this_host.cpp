@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "src/base/result.hpp"
-#include "src/topo/any_format.hpp"
-#include "src/topo/detect.hpp"
-#include "src/topo/fuse.hpp"
+#include "src/topo/detect/any_format.hpp"
+#include "src/topo/detect/detect.hpp"
+#include "src/topo/job/fuse.hpp"
 
 namespace tutti {
 

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "src/base/settings.hpp"
-#include "src/topo/probe.hpp"
-#include "src/topo/topology.hpp"
+#include "src/topo/detect/probe.hpp"
+#include "src/topo/model/topology.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {

@@ -7,7 +7,7 @@
 
 #include "src/base/result.hpp"
 #include "src/base/whole_file.hpp"
-#include "src/topo/recorded.hpp"
+#include "src/topo/detect/recorded.hpp"
 
 namespace tutti {
 namespace {

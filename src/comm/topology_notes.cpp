@@ -7,8 +7,8 @@
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
 #include "src/base/whole_file.hpp"
-#include "src/topo/json.hpp"
-#include "src/topo/nccl_xml.hpp"
+#include "src/topo/format/json.hpp"
+#include "src/topo/nccl/xml.hpp"
 
 namespace tutti {
 namespace {

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "src/base/settings.hpp"
-#include "src/topo/fuse.hpp"
+#include "src/topo/job/fuse.hpp"
 #include "tutti/types.hpp"
 
 namespace tutti {

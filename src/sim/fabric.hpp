@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/sim/fair_shares.hpp"
-#include "src/topo/topology.hpp"
+#include "src/topo/model/topology.hpp"
 #include "tutti/error.hpp"
 #include "tutti/types.hpp"
 

@@ -5,14 +5,14 @@
 #include <vector>
 
 #include "src/sim/fabric.hpp"
-#include "src/topo/paths.hpp"
-#include "src/topo/topology.hpp"
+#include "src/topo/model/paths.hpp"
+#include "src/topo/model/topology.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti::sim {
 
-/// Messages take the best path (src/topo/paths.hpp); all lanes of a pair of ranks take the same.
-/// Paths are found as they are asked for. Link numbers are the topology's.
+/// Messages take the best path (src/topo/model/paths.hpp); all lanes of a pair of ranks take the
+/// same. Paths are found as they are asked for. Link numbers are the topology's.
 class TopologyFabric final : public Fabric {
  public:
   /// The topology must outlive the fabric. Errors of topo::check(placement, topology).

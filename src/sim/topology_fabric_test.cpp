@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/topo/builder.hpp"
+#include "src/topo/model/builder.hpp"
 
 namespace tutti::sim {
 namespace {

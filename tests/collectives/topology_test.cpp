@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "src/base/whole_file.hpp"
-#include "src/topo/json.hpp"
-#include "src/topo/nccl_xml.hpp"
+#include "src/topo/format/json.hpp"
+#include "src/topo/nccl/xml.hpp"
 #include "tests/collectives/ranks.hpp"
 
 namespace tutti {

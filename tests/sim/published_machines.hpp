@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "src/topo/topology.hpp"
+#include "src/topo/model/topology.hpp"
 #include "tools/sim/machine.hpp"
 
 namespace tutti::sim {

@@ -7,8 +7,8 @@
 #include "src/base/result.hpp"
 #include "src/cost/predict.hpp"
 #include "src/sim/topology_fabric.hpp"
-#include "src/topo/machine.hpp"
-#include "src/topo/synthetic.hpp"
+#include "tools/machines/machine.hpp"
+#include "tools/machines/synthetic.hpp"
 #include "tools/program/cli.hpp"
 #include "tools/topo/source.hpp"
 

@@ -13,7 +13,7 @@
 #include "src/lower/program.hpp"
 #include "src/sim/fabric.hpp"
 #include "src/sim/simulate.hpp"
-#include "src/topo/topology.hpp"
+#include "src/topo/model/topology.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti::simtool {
@@ -49,8 +49,9 @@ struct Machine {
 };
 
 /// The only place where the value of --topology gets a meaning: the path of a file, in any format
-/// that `tutti topo` reads, or else the text of a synthetic machine (src/topo/synthetic.hpp) or of
-/// one made of presets (src/topo/machine.hpp). kInvalidArgument or kUnavailable says what is wrong.
+/// that `tutti topo` reads, or else the text of a synthetic machine (tools/machines/synthetic.hpp)
+/// or of one made of presets (tools/machines/machine.hpp). kInvalidArgument or kUnavailable says
+/// what is wrong.
 Result<topo::Noted> load_topology(const std::string& text);
 
 /// One rank on every GPU of the topology, or on every CPU node where there is no GPU. `layout`:

@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
-#include "src/topo/bandwidths.hpp"
-#include "src/topo/cpu_mask.hpp"
+#include "src/topo/model/bandwidths.hpp"
+#include "src/topo/model/cpu_mask.hpp"
 
 namespace tutti::tools {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/topo/topology.hpp"
+#include "src/topo/model/topology.hpp"
 
 namespace tutti::tools {
 

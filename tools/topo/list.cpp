@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "src/topo/preset.hpp"
-#include "src/topo/synthetic.hpp"
+#include "tools/machines/preset.hpp"
+#include "tools/machines/synthetic.hpp"
 #include "tools/program/cli.hpp"
 
 namespace tutti::tools {

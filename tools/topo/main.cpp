@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "src/base/result.hpp"
-#include "src/topo/json.hpp"
-#include "src/topo/nccl_xml.hpp"
+#include "src/topo/format/json.hpp"
+#include "src/topo/nccl/xml.hpp"
 #include "tools/program/cli.hpp"
 #include "tools/topo/list.hpp"
 #include "tools/topo/picture.hpp"

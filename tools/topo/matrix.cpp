@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "src/topo/paths.hpp"
+#include "src/topo/model/paths.hpp"
 #include "tools/program/cli.hpp"
 #include "tools/topo/text.hpp"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/topo/topology.hpp"
+#include "src/topo/model/topology.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti::tools {

@@ -7,12 +7,12 @@
 
 #include "src/base/result.hpp"
 #include "src/base/whole_file.hpp"
-#include "src/topo/any_format.hpp"
-#include "src/topo/detect.hpp"
-#include "src/topo/json.hpp"
-#include "src/topo/machine.hpp"
-#include "src/topo/recorded.hpp"
-#include "src/topo/synthetic.hpp"
+#include "src/topo/detect/any_format.hpp"
+#include "src/topo/detect/detect.hpp"
+#include "src/topo/detect/recorded.hpp"
+#include "src/topo/format/json.hpp"
+#include "tools/machines/machine.hpp"
+#include "tools/machines/synthetic.hpp"
 #include "tools/program/cli.hpp"
 
 namespace tutti::tools {

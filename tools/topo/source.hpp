@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "src/topo/topology.hpp"
+#include "src/topo/model/topology.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti::tools {
@@ -12,9 +12,9 @@ namespace tutti::tools {
 /// At most one of them is not empty; with none it is this machine.
 struct TopologySource {
   std::string from;       ///< a file in any format that is read
-  std::string synthetic;  ///< see src/topo/synthetic.hpp
-  std::string preset;     ///< see src/topo/machine.hpp
-  std::string machine;    ///< a file that detection recorded, see src/topo/recorded.hpp
+  std::string synthetic;  ///< see tools/machines/synthetic.hpp
+  std::string preset;     ///< see tools/machines/machine.hpp
+  std::string machine;    ///< a file that detection recorded, see src/topo/detect/recorded.hpp
 };
 
 struct NamedTopology {

@@ -9,7 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/topo/xml_text.hpp"
+#include "src/topo/format/xml_text.hpp"
 #include "tools/program/cli.hpp"
 #include "tools/program/started.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "src/topo/forest/from_topology.hpp"
 #include "src/topo/forest/splitting.hpp"
-#include "src/topo/topology.hpp"
+#include "src/topo/model/topology.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti::topo::forest {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/topo/forest/forest.hpp"
-#include "src/topo/topology.hpp"
+#include "src/topo/model/topology.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti::topo::forest {

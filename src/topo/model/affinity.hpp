@@ -1,0 +1,32 @@
+// Which NIC serves which GPU, and which NICs of several hosts belong together.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "src/topo/model/paths.hpp"
+#include "src/topo/model/topology.hpp"
+
+namespace tutti::topo {
+
+/// The NICs of `node`'s host (a GPU or CPU) from which it gets the most, counting the network links
+/// that leave them, and among these the nearest: several where they are as good as each other,
+/// ascending; none where no NIC can be reached. NCCL's rule for a rank's local NICs.
+std::vector<NodeId> nearest_nics(PathFinder& finder, NodeId node);
+
+/// The way from a GPU to a NIC of its host through another GPU: over NVLink to the peer that is
+/// nearest to the NIC (no further than kPciC2c), and from there. nullopt unless that is wider than
+/// the direct way, or the direct way is worse than kRelay. NCCL's PXN: sending to another rail
+/// through the GPU that sits on it keeps traffic off the CPU and off the spine switches.
+std::optional<Path> relayed_to_nic(PathFinder& finder, NodeId gpu, NodeId nic);
+
+/// NICs of one rail, ascending.
+using Rail = std::vector<NodeId>;
+
+/// All NICs by rail: hosts reach each other within a rail without crossing a spine switch, where
+/// the network is built so. The rail of a NIC is its position among the NICs of its host, unless
+/// its leaf switch joins different positions and no two NICs of one host: then the NICs of that
+/// switch are a rail of their own. First the rails by position, ascending, then those by switch.
+std::vector<Rail> rails(const Topology& topology);
+
+}  // namespace tutti::topo
