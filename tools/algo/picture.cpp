@@ -1,6 +1,5 @@
 // The picture of a schedule. Coordinates are SVG's: x to the right, y down, in pixels.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -11,15 +10,13 @@
 
 #include "src/base/result.hpp"
 #include "tools/algo/traffic.hpp"
+#include "tools/picture/svg.hpp"
 
 namespace tutti::tools {
 namespace {
 
 constexpr std::size_t kMostStrands = 8192;
 constexpr std::uint32_t kMostRounds = 256;
-
-constexpr std::string_view kInk = "#1f2933", kSoft = "#66727f", kFaint = "#e3e8ed",
-                           kBand = "#f6f8fa";
 
 constexpr double kLeast = 620;  ///< width, for the words at the top and the bottom
 constexpr double kLeft = 92, kTop = 96, kMargin = 20, kFoot = 62;
@@ -32,9 +29,7 @@ struct Point {
 
 /// A colour that differs from its neighbours' at a glance.
 std::string colour(std::uint32_t chunk, std::uint32_t chunks) {
-  constexpr std::array<std::string_view, 8> kFew = {"#3b76c4", "#e07b1a", "#3a9a4b", "#c93a4b",
-                                                    "#8458b3", "#1d9aa5", "#c9a200", "#d560a0"};
-  if (chunks <= kFew.size()) return std::string(kFew.at(chunk));
+  if (chunks <= kColours.size()) return std::string(kColours.at(chunk));
   return fmt::format("hsl({:.0f},62%,{}%)", 360.0 * chunk / chunks, chunk % 2 == 0 ? 42 : 54);
 }
 
@@ -97,22 +92,17 @@ class Picture {
   }
 
   std::string text() {
-    open();
+    svg_.heading(title_of(schedule_), summary_of(schedule_, proof_, traffic_));
     draw_lanes();
     draw_rounds();
     for (const Arrow& arrow : traffic_.arrows) draw_strands(arrow);
     draw_ends();
     draw_labels();
     draw_legend();
-    return svg_ + "</svg>\n";
+    return svg_.page(width_, bottom_ + kFoot);
   }
 
  private:
-  template <class... Args>
-  void add(fmt::format_string<Args...> format, Args&&... args) {
-    svg_ += fmt::format(format, std::forward<Args>(args)...) + "\n";
-  }
-
   [[nodiscard]] double x_of(double round) const { return kLeft + column_ * round; }
   [[nodiscard]] double y_of(Rank rank) const {
     return top_[static_cast<std::size_t>(rank)] + lane_ / 2;
@@ -131,16 +121,6 @@ class Picture {
     return 1.6 + 3.2 * share;
   }
 
-  void open() {
-    add(R"(<svg xmlns="http://www.w3.org/2000/svg" width="{0:.0f}" height="{1:.0f}" viewBox="0 0 {0:.0f} {1:.0f}" font-family="Inter, Helvetica, Arial, sans-serif" font-size="12" fill="{2}">)",
-        width_, bottom_ + kFoot, kInk);
-    add(R"(<rect width="100%" height="100%" fill="white"/>)");
-    add(R"(<text x="{}" y="32" font-size="18" font-weight="bold">{}</text>)", kMargin,
-        title_of(schedule_));
-    add(R"(<text x="{}" y="52" fill="{}">{}</text>)", kMargin, kSoft,
-        summary_of(schedule_, proof_, traffic_));
-  }
-
   void draw_lanes() {
     if (groups_.size() > 1) {
       for (const auto& group : groups_) draw_node(group);
@@ -152,34 +132,37 @@ class Picture {
 
   /// Behind that many lanes, from that of `first` on.
   void draw_band(Rank first, std::size_t lanes) {
-    add(R"(<rect x="0" y="{:.0f}" width="{:.0f}" height="{:.0f}" fill="{}"/>)",
-        y_of(first) - lane_ / 2, width_, lane_ * static_cast<double>(lanes), kBand);
+    svg_.add(R"(<rect x="0" y="{:.0f}" width="{:.0f}" height="{:.0f}" fill="{}"/>)",
+             y_of(first) - lane_ / 2, width_, lane_ * static_cast<double>(lanes), kBand);
   }
 
   /// A band behind its lanes, and its name along them.
   void draw_node(const std::vector<Rank>& ranks) {
     draw_band(ranks.front(), ranks.size());
     const double middle = (y_of(ranks.front()) + y_of(ranks.back())) / 2;
-    add(R"svg(<text class="node" transform="translate(14 {:.0f}) rotate(-90)" fill="{}" font-size="11" text-anchor="middle">{}</text>)svg",
+    svg_.add(
+        R"svg(<text class="node" transform="translate(14 {:.0f}) rotate(-90)" fill="{}" font-size="11" text-anchor="middle">{}</text>)svg",
         middle, kSoft, name_of_node(schedule_.request.layout, ranks.front()));
   }
 
   void draw_lane(Rank rank) {
     const double y = y_of(rank);
     const bool is_root = rooted(schedule_.request.collective) && rank == schedule_.request.root;
-    add(R"(<text x="{}" y="{:.0f}"{}>rank {}</text>)", groups_.size() > 1 ? kMargin + 8 : kMargin,
-        y + 4, is_root ? R"( font-weight="bold")" : "", rank);
-    add(R"(<line x1="{:.0f}" y1="{:.0f}" x2="{:.0f}" y2="{:.0f}" stroke="#cbd3db"/>)", x_of(0), y,
-        x_of(traffic_.rounds), y);
+    svg_.add(R"(<text x="{}" y="{:.0f}"{}>rank {}</text>)",
+             groups_.size() > 1 ? kMargin + 8 : kMargin, y + 4,
+             is_root ? R"( font-weight="bold")" : "", rank);
+    svg_.add(R"(<line x1="{:.0f}" y1="{:.0f}" x2="{:.0f}" y2="{:.0f}" stroke="#cbd3db"/>)", x_of(0),
+             y, x_of(traffic_.rounds), y);
   }
 
   void draw_rounds() {
     for (std::uint32_t round = 0; round <= traffic_.rounds; ++round)
-      add(R"(<line x1="{0:.0f}" y1="{1:.0f}" x2="{0:.0f}" y2="{2:.0f}" stroke="{3}" stroke-width="1.5"/>)",
+      svg_.add(
+          R"(<line x1="{0:.0f}" y1="{1:.0f}" x2="{0:.0f}" y2="{2:.0f}" stroke="{3}" stroke-width="1.5"/>)",
           x_of(round), kTop, bottom_, kFaint);
     for (std::uint32_t round = 1; round <= traffic_.rounds; ++round)
-      add(R"(<text x="{:.0f}" y="{:.0f}" fill="{}" text-anchor="middle">round {}</text>)",
-          x_of(round - 0.5), kTop - 12, kSoft, round);
+      svg_.add(R"(<text x="{:.0f}" y="{:.0f}" fill="{}" text-anchor="middle">round {}</text>)",
+               x_of(round - 0.5), kTop - 12, kSoft, round);
   }
 
   /// Side by side, in the order of chunks, on white so that what is crossed stays apart.
@@ -190,9 +173,9 @@ class Picture {
     const auto strands = static_cast<double>(arrow.chunks.size());
     const double strand = thickness(arrow) / strands;
     const auto line = [&](std::string_view name, double aside, std::string_view ink, double thick) {
-      add(R"(<path{} d="M{:.1f} {:.1f}L{:.1f} {:.1f}" stroke="{}" stroke-width="{:.2f}"/>)", name,
-          begin.x + aside * across.x, begin.y + aside * across.y, end.x + aside * across.x,
-          end.y + aside * across.y, ink, thick);
+      svg_.add(R"(<path{} d="M{:.1f} {:.1f}L{:.1f} {:.1f}" stroke="{}" stroke-width="{:.2f}"/>)",
+               name, begin.x + aside * across.x, begin.y + aside * across.y,
+               end.x + aside * across.x, end.y + aside * across.y, ink, thick);
     };
     line("", 0, "white", thickness(arrow) + 2);
     for (std::size_t i = 0; i < arrow.chunks.size(); ++i)
@@ -212,13 +195,14 @@ class Picture {
     for (const Arrow& arrow : traffic_.arrows) {
       const Point begin = begin_of(arrow), end = end_of(arrow);
       if (begun.insert({arrow.round, arrow.source}).second)
-        add(R"(<circle cx="{:.1f}" cy="{:.1f}" r="3" fill="{}"/>)", begin.x, begin.y, kInk);
+        svg_.add(R"(<circle cx="{:.1f}" cy="{:.1f}" r="3" fill="{}"/>)", begin.x, begin.y, kInk);
       if (arrow.is_partial && added.insert({arrow.round, arrow.destination}).second) draw_plus(end);
     }
   }
 
   void draw_plus(Point at) {
-    add(R"(<g class="plus" stroke="{2}" stroke-width="1.5"><circle cx="{0:.1f}" cy="{1:.1f}" r="6.5" fill="white"/><path d="M{3:.1f} {1:.1f}h7m-3.5 -3.5v7"/></g>)",
+    svg_.add(
+        R"(<g class="plus" stroke="{2}" stroke-width="1.5"><circle cx="{0:.1f}" cy="{1:.1f}" r="6.5" fill="white"/><path d="M{3:.1f} {1:.1f}h7m-3.5 -3.5v7"/></g>)",
         at.x, at.y, kInk, at.x - 3.5);
   }
 
@@ -226,9 +210,9 @@ class Picture {
     const double length = std::hypot(end.x - begin.x, end.y - begin.y);
     const double ux = (end.x - begin.x) / length, uy = (end.y - begin.y) / length;
     const Point tip = {end.x + 3 * ux, end.y + 3 * uy};
-    add(R"(<path d="M{:.1f} {:.1f}L{:.1f} {:.1f}L{:.1f} {:.1f}Z" fill="{}" stroke="white"/>)",
-        tip.x, tip.y, tip.x - 11 * ux + 5 * uy, tip.y - 11 * uy - 5 * ux, tip.x - 11 * ux - 5 * uy,
-        tip.y - 11 * uy + 5 * ux, ink);
+    svg_.add(R"(<path d="M{:.1f} {:.1f}L{:.1f} {:.1f}L{:.1f} {:.1f}Z" fill="{}" stroke="white"/>)",
+             tip.x, tip.y, tip.x - 11 * ux + 5 * uy, tip.y - 11 * uy - 5 * ux,
+             tip.x - 11 * ux - 5 * uy, tip.y - 11 * uy + 5 * ux, ink);
   }
 
   /// The numbers of the chunks: once at a point from which all arrows carry the same, along each
@@ -249,7 +233,8 @@ class Picture {
   }
 
   void draw_label(Point at, const Arrow& arrow, std::string_view anchor) {
-    add(R"(<text x="{:.1f}" y="{:.1f}" fill="{}" font-size="11" text-anchor="{}" stroke="white" stroke-width="3" paint-order="stroke">{}</text>)",
+    svg_.add(
+        R"(<text x="{:.1f}" y="{:.1f}" fill="{}" font-size="11" text-anchor="{}" stroke="white" stroke-width="3" paint-order="stroke">{}</text>)",
         at.x, at.y, ink_of(arrow), anchor, shortened(ranges(arrow.chunks)));
   }
 
@@ -279,7 +264,7 @@ class Picture {
     const double y = bottom_ + 34;
     double x = kMargin;
     const auto say = [&](std::string_view text, double advance) {
-      add(R"(<text x="{:.0f}" y="{:.0f}" fill="{}">{}</text>)", x, y + 4, kSoft, text);
+      svg_.add(R"(<text x="{:.0f}" y="{:.0f}" fill="{}">{}</text>)", x, y + 4, kSoft, text);
       x += advance;
     };
     if (std::ranges::any_of(traffic_.arrows, &Arrow::is_partial)) {
@@ -297,8 +282,8 @@ class Picture {
     for (std::uint32_t i = 0; i < shown; ++i) {
       const bool is_last = i + 1 == shown;
       const std::uint32_t chunk = is_last ? traffic_.chunks - 1 : i;
-      add(R"(<rect x="{:.0f}" y="{:.0f}" width="11" height="11" rx="2" fill="{}"/>)", x, y - 6,
-          colour(chunk, traffic_.chunks));
+      svg_.add(R"(<rect x="{:.0f}" y="{:.0f}" width="11" height="11" rx="2" fill="{}"/>)", x, y - 6,
+               colour(chunk, traffic_.chunks));
       x += 15;
       say(is_last && chunk != i ? fmt::format("... {}", chunk) : std::to_string(chunk),
           chunk < 10 ? 15 : 21);
@@ -314,7 +299,7 @@ class Picture {
   std::vector<std::vector<Rank>> groups_;  ///< from the top to the bottom
   std::vector<double> top_;                ///< of each rank's lane
   double bottom_ = 0;                      ///< of the last lane
-  std::string svg_;
+  Svg svg_;
 };
 
 }  // namespace

@@ -230,7 +230,7 @@ std::string text_of(const Question& question, const Explanation& found) {
       table.add({candidate.name, "-", "-", candidate.why});
       continue;
     }
-    table.add({candidate.name, simtool::time_text(*candidate.us),
+    table.add({candidate.name, time_text(*candidate.us),
                fmt::format("{:.2f}", *candidate.us / *chosen.us), candidate.why});
   }
   return text + table.text({1, 2});

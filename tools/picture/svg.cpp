@@ -2,27 +2,32 @@
 
 #include <cmath>
 
-namespace tutti::simtool {
+namespace tutti::tools {
 
 std::string escaped(std::string_view text) {
   std::string result;
   for (const char c : text) {
-    if (c == '&')
-      result += "&amp;";
-    else if (c == '<')
-      result += "&lt;";
-    else if (c == '>')
-      result += "&gt;";
-    else
-      result += c;
+    switch (c) {
+      case '&':
+        result += "&amp;";
+        break;
+      case '<':
+        result += "&lt;";
+        break;
+      case '>':
+        result += "&gt;";
+        break;
+      case '"':
+        result += "&quot;";
+        break;
+      default:  // XML has no place for control bytes
+        result += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
+    }
   }
   return result;
 }
 
-Svg::Svg(double width, double height, std::string_view title, std::string_view subtitle) {
-  add(R"(<svg xmlns="http://www.w3.org/2000/svg" width="{0:.0f}" height="{1:.0f}" viewBox="0 0 {0:.0f} {1:.0f}" font-family="Inter, Helvetica, Arial, sans-serif" font-size="12" fill="{2}">)",
-      width, height, kInk);
-  add(R"(<rect width="100%" height="100%" fill="white"/>)");
+void Svg::heading(std::string_view title, std::string_view subtitle) {
   add(R"(<text x="20" y="32" font-size="18" font-weight="bold">{}</text>)", escaped(title));
   words(20, 52, "start", kSoft, subtitle);
 }
@@ -38,9 +43,20 @@ void Svg::rect(double x, double y, double width, double height, std::string_view
 }
 
 void Svg::words(double x, double y, std::string_view anchor, std::string_view colour,
-                std::string_view words, double size) {
-  add(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="{}" fill="{}" font-size="{}">{}</text>)", x, y,
-      anchor, colour, size, escaped(words));
+                std::string_view words, double size, bool bold) {
+  add(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="{}" fill="{}" font-size="{}"{}>{}</text>)", x, y,
+      anchor, colour, size, bold ? R"( font-weight="bold")" : "", escaped(words));
+}
+
+void Svg::begin_group(std::string_view tooltip) { add("<g><title>{}</title>", escaped(tooltip)); }
+
+std::string Svg::page(double width, double height, std::string_view style) const {
+  constexpr std::string_view kBegin =
+      R"(<svg xmlns="http://www.w3.org/2000/svg" width="{0:.0f}" height="{1:.0f}" viewBox="0 0 {0:.0f} {1:.0f}" {2}>)"
+      "\n"
+      R"(<rect width="100%" height="100%" fill="white"/>)"
+      "\n";
+  return fmt::format(kBegin, width, height, style) + text_ + "</svg>\n";
 }
 
 std::string time_text(double us) {
@@ -57,4 +73,4 @@ double tick_step(double range, int parts) {
   return 10 * power;
 }
 
-}  // namespace tutti::simtool
+}  // namespace tutti::tools

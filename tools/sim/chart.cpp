@@ -11,6 +11,13 @@
 namespace tutti::simtool {
 namespace {
 
+using tools::kColours;
+using tools::kFaint;
+using tools::kInk;
+using tools::kSoft;
+using tools::Svg;
+using tools::tick_step;
+
 constexpr double kChartWidth = 900, kChartHeight = 500, kChartLeft = 64, kChartRight = 230,
                  kChartTop = 84, kChartBottom = 52;
 constexpr double kLabelStep = 16;
@@ -72,11 +79,9 @@ class Chart {
  public:
   Chart(std::vector<Curve> curves, std::vector<std::size_t> sizes, const Plan& plan,
         const Machine& machine)
-      : curves_(std::move(curves)),
-        sizes_(std::move(sizes)),
-        svg_(kChartWidth, kChartHeight,
-             fmt::format("{}, {} ranks", name_of(plan.request.collective), plan.request.ranks),
-             machine.name + ": simulated bus bandwidth, GB/s") {
+      : curves_(std::move(curves)), sizes_(std::move(sizes)) {
+    svg_.heading(fmt::format("{}, {} ranks", name_of(plan.request.collective), plan.request.ranks),
+                 machine.name + ": simulated bus bandwidth, GB/s");
     for (const Curve& curve : curves_) highest_ = std::max(highest_, curve.peak());
     highest_ *= 1.06;
   }
@@ -88,7 +93,7 @@ class Chart {
     for (const Curve& curve : curves_)
       if (curve.colour != kOther) draw(curve);
     draw_labels();
-    return std::move(svg_).finish();
+    return svg_.page(kChartWidth, kChartHeight);
   }
 
  private:

@@ -11,6 +11,13 @@
 namespace tutti::simtool {
 namespace {
 
+using tools::kBand;
+using tools::kFaint;
+using tools::kInk;
+using tools::kSoft;
+using tools::Svg;
+using tools::time_text;
+
 constexpr Rank kMostMatrixRanks = 64;
 constexpr std::size_t kMostLinks = 28;
 constexpr double kHeatTop = 104, kMatrix = 400, kMatrixLeft = 60, kRow = 15, kBar = 180,
@@ -104,14 +111,14 @@ Result<std::string> heat_svg(const Traced& traced, const Machine& machine) {
   const ir::Request& request = traced.schedule.request;
   const bool has_matrix = request.ranks <= kMostMatrixRanks;
   const double left = has_matrix ? kMatrixLeft + kMatrix + 30 : 20;
-  Svg svg(left + kNames + kBar + 60, kHeatTop + kMostLinks * kRow + 24,
-          fmt::format("{} of {} by {}: {}", name_of(request.collective),
-                      tools::size_text(traced.point.bytes), traced.point.algorithm,
-                      time_text(traced.point.outcome.time_us)),
-          machine.name);
+  Svg svg;
+  svg.heading(fmt::format("{} of {} by {}: {}", name_of(request.collective),
+                          tools::size_text(traced.point.bytes), traced.point.algorithm,
+                          time_text(traced.point.outcome.time_us)),
+              machine.name);
   if (has_matrix) draw_matrix(svg, traced);
   draw_links(svg, traced, machine, left);
-  return std::move(svg).finish();
+  return svg.page(left + kNames + kBar + 60, kHeatTop + kMostLinks * kRow + 24);
 }
 
 }  // namespace tutti::simtool

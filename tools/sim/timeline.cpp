@@ -13,6 +13,13 @@
 namespace tutti::simtool {
 namespace {
 
+using tools::kBand;
+using tools::kInk;
+using tools::kSoft;
+using tools::Svg;
+using tools::tick_step;
+using tools::time_text;
+
 constexpr std::size_t kMostBars = 20000;
 constexpr double kTimelineWidth = 1000, kTimelineLeft = 84, kTimelineRight = 24, kTimelineTop = 84,
                  kTimelineFoot = 74;
@@ -86,12 +93,12 @@ class Timeline {
         ranks_(traced.schedule.request.ranks),
         row_(ranks_ <= 8    ? 14
              : ranks_ <= 16 ? 9
-                            : 6),
-        svg_(kTimelineWidth, kTimelineTop + lane() * ranks_ + kTimelineFoot,
-             fmt::format("{} of {} by {}: {}", name_of(traced.schedule.request.collective),
-                         tools::size_text(traced.point.bytes), traced.point.algorithm,
-                         time_text(traced.point.outcome.time_us)),
-             machine.name) {}
+                            : 6) {
+    svg_.heading(fmt::format("{} of {} by {}: {}", name_of(traced.schedule.request.collective),
+                             tools::size_text(traced.point.bytes), traced.point.algorithm,
+                             time_text(traced.point.outcome.time_us)),
+                 machine.name);
+  }
 
   Result<std::string> text() && {
     collect();
@@ -107,7 +114,7 @@ class Timeline {
     for (Rank rank = 0; rank < ranks_; ++rank)
       for (std::size_t row = 0; row < kRows; ++row) draw_row(rank, row);
     draw_legend();
-    return std::move(svg_).finish();
+    return svg_.page(kTimelineWidth, kTimelineTop + lane() * ranks_ + kTimelineFoot);
   }
 
  private:

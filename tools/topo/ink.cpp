@@ -11,26 +11,6 @@ using topo::LinkKind;
 /// Of a slowed link, whatever its kind.
 constexpr std::string_view kSlowed = "#c62828";
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '<':
-        out += "&lt;";
-        break;
-      case '&':
-        out += "&amp;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:  // XML has no place for control bytes
-        out += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
-    }
-  }
-  return out;
-}
-
 }  // namespace
 
 Ink::Ink(std::span<const Wire> wires, double thickest_network)
@@ -67,28 +47,25 @@ void Ink::wire(const Wire& wire, std::string_view path, bool cased) {
                                   : wire.bandwidth > 0 ? R"( stroke-dasharray="8 4")"
                                                        : R"( stroke-dasharray="2 5")";
   if (cased)
-    add(R"(<path d="{}" fill="none" stroke="white" stroke-width="{:.1f}"/>)", path, width + 3);
-  add(R"(<path d="{}" fill="none" stroke="{}" stroke-width="{:.1f}"{}/>)", path, colour_of(wire),
-      width, dashes);
+    svg_.add(R"(<path d="{}" fill="none" stroke="white" stroke-width="{:.1f}"/>)", path, width + 3);
+  svg_.add(R"(<path d="{}" fill="none" stroke="{}" stroke-width="{:.1f}"{}/>)", path,
+           colour_of(wire), width, dashes);
 }
 
 void Ink::box(const Box& box, std::string_view fill, std::string_view stroke, double radius) {
-  add(R"(<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="{:.0f}" fill="{}" stroke="{}"/>)",
+  svg_.add(
+      R"(<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="{:.0f}" fill="{}" stroke="{}"/>)",
       box.x, box.y, box.width, box.height, radius, fill, stroke);
 }
 
 void Ink::open_end(const Wire& wire, double x, double y) {
-  add(R"(<circle cx="{:.1f}" cy="{:.1f}" r="4" fill="white" stroke="{}" stroke-width="2"/>)", x, y,
-      colour_of(wire));
+  svg_.add(R"(<circle cx="{:.1f}" cy="{:.1f}" r="4" fill="white" stroke="{}" stroke-width="2"/>)",
+           x, y, colour_of(wire));
 }
 
 void Ink::words(double x, double y, std::string_view text, const Font& font) {
-  add(R"(<text x="{:.1f}" y="{:.1f}" font-size="{:.0f}" fill="{}" text-anchor="{}"{}>{}</text>)", x,
-      y, font.size, font.colour, font.anchor, font.bold ? R"( font-weight="bold")" : "",
-      escaped(text));
+  svg_.words(x, y, font.anchor, font.colour, text, font.size, font.bold);
 }
-
-void Ink::begin_group(std::string_view tooltip) { add("<g><title>{}</title>", escaped(tooltip)); }
 
 double Ink::legend(double y, double width) {
   constexpr double kEntry = 170, kSample = 42, kRow = 20, kLeft = 24;
@@ -109,13 +86,7 @@ double Ink::legend(double y, double width) {
 }
 
 std::string Ink::text(double width, double height) const {
-  return fmt::format(
-             R"(<svg xmlns="http://www.w3.org/2000/svg" width="{0:.0f}" height="{1:.0f}" viewBox="0 0 {0:.0f} {1:.0f}" font-family="sans-serif" stroke-linejoin="round">)"
-             "\n"
-             R"(<rect width="100%" height="100%" fill="white"/>)"
-             "\n",
-             width, height) +
-         svg_ + "</svg>\n";
+  return svg_.page(width, height, R"(font-family="sans-serif" stroke-linejoin="round")");
 }
 
 }  // namespace tutti::tools

@@ -7,10 +7,8 @@
 #include <string>
 #include <string_view>
 #include <tuple>
-#include <utility>
 
-#include <fmt/format.h>
-
+#include "tools/picture/svg.hpp"
 #include "tools/topo/layout.hpp"
 
 namespace tutti::tools {
@@ -23,7 +21,8 @@ struct Font {
   bool bold = false;
 };
 
-/// The text of an SVG as it grows. Remembers the kinds and bandwidths of the lines, for the legend.
+/// A picture of a topology while it is drawn. Remembers kinds and bandwidths of lines for the
+/// legend.
 class Ink {
  public:
   /// `wires`: all there are, of which each kind's fastest are drawn darker than much slower ones.
@@ -37,9 +36,9 @@ class Ink {
   /// The end of a wire that leads out of the picture.
   void open_end(const Wire& wire, double x, double y);
   void words(double x, double y, std::string_view text, const Font& font);
-  /// What a reader sees who points at the next shapes, up to end_group().
-  void begin_group(std::string_view tooltip);
-  void end_group() { svg_ += "</g>\n"; }
+  /// Readers see the tooltip where they point at what is drawn until end_group().
+  void begin_group(std::string_view tooltip) { svg_.begin_group(tooltip); }
+  void end_group() { svg_.end_group(); }
 
   /// A sample of each kind and bandwidth so far, from `y` on; returns where it ends.
   double legend(double y, double width);
@@ -48,15 +47,10 @@ class Ink {
   [[nodiscard]] std::string text(double width, double height) const;
 
  private:
-  template <class... Args>
-  void add(fmt::format_string<Args...> format, Args&&... args) {
-    svg_ += fmt::format(format, std::forward<Args>(args)...) + "\n";
-  }
-
   [[nodiscard]] std::string_view colour_of(const Wire& wire) const;
   [[nodiscard]] double thickness(const Wire& wire) const;
 
-  std::string svg_;
+  Svg svg_;
   double thickest_network_;
   std::array<double, topo::kLinkKinds> fastest_{};
   std::set<std::tuple<topo::LinkKind, double, double>> seen_;  // bandwidth and whole bandwidth,

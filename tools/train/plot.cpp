@@ -14,11 +14,11 @@
 namespace tutti::trainer {
 namespace {
 
-using simtool::kColours;
-using simtool::kFaint;
-using simtool::kInk;
-using simtool::kSoft;
-using simtool::Svg;
+using tools::kColours;
+using tools::kFaint;
+using tools::kInk;
+using tools::kSoft;
+using tools::Svg;
 
 constexpr double kWidth = 940, kLeft = 66, kRight = 150, kTop = 96;
 constexpr double kLossHeight = 300, kSmallHeight = 130, kGap = 46;
@@ -78,7 +78,7 @@ std::vector<double> ticks(double least, double most, double step) {
 
 void draw_grid(Svg& svg, const Panel& panel, std::string_view title, int parts) {
   svg.words(kLeft, panel.top - 10, "start", kInk, title, 13);
-  const double step = simtool::tick_step(panel.most - panel.least, parts);
+  const double step = tools::tick_step(panel.most - panel.least, parts);
   for (const double value : ticks(panel.least, panel.most, step)) {
     svg.line(kLeft, panel.y(value), kWidth - kRight, panel.y(value), kFaint);
     const double shown = std::abs(value) < step * 1e-9 ? 0 : value;
@@ -87,7 +87,7 @@ void draw_grid(Svg& svg, const Panel& panel, std::string_view title, int parts) 
 }
 
 void draw_steps(Svg& svg, const Panel& panel) {
-  const double step = std::max(1.0, simtool::tick_step(panel.last - panel.first, 10));
+  const double step = std::max(1.0, tools::tick_step(panel.last - panel.first, 10));
   const double bottom = panel.top + panel.height;
   for (const double at : ticks(panel.first, panel.last, step)) {
     svg.line(panel.x(at), bottom, panel.x(at), bottom + 5, kSoft);
@@ -232,7 +232,8 @@ Result<std::string> plot_svg(const StepLog& log, const std::string& title) {
   if (steps.size() < 2)
     return make_error(Code::kWrongData, "the log has {} steps with a loss: a line takes two",
                       steps.size());
-  Svg svg(kWidth, kHeight, title, subtitle_of(log));
+  Svg svg;
+  svg.heading(title, subtitle_of(log));
   Panel panel{.top = kTop,
               .height = kLossHeight,
               .first = static_cast<double>(steps.front().step),
@@ -244,7 +245,7 @@ Result<std::string> plot_svg(const StepLog& log, const std::string& title) {
   panel.top += panel.height + kGap;
   draw_times(svg, panel, steps);
   draw_steps(svg, panel);
-  return std::move(svg).finish();
+  return svg.page(kWidth, kHeight);
 }
 
 }  // namespace tutti::trainer
