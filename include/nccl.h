@@ -1,20 +1,22 @@
-/* NCCL's C API as Tutti offers it: the types and functions of NCCL 2.28.9, binary compatible, and
- * the names of 2.29 to 2.31, which report an error (ncclInvalidUsage, with a text that says so).
+/* NCCL's C API as Tutti offers it: the types and functions of NCCL 2.28.9, binary compatible. The
+ * functions of 2.29 to 2.31 exist too, but only return an error (ncclInvalidUsage, with a text that
+ * says so).
  *
- * C99 or C++14. Needs no CUDA; where cuda_runtime.h is found it is included, and streams are
- * cudaStream_t. On a communicator of CPU processes ("host communicator") a stream is NULL, which
- * runs the call in the calling thread and returns when it is done, or a tuttiStream_t
- * (tutti/tutti.h) cast to cudaStream_t.
+ * C99 or C++14. Needs no CUDA. If cuda_runtime.h is found it is included, and streams are
+ * cudaStream_t. A communicator of CPU processes ("host communicator") takes as stream either NULL
+ * or a tuttiStream_t (tutti/tutti.h) cast to cudaStream_t. NULL runs the call in the calling thread
+ * and returns when it is done.
  *
- * Rules that hold for all functions
- *   - Buffers belong to the caller and stay untouched by it until the call is complete.
+ * Rules for all functions
+ *   - Buffers belong to the caller, who must not touch them until the call is complete.
  *   - Counts are elements, never bytes. Every rank of a communicator makes the same calls in the
  *     same order; a mismatch is an error that shows both sides. The root of a small broadcast or
- *     scatter waits for nobody: its call may succeed, its readers' calls and its next one fail.
- *   - One thread at a time uses a communicator; ncclCommAbort, ncclCommRevoke and
- *     ncclCommGetAsyncError may come from any.
- *   - Nothing may be called in the child of a fork() after the parent called; exec first.
- *   - Text about the last error: ncclGetLastError.
+ *     scatter does not wait for its readers. So its mismatched call may succeed; its readers' calls
+ *     and its own next call fail.
+ *   - Only one thread at a time may use a communicator. Any thread may call ncclCommAbort,
+ *     ncclCommRevoke and ncclCommGetAsyncError.
+ *   - If a process has called any function, the child of its fork() must exec before it calls one.
+ *   - ncclGetLastError returns a text about the last error.
  */
 #ifndef NCCL_H_
 #define NCCL_H_
@@ -39,7 +41,7 @@ typedef struct CUstream_st* cudaStream_t;
 #define NCCL_PATCH 9
 #define NCCL_SUFFIX ""
 
-/* 2.28.9 is 22809; up to 2.8 the major version weighed 1000. */
+/* 2.28.9 is 22809. Up to 2.8 the major version was multiplied by 1000. */
 #define NCCL_VERSION(X, Y, Z) \
   (((X) <= 2 && (Y) <= 8) ? (X) * 1000 + (Y) * 100 + (Z) : (X) * 10000 + (Y) * 100 + (Z))
 #define NCCL_VERSION_CODE 22809
@@ -53,10 +55,10 @@ extern "C" {
 typedef struct ncclComm* ncclComm_t;
 #define NCCL_COMM_NULL NULL
 
-/* Memory that all ranks registered together. Opaque. */
+/* Memory that all ranks have registered together. Opaque. */
 typedef struct ncclWindow_vidmem* ncclWindow_t;
 
-/* Address and secret of a job: made by one rank, handed to the others by the program. */
+/* Address and secret of a job. One rank makes it, and the program passes it to the others. */
 #define NCCL_UNIQUE_ID_BYTES 128
 typedef struct {
   char internal[NCCL_UNIQUE_ID_BYTES];
@@ -70,7 +72,7 @@ typedef enum {
   ncclInvalidArgument = 4, /* the call is wrong */
   ncclInvalidUsage = 5,    /* not now, or not supported, or the communicator was aborted */
   ncclRemoteError = 6,     /* another rank died, disagreed or did not answer in time */
-  ncclInProgress = 7,      /* not an error: ask ncclCommGetAsyncError */
+  ncclInProgress = 7,      /* not an error: poll ncclCommGetAsyncError */
   ncclNumResults = 8
 } ncclResult_t;
 
@@ -95,7 +97,7 @@ typedef enum {
   ncclNumTypes = 12
 } ncclDataType_t;
 
-/* Values from ncclNumOps on are operators made by ncclRedOpCreatePreMulSum. */
+/* Values >= ncclNumOps are operators made by ncclRedOpCreatePreMulSum. */
 typedef enum { ncclNumOps_dummy = 5 } ncclRedOp_dummy_t;
 typedef enum {
   ncclSum = 0,
@@ -126,15 +128,15 @@ typedef enum {
 #define NCCL_CTA_POLICY_ZERO 0x02
 
 #define NCCL_SHRINK_DEFAULT 0x00
-#define NCCL_SHRINK_ABORT 0x01 /* end work in flight first: for use after a failure */
+#define NCCL_SHRINK_ABORT 0x01 /* abort running calls first: for use after a failure */
 
 #define NCCL_REVOKE_DEFAULT 0x00
 
 #define NCCL_API_MAGIC 0xcafebeef
 
 /* Options of a communicator. Begin with NCCL_CONFIG_INITIALIZER: size, magic and version tell the
- * library which fields the program knew. On a host communicator blocking, netName, commName and
- * the checks of all ranges take effect; what concerns GPUs alone is checked and ignored. */
+ * library which fields the program knows. A host communicator uses blocking, netName and commName.
+ * It checks the ranges of all fields and otherwise ignores those that concern only GPUs. */
 typedef struct ncclConfig_v22800 {
   size_t size;
   unsigned int magic;
@@ -192,7 +194,7 @@ typedef struct ncclSimInfo_v22200 {
       NCCL_UNDEF_FLOAT                                  /* estimatedTime */ \
   }
 
-/* Types of later versions and of the device API, for the functions that only report an error. */
+/* Types of later versions and of the device API, for functions that only return an error. */
 typedef enum {
   ncclStatGpuMemSuspend = 0,
   ncclStatGpuMemSuspended = 1,
@@ -227,75 +229,77 @@ struct ncclLsaBarrierHandle;
 
 /* ---- Versions, errors, memory ------------------------------------------------------------- */
 
-/* The version whose ABI this is: 22809. Tutti's own: tuttiVersion. */
+/* The NCCL version of this ABI: 22809. For Tutti's own version see tuttiVersion. */
 ncclResult_t ncclGetVersion(int* version);
 
-/* Starts a rendezvous in this process, which must live until every rank has joined. */
+/* Starts a rendezvous in this process. The process must live until every rank has joined. */
 ncclResult_t ncclGetUniqueId(ncclUniqueId* uniqueId);
 
 /* What a result code means. Static storage. */
 const char* ncclGetErrorString(ncclResult_t result);
 
-/* One sentence about the last error: of this communicator ("" when it had none), or with NULL of
- * this thread, else of the process. Valid until this thread calls it again. */
+/* One sentence about the last error of this communicator; "" if it had none. With NULL, about the
+ * last error of this thread, or of the process if the thread had none. Valid until this thread
+ * calls it again. */
 const char* ncclGetLastError(ncclComm_t comm);
 
 /* Re-reads TUTTI_DEBUG and NCCL_DEBUG. */
 void ncclResetDebugInit(void);
 
-/* Zeroed, page-aligned memory that ranks on this host map directly: the fastest buffers. 0 bytes
- * yield NULL. After a call on such memory has failed while a peer that was stopped could still
- * write it, its pages become private: they keep their contents, calls use them as ordinary memory,
- * and freed they are not given out again. Receive buffers of different communicators are best kept
- * pages apart, for that reason. */
+/* Allocates zeroed, page-aligned memory that ranks on this host map directly: the fastest buffers.
+ * 0 bytes yield NULL. If a call on such memory fails while a stopped peer could still write to it,
+ * its pages become private. They keep their contents, later calls use them as ordinary memory, and
+ * they are not reused after ncclMemFree. So keep receive buffers of different communicators on
+ * different pages. */
 ncclResult_t ncclMemAlloc(void** ptr, size_t size);
 ncclResult_t ncclMemFree(void* ptr);
 
 /* ---- Communicators ------------------------------------------------------------------------ */
 
-/* Collective over nranks ranks, which are processes, threads, or calls of one thread inside a
- * group. Fails after 60 s with the list of ranks that never came. */
+/* Collective over nranks ranks: processes, threads, or calls of one thread inside a group. Fails
+ * after 60 s with the list of missing ranks. */
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank);
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank,
                                     ncclConfig_t* config);
 /* nId ids, 1 <= nId <= nranks, the same list on every rank. */
 ncclResult_t ncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myrank, int nId,
                                       ncclUniqueId* commIds, ncclConfig_t* config);
-/* ndev ranks in this process, rank i in comm[i]; collectives on them are called inside groups or
- * from a thread each. devlist names GPUs on CUDA communicators; without GPUs its entries must be
- * distinct and not negative, and mean nothing more. */
+/* Makes ndev ranks in this process, rank i in comm[i]. Call collectives on them inside groups, or
+ * with one thread per rank. devlist names the GPUs of CUDA communicators. Without GPUs its entries
+ * must be distinct and not negative, and have no other meaning. */
 ncclResult_t ncclCommInitAll(ncclComm_t* comm, int ndev, const int* devlist);
 
-/* Completes what was started; then only getters, ncclCommDestroy and ncclCommAbort are legal. */
+/* Completes running calls. Afterwards only getters, ncclCommDestroy and ncclCommAbort are legal. */
 ncclResult_t ncclCommFinalize(ncclComm_t comm);
-/* Waits for the calls made, but ends those that take longer than TUTTI_INIT_TIMEOUT (60 s), with
- * ncclRemoteError; then frees. NULL is fine. */
+/* Waits for running calls, then frees the communicator. Calls that take longer than
+ * TUTTI_INIT_TIMEOUT (60 s) end with ncclRemoteError. comm may be NULL. */
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
-/* Ends pending calls here and on all ranks with an error, then frees. Any thread. */
+/* Ends running calls on all ranks with an error, then frees the communicator. Any thread. */
 ncclResult_t ncclCommAbort(ncclComm_t comm);
-/* Ends pending calls and refuses new ones but ncclCommShrink, frees nothing. revokeFlags:
+/* Ends running calls, and rejects new ones except ncclCommShrink. Frees nothing. revokeFlags:
  * NCCL_REVOKE_DEFAULT. Any thread. */
 ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags);
 
-/* Collective. Ranks of one color form a new communicator, ordered by (key, old rank);
- * NCCL_SPLIT_NOCOLOR yields NULL. config NULL: the parent's. */
+/* Collective. Ranks with the same color form a new communicator, ordered by (key, old rank);
+ * NCCL_SPLIT_NOCOLOR yields NULL. With config NULL the parent's is used. */
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
                            ncclConfig_t* config);
-/* Collective over the ranks that stay; those excluded may be dead and must not call. Sorts the
- * list. With NCCL_SHRINK_ABORT, work in flight is ended first and `comm` is good for
- * ncclCommDestroy and ncclCommAbort alone afterwards. */
+/* Collective over the remaining ranks. Excluded ranks must not call it, and may be dead. Sorts the
+ * list. With NCCL_SHRINK_ABORT, running calls are aborted first, and afterwards `comm` is only
+ * valid for ncclCommDestroy and ncclCommAbort. */
 ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksList, int excludeRanksCount,
                             ncclComm_t* newcomm, ncclConfig_t* config, int shrinkFlags);
 
-/* ncclInProgress while a non-blocking call is under way; else success, or what ended `comm`. */
+/* ncclInProgress while a non-blocking call is running; else success, or the error that ended
+ * `comm`. */
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* asyncError);
 ncclResult_t ncclCommCount(const ncclComm_t comm, int* count);
 /* The GPU's index; -1 on a host communicator, which has none. */
 ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int* device);
 ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank);
 
-/* Tells that a buffer will be used often. Calls with the same buffer share a handle, to be
- * deregistered as often. */
+/* Announces that a buffer will be used often. Repeated calls with one buffer return the same
+ * handle; deregister it as often. */
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buff, size_t size, void** handle);
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle);
 /* The same for memory that every rank registers, in the same order. */
@@ -303,19 +307,19 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buff, size_t size, nc
                                     int winFlags);
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win);
 
-/* A sum of inputs that are multiplied by this rank's scalar (one element of `datatype`) first. The
- * operator belongs to `comm`, works on `datatype` alone, and may be destroyed once the calls that
- * use it were made, before their group ends. */
+/* A sum in which each rank's input is first multiplied by that rank's scalar (one element of
+ * `datatype`). The operator belongs to `comm` and works only on `datatype`. It may be destroyed
+ * once the calls that use it were made, even before their group ends. */
 ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t datatype,
                                       ncclScalarResidence_t residence, ncclComm_t comm);
 ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm);
 
 /* ---- Collectives -------------------------------------------------------------------------- */
 
-/* n is the number of ranks. In place means the overlap given, and nothing else may overlap. */
+/* n is the number of ranks. "In place" names the only overlap of buffers that is allowed. */
 
-/* recvbuff of root = op over all sendbuff. In place: sendbuff == recvbuff. recvbuff of other ranks
- * is not used and may be NULL. */
+/* recvbuff of root = op over the sendbuff of all ranks. In place: sendbuff == recvbuff. recvbuff of
+ * other ranks is not used and may be NULL. */
 ncclResult_t ncclReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                         ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream);
 /* ncclBroadcast in place. */
@@ -324,12 +328,13 @@ ncclResult_t ncclBcast(void* buff, size_t count, ncclDataType_t datatype, int ro
 /* recvbuff = sendbuff of root. In place: sendbuff == recvbuff on root. */
 ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff, size_t count,
                            ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream);
-/* recvbuff = op over all sendbuff, the same bits on every rank. In place: sendbuff == recvbuff. */
+/* recvbuff = op over the sendbuff of all ranks, the same bits on every rank. In place:
+ * sendbuff == recvbuff. */
 ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, size_t count,
                            ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                            cudaStream_t stream);
-/* recvbuff = block `rank` of op over all sendbuff, which hold n * recvcount elements. In place:
- * recvbuff == sendbuff + rank * recvcount. */
+/* recvbuff = block `rank` of op over the sendbuff of all ranks, which hold n * recvcount elements.
+ * In place: recvbuff == sendbuff + rank * recvcount. */
 ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
                                ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                                cudaStream_t stream);
@@ -349,8 +354,8 @@ ncclResult_t ncclGather(const void* sendbuff, void* recvbuff, size_t count, nccl
  * root. */
 ncclResult_t ncclScatter(const void* sendbuff, void* recvbuff, size_t count,
                          ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream);
-/* The k-th send to a peer matches its k-th receive; sizes must agree, and 0 elements are a message
- * too. Several that depend on each other (exchanges, rings) go into one group. */
+/* The k-th send to a peer matches its k-th receive. Sizes must agree, and 0 elements are a message,
+ * too. Put sends and receives that depend on each other (exchanges, rings) into one group. */
 ncclResult_t ncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer,
                       ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer,
@@ -358,15 +363,15 @@ ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int
 
 /* ---- Groups ------------------------------------------------------------------------------- */
 
-/* Calls between the outermost pair are checked at once and executed by ncclGroupEnd, together, so
- * that one thread may drive several ranks. Nestable; per thread. An error inside is returned again
- * by ncclGroupEnd, which then executes nothing. */
+/* Calls between the outermost pair are checked when they are made. ncclGroupEnd executes them
+ * together, so one thread can drive several ranks. Groups nest, and belong to a thread. If a call
+ * inside fails, ncclGroupEnd returns its error again and executes nothing. */
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 /* Not supported yet: ends the group without executing it and returns ncclInvalidUsage. */
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* simInfo);
 
-/* ---- Exported so that programs load; each returns an error -------------------------------- */
+/* ---- Exported so that programs load; each only returns an error ---------------------------- */
 
 /* The device API. Teams are empty (nRanks 0), numbers are -1. */
 ncclResult_t ncclDevCommCreate(ncclComm_t comm, const struct ncclDevCommRequirements* reqs,

@@ -1,8 +1,8 @@
-// tutti::Comm: a rank of a communicator, with typed collectives. RAII over ncclComm_t.
+// tutti::Comm: one rank of a communicator, with typed collectives. RAII over ncclComm_t.
 //
-// Header-only; link libtutti.so. The contracts are those of tutti/nccl.h: same calls in the same
-// order on every rank, one thread at a time, counts in elements. With a Stream a call returns at
-// once and its buffers stay untouched until the stream was synchronized.
+// Header-only; link libtutti.so. The contracts are those of tutti/nccl.h: every rank makes the same
+// calls in the same order, one thread at a time, with counts in elements. With a Stream a call
+// returns at once. Do not touch its buffers until the stream is synchronized.
 //
 //   auto comm = tutti::Comm::from_environment();
 //   if (!comm) { ... comm.error().what ... }
@@ -25,7 +25,7 @@
 
 namespace tutti {
 
-/// Types with a DataType of their own. Half floats and others go through native().
+/// Types that have a DataType. For half floats and others use native().
 template <class T>
 concept Element = std::same_as<T, std::int8_t> || std::same_as<T, std::uint8_t> ||
                   std::same_as<T, std::int32_t> || std::same_as<T, std::uint32_t> ||
@@ -56,7 +56,7 @@ class Comm {
     }
     return Comm(comm);
   }
-  /// Joins the group of `id` as `rank` of `size`.
+  /// Joins the group identified by `id` as rank `rank` of `size`.
   static Result<Comm> join(const ncclUniqueId& id, int size, Rank rank) {
     ncclComm_t comm = nullptr;
     if (const auto code = tuttiNcclCommInitRank(&comm, size, id, rank); code != ncclSuccess) {
@@ -64,7 +64,7 @@ class Comm {
     }
     return Comm(comm);
   }
-  /// All ranks in this process; to be used through groups, or from a thread each.
+  /// All ranks of a group, in this process. Drive them in groups, or with one thread each.
   static Result<std::vector<Comm>> all(int size) {
     std::vector<ncclComm_t> handles(size > 0 ? static_cast<std::size_t>(size) : 0);
     if (const auto code = tuttiNcclCommInitAll(handles.data(), size, nullptr);
@@ -97,7 +97,7 @@ class Comm {
     (void)tuttiNcclCommCount(comm_, &value);
     return value;
   }
-  /// Ok, or what ended this communicator.
+  /// Ok, or the error that ended this communicator.
   [[nodiscard]] Status health() const {
     ncclResult_t state = ncclSuccess;
     const ncclResult_t asked = tuttiNcclCommGetAsyncError(comm_, &state);
@@ -108,7 +108,8 @@ class Comm {
     return error;
   }
 
-  /// out = op over all in. Spans of equal length; in place when they are the same.
+  /// out = op over the `in` of all ranks. Spans have equal length; pass the same span twice for in
+  /// place.
   template <Element T>
   Status all_reduce(std::span<const T> in, std::span<T> out, ReduceOp op = ReduceOp::kSum,
                     const Stream* stream = nullptr) {
@@ -116,7 +117,7 @@ class Comm {
     return answer(tuttiNcclAllReduce(in.data(), out.data(), in.size(), type<T>(), raw(op), comm_,
                                      raw(stream)));
   }
-  /// out of `root` = op over all in; out of others is not used.
+  /// out of `root` = op over the `in` of all ranks. Other ranks' `out` is not used.
   template <Element T>
   Status reduce(std::span<const T> in, std::span<T> out, Rank root, ReduceOp op = ReduceOp::kSum,
                 const Stream* stream = nullptr) {
@@ -130,7 +131,7 @@ class Comm {
   Status broadcast(std::span<T> data, Rank root, const Stream* stream = nullptr) {
     return answer(tuttiNcclBcast(data.data(), data.size(), type<T>(), root, comm_, raw(stream)));
   }
-  /// Block r of out (size() blocks) = in of rank r.
+  /// Block r of out = in of rank r. out has size() blocks.
   template <Element T>
   Status all_gather(std::span<const T> in, std::span<T> out, const Stream* stream = nullptr) {
     if (!(out.size() == in.size() * ranks()))
@@ -138,7 +139,7 @@ class Comm {
     return answer(
         tuttiNcclAllGather(in.data(), out.data(), in.size(), type<T>(), comm_, raw(stream)));
   }
-  /// out = block rank() of op over all in (size() blocks).
+  /// out = block rank() of op over the `in` of all ranks. in has size() blocks.
   template <Element T>
   Status reduce_scatter(std::span<const T> in, std::span<T> out, ReduceOp op = ReduceOp::kSum,
                         const Stream* stream = nullptr) {
@@ -147,7 +148,7 @@ class Comm {
     return answer(tuttiNcclReduceScatter(in.data(), out.data(), out.size(), type<T>(), raw(op),
                                          comm_, raw(stream)));
   }
-  /// Block r of out = block rank() of rank r's in.
+  /// Block r of out = block rank() of rank r's `in`.
   template <Element T>
   Status all_to_all(std::span<const T> in, std::span<T> out, const Stream* stream = nullptr) {
     if (!(out.size() == in.size() && in.size() % ranks() == 0))
@@ -155,8 +156,9 @@ class Comm {
     return answer(tuttiNcclAlltoAll(in.data(), out.data(), in.size() / ranks(), type<T>(), comm_,
                                     raw(stream)));
   }
-  /// Blocks of different sizes (tuttiAllGatherv ...), one after the other in the order of ranks:
-  /// counts[r] is that of rank r. Block r of out = in of rank r.
+  /// The *_v calls take blocks of different sizes, one after the other in rank order. counts[r] is
+  /// the size of rank r's block. They call tuttiAllGatherv and its neighbours. Here: block r of out
+  /// = in of rank r.
   template <Element T>
   Status all_gather_v(std::span<const T> in, std::span<T> out, std::span<const std::size_t> counts,
                       const Stream* stream = nullptr) {
@@ -165,7 +167,7 @@ class Comm {
     return answer(tuttiAllGatherv(in.data(), in.size(), out.data(), counts.data(), nullptr,
                                   type<T>(), comm_, raw(stream)));
   }
-  /// out = block rank() of op over all in.
+  /// out = block rank() of op over the `in` of all ranks.
   template <Element T>
   Status reduce_scatter_v(std::span<const T> in, std::span<T> out,
                           std::span<const std::size_t> counts, ReduceOp op = ReduceOp::kSum,
@@ -175,7 +177,7 @@ class Comm {
     return answer(tuttiReduceScatterv(in.data(), counts.data(), nullptr, out.data(), out.size(),
                                       type<T>(), raw(op), comm_, raw(stream)));
   }
-  /// Block r of out, of recv_counts[r] elements, = block rank() of rank r's in.
+  /// Block r of out (recv_counts[r] elements) = block rank() of rank r's `in`.
   template <Element T>
   Status all_to_all_v(std::span<const T> in, std::span<const std::size_t> send_counts,
                       std::span<T> out, std::span<const std::size_t> recv_counts,
@@ -195,7 +197,8 @@ class Comm {
     return answer(tuttiNcclRecv(data.data(), data.size(), type<T>(), peer, comm_, raw(stream)));
   }
 
-  /// The communicator of the ranks not in `excluded`, which do not call; they may be dead.
+  /// Makes a communicator of the ranks that are not in `excluded`. Excluded ranks do not call it
+  /// and may be dead.
   Result<Comm> shrink(std::vector<Rank> excluded, bool abort_first = true) {
     ncclComm_t survivors = nullptr;
     const auto code =
@@ -205,8 +208,8 @@ class Comm {
     return Comm(survivors);
   }
 
-  /// The communicator of the ranks that give the same `color`, ordered by `key` and then by rank.
-  /// Collective. Those that give NCCL_SPLIT_NOCOLOR get kInvalidUsage instead.
+  /// Makes a communicator of the ranks that pass the same `color`, ordered by `key`, then by rank.
+  /// Collective. Ranks that pass NCCL_SPLIT_NOCOLOR get kInvalidUsage instead.
   Result<Comm> split(int color, int key) {
     ncclComm_t part = nullptr;
     if (const auto code = tuttiNcclCommSplit(comm_, color, key, &part, nullptr);
@@ -216,20 +219,20 @@ class Comm {
     if (part == nullptr) return Error{Code::kInvalidUsage, "split: this rank is in no part"};
     return Comm(part);
   }
-  /// From the next call on, `algorithm` ("two_shot"; `tutti algo list`) runs the calls of
-  /// `collective` that it can run; nullptr leaves the choice to the library again. All ranks say
-  /// the same between the same calls. "fixed_tree" adds along one tree over the ranks, so that sums
-  /// of floats have the same bits on any hosts. kInvalidArgument when it does not exist or can do
-  /// nothing of the kind over these ranks. tuttiCommSetAlgorithm says more.
+  /// Fixes the algorithm ("two_shot"; see `tutti algo list`) for calls of `collective` from the
+  /// next call on, wherever it can run them. nullptr lets the library choose again. All ranks must
+  /// call this between the same calls. "fixed_tree" adds along one tree over the ranks, so float
+  /// sums have the same bits on any set of hosts. kInvalidArgument when the algorithm does not
+  /// exist or cannot run this collective on these ranks. More at tuttiCommSetAlgorithm.
   Status set_algorithm(Collective collective, const char* algorithm) {
     return answer(tuttiCommSetAlgorithm(comm_, static_cast<tuttiCollective_t>(collective),
                                         algorithm, /*kernel_reads=*/-1));
   }
-  /// Ends calls under way, here and soon on the other ranks, with errors. The object stays, for
-  /// health(); every later call fails.
+  /// Makes running calls fail, here and soon after on the other ranks. Every later call fails. The
+  /// object remains usable for health().
   void revoke() { (void)tuttiNcclCommRevoke(comm_, 0); }
 
-  /// For the C API; stays owned by this object.
+  /// The handle for the C API. This object keeps ownership.
   [[nodiscard]] ncclComm_t native() const { return comm_; }
 
  private:
@@ -253,8 +256,8 @@ class Comm {
   ncclComm_t comm_;
 };
 
-/// Calls made while a Group is open run together when it ends, so that one thread may drive several
-/// ranks. The destructor ends an open group and drops its outcome: call end().
+/// Calls made while a Group is open run together at its end, so one thread can drive several ranks.
+/// The destructor ends an open group and ignores the outcome: call end().
 class Group {
  public:
   Group() { (void)tuttiNcclGroupStart(); }
@@ -264,7 +267,7 @@ class Group {
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
-  /// Runs the calls; or returns the first error of one of them, having run none.
+  /// Runs the calls. If one of them is invalid, runs none and returns the first error.
   Status end() {
     open_ = false;
     return to_status(tuttiNcclGroupEnd());

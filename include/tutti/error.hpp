@@ -1,8 +1,8 @@
-// One vocabulary for everything that can go wrong, and Result<T>, which carries it.
+// Error codes, and Result<T>, which carries either a value or an error.
 //
-// A Code says what the caller can do about it; the Error adds who, where and the remedy. Nothing
-// in Tutti throws across a folder: functions that can fail for reasons outside the program return
-// a Result.
+// A Code tells the caller what to do. The Error adds who failed, where, and the remedy. No
+// exception crosses a folder of Tutti: a function that can fail for outside reasons returns a
+// Result.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ namespace tutti {
 
 enum class Code : std::uint8_t {
   kInvalidArgument,  ///< the call is wrong: change the call
-  kInvalidUsage,     ///< the call is right but not now: change the order of calls
+  kInvalidUsage,     ///< the call is valid, but not now: change the order of calls
   kUnsupported,      ///< this build or machine cannot do it: choose another way
   kUnavailable,      ///< a resource is missing or exhausted: free some and retry
   kPeerFailed,       ///< another rank died or disagreed: shrink, or end the job
   kTimeout,          ///< a deadline passed: a peer is slow, absent or stuck
   kAborted,          ///< this communicator was aborted or revoked
-  kWrongData,        ///< what was read is not what it should be: mend the file
+  kWrongData,        ///< data read is not what it should be: repair the file
   kDevice,           ///< a CUDA call failed: its text says which; a new process may do better
   kInternal,         ///< a broken invariant: report it
 };
@@ -39,8 +39,8 @@ constexpr std::string_view name_of(Code code) {
 struct Error {
   Code code = Code::kInternal;
   std::string what;
-  Rank peer = kNoRank;  ///< the rank to blame, when one is known
-  int os_errno = 0;     ///< errno of the failed system call, 0 when there was none
+  Rank peer = kNoRank;  ///< the rank to blame, if known
+  int os_errno = 0;     ///< errno of the failed system call; 0 when there was none
 
   friend bool operator==(const Error&, const Error&) = default;
 };
@@ -72,7 +72,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
-/// Result of an action that yields nothing. Success holds no string, so returning it is free.
+/// Result of an action without a value. Success holds no string, so returning it is free.
 template <>
 class [[nodiscard]] Result<Unit> {
  public:

@@ -1,4 +1,4 @@
-// From the C API's result codes back to Result: for the C++ wrappers.
+// For the C++ wrappers: converts the C API's result codes to Result.
 #pragma once
 
 #include "tutti/error.hpp"
@@ -6,7 +6,7 @@
 
 namespace tutti {
 
-/// The kind of error that a code stands for.
+/// The Code that corresponds to a result code.
 inline Code code_of(ncclResult_t result) {
   switch (result) {
     case ncclInvalidArgument:
@@ -24,7 +24,7 @@ inline Code code_of(ncclResult_t result) {
   }
 }
 
-/// The error behind `result`, with its text; `comm` may be NULL.
+/// The error behind `result`, with its text. `comm` may be NULL.
 inline Error last_error(ncclResult_t result, ncclComm_t comm = nullptr) {
   Error error{code_of(result), tuttiNcclGetLastError(nullptr)};
   if (comm != nullptr) (void)tuttiCommFailedRank(comm, &error.peer);

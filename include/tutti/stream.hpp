@@ -1,4 +1,4 @@
-// tutti::Stream: a queue of calls that runs beside the caller. RAII over tuttiStream_t.
+// tutti::Stream: a queue of calls that a thread of its own runs. RAII over tuttiStream_t.
 //
 // Header-only; link libtutti.so.
 #pragma once
@@ -11,8 +11,8 @@
 
 namespace tutti {
 
-/// Resource, movable. Calls of one stream run in order; their buffers stay untouched until
-/// synchronize() returned. The destructor waits for what is queued.
+/// Resource, movable. Calls of one stream run in order. Do not touch their buffers until
+/// synchronize() has returned. The destructor waits for queued calls.
 class Stream {
  public:
   static Result<Stream> create() {
@@ -33,7 +33,7 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  /// Waits for what is queued; the first failure of a queued call, if there was one.
+  /// Waits for all queued calls. Returns the first failure of a queued call, if any.
   Status synchronize() { return to_status(tuttiStreamSynchronize(stream_)); }
 
   /// For the C API.

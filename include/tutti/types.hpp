@@ -1,7 +1,6 @@
-// Element types, reductions and collectives: the vocabulary every layer shares.
+// Element types, reductions and collectives: the vocabulary that every layer shares.
 //
-// The numeric values of DataType and ReduceOp are NCCL's, so the C API converts by checking the
-// range and casting.
+// DataType and ReduceOp have NCCL's numeric values, so the C API checks the range and casts.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +13,7 @@ namespace tutti {
 using Rank = std::int32_t;
 inline constexpr Rank kNoRank = -1;
 
-/// An ordered channel between two ranks; messages of one lane never overtake each other.
+/// An ordered channel between two ranks: messages of one lane never overtake each other.
 using Lane = std::uint16_t;
 
 enum class DataType : std::uint8_t {
@@ -33,8 +32,8 @@ enum class DataType : std::uint8_t {
 };
 inline constexpr int kDataTypes = 12;
 
-/// kPreMulSum stands for every operator made by ncclRedOpCreatePreMulSum; its scalar travels
-/// beside it.
+/// kPreMulSum stands for every operator made by ncclRedOpCreatePreMulSum. Its scalar is passed
+/// separately.
 enum class ReduceOp : std::uint8_t {
   kSum = 0,
   kProd = 1,
@@ -82,14 +81,14 @@ constexpr std::size_t size_of(DataType type) {
   return 0;
 }
 
-/// nccl-tests' names: "int8", "half", "float", "f8e4m3" ...
+/// The names that nccl-tests uses: "int8", "half", "float", "f8e4m3" ...
 constexpr std::string_view name_of(DataType type) {
   constexpr std::string_view kNames[] = {"int8", "uint8", "int32",  "uint32",   "int64",  "uint64",
                                          "half", "float", "double", "bfloat16", "f8e4m3", "f8e5m2"};
   return kNames[static_cast<std::size_t>(type)];
 }
 
-/// nccl-tests' names: "sum", "prod", "max", "min", "avg", "mulsum".
+/// The names that nccl-tests uses: "sum", "prod", "max", "min", "avg", "mulsum".
 constexpr std::string_view name_of(ReduceOp op) {
   constexpr std::string_view kNames[] = {"sum", "prod", "max", "min", "avg", "mulsum"};
   return kNames[static_cast<std::size_t>(op)];
