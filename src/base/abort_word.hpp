@@ -1,4 +1,4 @@
-// The one place a communicator learns that it must stop.
+// The flag that tells a communicator's waits to stop, with the error that says why.
 #pragma once
 
 #include <atomic>
@@ -8,8 +8,8 @@
 
 namespace tutti {
 
-/// Raised by any thread (service thread, user's abort, a failing operation); read by every wait.
-/// The first error wins and stays. raised() is one load, cheap enough for every poll.
+/// Any thread may raise it (service thread, user's abort, a failing operation); every wait reads
+/// it. The first error wins and stays. raised() is one load, cheap enough for every poll.
 class AbortWord {
  public:
   /// Returns true when this call set it.
@@ -21,7 +21,7 @@ class AbortWord {
     return true;
   }
   [[nodiscard]] bool raised() const { return raised_.load(std::memory_order_acquire); }
-  /// Meaningful once raised().
+  /// Valid once raised().
   [[nodiscard]] Error error() const {
     std::scoped_lock lock(mutex_);
     return error_;

@@ -1,5 +1,5 @@
-// Little-endian values in byte buffers: a writer that appends and a reader that never runs past the
-// end.
+// Little-endian values in byte buffers: a writer that appends, and a reader that never reads past
+// the end.
 #pragma once
 
 #include <cstddef>
@@ -53,8 +53,8 @@ class ByteWriter {
   Blob& out_;
 };
 
-/// Reads hostile bytes: a read past the end yields zeros and turns ok() false for good, so a whole
-/// layout is read first and judged once.
+/// Reads untrusted bytes. A read past the end yields zeros and makes ok() false from then on, so
+/// callers read a whole layout and check once.
 class ByteReader {
  public:
   explicit ByteReader(std::span<const std::byte> data) : data_(data) {}
@@ -70,7 +70,7 @@ class ByteReader {
     }
     return static_cast<T>(bits);
   }
-  /// The next `count` bytes, or none when fewer are left.
+  /// The next `count` bytes; empty when fewer are left.
   std::span<const std::byte> bytes(std::size_t count) {
     if (count > data_.size()) {
       ok_ = false;
@@ -81,7 +81,7 @@ class ByteReader {
     data_ = data_.subspan(count);
     return head;
   }
-  /// What ByteWriter::sized wrote; at most `limit` bytes.
+  /// Reads what ByteWriter::sized wrote, at most `limit` bytes.
   std::span<const std::byte> sized(std::size_t limit) {
     const auto count = get<std::uint32_t>();
     if (count > limit) ok_ = false;
@@ -94,7 +94,7 @@ class ByteReader {
 
   [[nodiscard]] bool ok() const { return ok_; }
   [[nodiscard]] std::size_t left() const { return data_.size(); }
-  /// Read in full and nothing left over.
+  /// Everything was read without an error and nothing is left.
   [[nodiscard]] bool complete() const { return ok_ && data_.empty(); }
 
  private:

@@ -1,4 +1,4 @@
-// Time: one monotonic clock, and deadlines as points on it, which may be called off early.
+// Time: one monotonic clock, and deadlines on it, which may be cancelled early.
 #pragma once
 
 #include <algorithm>
@@ -11,11 +11,11 @@ using Clock = std::chrono::steady_clock;
 using Nanos = std::chrono::nanoseconds;
 using TimePoint = Clock::time_point;
 
-/// Ends waits before their deadline. Any thread may raise it; it outlives the deadlines that look
-/// at it and stays raised.
+/// Ends waits before their deadline. Any thread may raise it; it stays raised. It must outlive the
+/// deadlines that refer to it.
 class Cancellation {
  public:
-  /// Raised as soon as one of these is, too.
+  /// Counts as raised when one of its parents is raised, too.
   explicit Cancellation(const Cancellation* one = nullptr, const Cancellation* other = nullptr)
       : one_(one), other_(other) {}
   Cancellation(const Cancellation&) = delete;
@@ -33,19 +33,19 @@ class Cancellation {
   const Cancellation* const other_;
 };
 
-/// A point in time after which a wait gives up, or a Cancellation, whichever comes first.
-/// `Deadline::never()` waits for as long as the peer lives. Value.
+/// When a wait gives up: at a point in time or when a Cancellation is raised, whichever comes
+/// first. `Deadline::never()` waits as long as the peer lives. Value.
 class Deadline {
  public:
   static Deadline never() { return Deadline(TimePoint::max(), nullptr); }
   static Deadline after(Nanos duration) { return Deadline(Clock::now() + duration, nullptr); }
   static Deadline at(TimePoint when) { return Deadline(when, nullptr); }
 
-  /// The same, and passed once `cancellation` (instead of any before it) is raised.
+  /// The same time, but ended early by `cancellation`, which replaces any earlier one.
   [[nodiscard]] Deadline unless(const Cancellation& cancellation) const {
     return Deadline(when_, &cancellation);
   }
-  /// This one or `duration` from now, whichever comes first.
+  /// This deadline, or `duration` from now if that is earlier.
   [[nodiscard]] Deadline within(Nanos duration) const {
     return Deadline(std::min(when_, Clock::now() + duration), cancellation_);
   }
@@ -61,14 +61,14 @@ class Deadline {
     const auto now = Clock::now();
     return now >= when_ ? Nanos::zero() : std::chrono::duration_cast<Nanos>(when_ - now);
   }
-  /// How long one sleep of a wait may last at most, given what wakes it in time otherwise: nobody
-  /// signals a cancellation, so it has to be looked at.
+  /// Longest single sleep, at most `cap`. 20 ms if cancellable, because raising a cancellation
+  /// wakes nobody.
   [[nodiscard]] Nanos nap(Nanos cap = std::chrono::hours(1)) const {
     if (cancellation_ != nullptr) cap = std::min<Nanos>(cap, kLookAgain);
     return std::min(cap, left());
   }
-  /// For poll(2): milliseconds of the same, rounded up. A sleep that ends sooner than the deadline
-  /// is to be followed by another.
+  /// nap() in milliseconds, rounded up, for poll(2). When a sleep ends before the deadline, sleep
+  /// again.
   [[nodiscard]] int poll_ms(int cap) const {
     const auto ms =
         std::chrono::ceil<std::chrono::milliseconds>(nap(std::chrono::milliseconds(cap)));

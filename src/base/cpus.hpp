@@ -1,4 +1,4 @@
-// The CPUs that a thread may use, and those that several have together.
+// The CPUs that one thread, or several threads together, may use.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,16 @@ namespace tutti {
 /// More than any Linux kernel is built for.
 inline constexpr std::size_t kMostCpus = 16384;
 
-/// What a control group lets its processes use together.
+/// CPU time that a control group grants to all its processes together.
 struct CpuQuota {
-  std::uint32_t thousandths = 0;  ///< of a CPU; 0: no limit
-  std::uint64_t group = 0;  ///< tells the group with that limit from the others of its machine
+  std::uint32_t thousandths = 0;  ///< thousandths of a CPU; 0: no limit
+  std::uint64_t group = 0;        ///< identifies the limiting group within its machine
   friend bool operator==(const CpuQuota&, const CpuQuota&) = default;
 };
 
-/// Value; means something to threads of the same machine only.
+/// Value. Only comparable between threads of one machine.
 struct CpuShare {
-  std::vector<std::uint64_t> mask;  ///< bit c % 64 of word c / 64: CPU c; empty: not known
+  std::vector<std::uint64_t> mask;  ///< CPU c is bit c % 64 of word c / 64; empty: unknown
   CpuQuota quota;
   friend bool operator==(const CpuShare&, const CpuShare&) = default;
 
@@ -30,11 +30,11 @@ struct CpuShare {
 };
 
 /// The tightest cpu.max between control group `group` ("/a/b") and the root of the version 2
-/// hierarchy mounted at `mount`.
+/// hierarchy that is mounted at `mount`.
 CpuQuota read_cpu_quota(const std::filesystem::path& mount, const std::string& group);
 
-/// CPUs that the owners of `shares` have together, at least 1: their masks united, and no more than
-/// their control groups grant. A thread bound to one core beside one bound to another makes two.
+/// Number of CPUs that the owners of `shares` have together, at least 1: the union of their masks,
+/// limited by their control groups. Two threads, each bound to a core of its own, have two.
 int usable_cpus(std::span<const CpuShare> shares);
 
 }  // namespace tutti

@@ -1,14 +1,14 @@
 // The narrow floating-point formats, bit for bit: float16, bfloat16, float8e4m3 and float8e5m2.
 //
 // Widening to float32 is exact. Narrowing rounds once, to nearest even, denormals included:
-//   float16     IEEE binary16: beyond 65504 it rounds to infinity.
+//   float16     IEEE binary16: values beyond 65504 round to infinity.
 //   bfloat16    the upper half of a float32, rounded.
-//   float8e5m2  OCP E5M2, IEEE-like: beyond 57344 it rounds to infinity, so that a gradient scaler
-//               still sees an overflow.
-//   float8e4m3  OCP E4M3 (the "fn" variant): no infinity, NaN is 0x7f or 0xff. What is too large,
-//               infinity included, becomes the largest finite value, +-448, as GPUs convert it
-//               (cvt.rn.satfinite) and so as NCCL's fp8 arithmetic does.
-// A NaN becomes a quiet NaN of the same sign. All of it assumes the default rounding mode.
+//   float8e5m2  OCP E5M2, IEEE-like: values beyond 57344 round to infinity, so a gradient scaler
+//               still sees overflows.
+//   float8e4m3  OCP E4M3 (the "fn" variant): no infinity; NaN is 0x7f or 0xff. Values that are too
+//               large, infinity included, become the largest finite value, +-448. GPUs convert this
+//               way (cvt.rn.satfinite), and so does NCCL's fp8 arithmetic.
+// A NaN becomes a quiet NaN of the same sign. All this assumes the default rounding mode.
 #pragma once
 
 #include <bit>
@@ -16,7 +16,7 @@
 
 namespace tutti {
 
-/// The shape of a format of at most 16 bits with a sign, an exponent and a mantissa.
+/// A format of at most 16 bits with a sign, an exponent and a mantissa.
 template <int ExponentBits, int MantissaBits, bool HasInfinity, class BitsType>
 struct FloatFormat {
   using Bits = BitsType;
@@ -26,21 +26,21 @@ struct FloatFormat {
   static constexpr bool kHasInfinity = HasInfinity;
 
   static constexpr std::uint32_t kSign = 1u << (ExponentBits + MantissaBits);
-  /// The code of infinity; without one, of NaN.
+  /// The bits of infinity; in a format without infinity, of NaN.
   static constexpr std::uint32_t kSpecial =
       HasInfinity ? ((1u << ExponentBits) - 1) << MantissaBits : kSign - 1;
   static constexpr std::uint32_t kNan =
       HasInfinity ? kSpecial | (1u << (MantissaBits - 1)) : kSpecial;
-  /// What a magnitude that is too large becomes.
+  /// The result for a magnitude that is too large.
   static constexpr std::uint32_t kOverflow = HasInfinity ? kSpecial : kSpecial - 1;
 
-  /// From this format's mantissa to float32's.
+  /// Bits by which this format's mantissa is shifted to become float32's.
   static constexpr int kShift = 23 - MantissaBits;
-  /// Added to a float32's bits, it turns this format's exponent bias into float32's.
+  /// Added to float32's bits, it converts this format's exponent bias to float32's.
   static constexpr std::uint32_t kRebias = static_cast<std::uint32_t>(127 - kBias) << 23;
-  /// The smallest normal number as float32 bits.
+  /// The smallest normal number, as float32 bits.
   static constexpr std::uint32_t kMinNormal = kRebias + (1u << 23);
-  /// A float32 power of two whose last place is the smallest denormal of this format: adding it
+  /// A float32 power of two whose last place equals this format's smallest denormal. Adding it
   /// makes the processor round to that place.
   static constexpr std::uint32_t kDenormalMagic =
       static_cast<std::uint32_t>(127 - kBias + 1 + kShift) << 23;

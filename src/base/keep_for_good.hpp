@@ -1,4 +1,4 @@
-// For what cannot be given back, because nobody can tell when the last use of it is over.
+// Keeps resources that can never be freed, because nobody knows when their last use ends.
 #pragma once
 
 #include <memory>

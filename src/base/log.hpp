@@ -1,5 +1,5 @@
-// Log lines: "host:pid:tid TUTTI WARN [comm rank/size] text". Levels and sinks come from the
-// settings TUTTI_DEBUG / NCCL_DEBUG, _DEBUG_SUBSYS, _DEBUG_FILE (%h host, %p pid).
+// Log lines: "host:pid:tid TUTTI WARN [comm rank/size] text". TUTTI_DEBUG or NCCL_DEBUG sets the
+// level, _DEBUG_SUBSYS the subsystems, _DEBUG_FILE the file (%h host, %p pid).
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace tutti {
 
 enum class LogLevel : int { kNone = 0, kVersion = 1, kWarn = 2, kInfo = 3, kAbort = 4, kTrace = 5 };
 
-/// NCCL's subsystem names; a line belongs to one.
+/// NCCL's subsystem names. Each line belongs to one.
 enum class Subsystem : std::uint32_t {
   kInit = 1,
   kColl = 2,
@@ -29,14 +29,14 @@ enum class Subsystem : std::uint32_t {
 
 bool log_enabled(LogLevel level, Subsystem subsystem);
 /// Writes one line. `who` is "" or "[name rank/size]". Thread-safe, one write(2) per line. Control
-/// characters become spaces: text that a peer chose cannot forge a line.
+/// characters become spaces, so text from a peer cannot fake a line.
 void log_line(LogLevel level, std::string_view who, std::string_view text);
-/// Re-reads the settings from the process environment and reopens the file. Settings that do not
-/// parse leave the defaults in place and are reported as a warning.
+/// Re-reads the settings from the environment and reopens the file. A setting that does not parse
+/// keeps its default and causes a warning.
 void reset_log();
 
-/// Parses "INIT,NET" or "^COLL,P2P" (everything but). Names that are not Tutti's are passed over:
-/// users' lists name subsystems of other libraries too.
+/// Parses "INIT,NET" or "^COLL,P2P" (everything but). Unknown names are ignored, because users'
+/// lists also name subsystems of other libraries.
 std::uint32_t parse_subsystems(std::string_view list);
 
 template <class... Args>

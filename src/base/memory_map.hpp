@@ -1,10 +1,9 @@
-// Which memory of this process may be read, and which written: for TUTTI_CHECK, which would rather
-// say so than end in a SIGSEGV.
+// Which memory of this process is readable and writable. TUTTI_CHECK uses it to return an error
+// instead of crashing with SIGSEGV.
 //
-// The method is to read /proc/self/maps: unlike mincore(2) it knows what is allowed as well as what
-// is mapped, and unlike touching the memory it changes nothing. It costs tens of microseconds and
-// grows with the number of mappings. It does not see the end of a file that is shorter than its
-// mapping.
+// It reads /proc/self/maps. Unlike mincore(2) that shows permissions, and unlike touching memory it
+// changes nothing. It costs tens of microseconds and grows with the number of mappings. It does not
+// detect a file that is shorter than its mapping.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +18,15 @@ namespace tutti {
 
 enum class Access : std::uint8_t { kRead, kWrite };
 
-/// Value: what held when it was made. Another thread may unmap memory the moment after.
+/// Value: a snapshot. Another thread may unmap memory right afterwards.
 class MemoryMap {
  public:
   /// kUnavailable where there is no /proc.
   static Result<MemoryMap> of_this_process();
-  /// From the text of a /proc/PID/maps.
+  /// Parses the text of a /proc/PID/maps.
   static Result<MemoryMap> parse(std::string_view maps);
 
-  /// The first address of [data, data + bytes) that does not allow `access`; nullopt when all do.
+  /// The first address of [data, data + bytes) that forbids `access`; nullopt if none does.
   [[nodiscard]] std::optional<std::uintptr_t> first_without(Access access, const void* data,
                                                             std::size_t bytes) const;
 

@@ -1,4 +1,4 @@
-// Foreign text in messages: terminals obey control bytes, so they are not passed on.
+// Cleans foreign text for messages, because terminals obey control bytes.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace tutti {
 
-/// `text` with control bytes as \xNN, but for those in `kept`.
+/// `text` with control bytes written as \xNN, except those in `kept`.
 std::string without_controls(std::string_view text, std::string_view kept = "");
 
 }  // namespace tutti

@@ -1,4 +1,4 @@
-// Shorthands for functions that return Result: propagate, make, check.
+// Shorthands for functions that return Result: propagate, make and check errors.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace tutti {
 
-/// Builds an Error with a formatted sentence.
+/// Makes an Error with a formatted sentence.
 template <class... Args>
 [[nodiscard]] Error make_error(Code code, fmt::format_string<Args...> format, Args&&... args) {
   return Error{code, fmt::format(format, std::forward<Args>(args)...)};
@@ -23,7 +23,7 @@ template <class... Args>
   return Error{code, fmt::format(format, std::forward<Args>(args)...), peer};
 }
 
-/// Builds an Error for a failed system call; appends the text of `os_errno`.
+/// Makes an Error for a failed system call; appends the text of `os_errno`.
 [[nodiscard]] Error system_error(Code code, int os_errno, std::string what);
 
 }  // namespace tutti
@@ -31,7 +31,8 @@ template <class... Args>
 #define TUTTI_CONCAT_(a, b) a##b
 #define TUTTI_CONCAT(a, b) TUTTI_CONCAT_(a, b)
 
-/// Returns the error of a failed Status (or Result whose value is not needed) from this function.
+/// Returns the error from this function if `expr` failed. `expr` is a Status, or a Result whose
+/// value is not needed.
 #define TUTTI_TRY(expr)                                                              \
   do {                                                                               \
     if (auto tutti_try_ = (expr); !tutti_try_) return std::move(tutti_try_).error(); \
@@ -44,7 +45,7 @@ template <class... Args>
     return std::move(TUTTI_CONCAT(tutti_result_, __LINE__)).error(); \
   decl = *std::move(TUTTI_CONCAT(tutti_result_, __LINE__))
 
-/// A broken invariant becomes an internal error that carries the condition and the values.
+/// Turns a broken invariant into an internal error that shows the condition and the values.
 #define TUTTI_CHECK(cond, ...)                                                                   \
   do {                                                                                           \
     if (!(cond)) [[unlikely]]                                                                    \

@@ -1,9 +1,9 @@
-// Memory of this process that peers on the same host can map: one sealed memfd, and an allocator.
+// Memory of this process that peers on the same host can map: one sealed memfd with an allocator.
 //
-// The segment's virtual size is this machine's physical memory, so it never needs to grow and peers
-// map it once; pages are backed only while allocated (fallocate before use, so a full memory is an
-// error and never SIGBUS; holes are punched on free). All bookkeeping is private to this process:
-// nothing that a peer writes into the segment can confuse the allocator.
+// The segment's virtual size is about this machine's physical memory, so it never grows and peers
+// map it once. Pages are backed only while allocated: allocation calls fallocate first, so a lack
+// of memory is an error and never SIGBUS, and free punches holes. All bookkeeping is private to
+// this process: nothing that a peer writes into the segment can confuse the allocator.
 #pragma once
 
 #include <atomic>
@@ -20,16 +20,16 @@
 
 namespace tutti {
 
-/// How large a heap is by default on a machine of so much memory and so many CPUs: the memory, or
-/// less where one rank for each CPU, each of which maps the heaps of all, would not find room for
-/// them. Half of a process's 47 bits of addresses is for heaps.
+/// Default heap size on a machine with this memory and this many CPUs. It is the memory size, or
+/// less if the heaps of one rank per CPU would not fit: each rank maps the heaps of all. Heaps may
+/// take half of a process's 47-bit address space.
 std::size_t default_heap_bytes(std::size_t memory_bytes, int cpus);
 
 /// Resource. Thread-safe.
 class SharedHeap {
  public:
-  /// `virtual_bytes` 0: default_heap_bytes of this machine, halved until the address space has
-  /// room.
+  /// `virtual_bytes` 0: default_heap_bytes of this machine, halved until the address space has room
+  /// for it.
   static Result<std::unique_ptr<SharedHeap>> create(std::size_t virtual_bytes = 0);
   ~SharedHeap();
   SharedHeap(const SharedHeap&) = delete;
@@ -37,17 +37,17 @@ class SharedHeap {
 
   /// Zero-filled, page-aligned and backed. kUnavailable when memory is short.
   Result<std::span<std::byte>> allocate(std::size_t bytes);
-  /// `data` must come from allocate (kInvalidArgument otherwise). Gives the pages back.
+  /// Gives the pages back. `data` must come from allocate, else kInvalidArgument.
   Status free(const void* data);
 
-  /// Puts private memory with the same contents in the place of the pages of `memory`, which lies
-  /// in one live allocation or not in this heap: what a peer still writes does not show any more.
-  /// The allocation's room is lost to the heap for good. Nobody else may write there meanwhile.
+  /// Replaces the pages of `memory` by private ones with the same contents, so later writes of
+  /// peers have no effect here. `memory` lies in one live allocation, or not in this heap at all.
+  /// The heap never reuses that allocation's space. No other thread may write to it meanwhile.
   Status detach(std::span<std::byte> memory);
-  /// Whether [data, data+bytes) is of the heap, and peers see the same memory.
+  /// Whether [data, data+bytes) belongs to the heap and peers see the same memory.
   [[nodiscard]] bool is_shared(const std::byte* data, std::size_t bytes) const;
 
-  /// Offset of [data, data+bytes) when it lies inside one live allocation.
+  /// Offset of [data, data+bytes) if it lies inside one live allocation.
   [[nodiscard]] std::optional<std::uint64_t> offset_of(const void* data, std::size_t bytes) const;
 
   [[nodiscard]] int fd() const { return fd_.get(); }
@@ -65,7 +65,7 @@ class SharedHeap {
   std::atomic<bool> any_detached_ = false;
 };
 
-/// Maps a peer's heap from its descriptor after checking its seals and size.
+/// Maps a peer's heap from its descriptor, after checking seals and size.
 class PeerMapping {
  public:
   static Result<std::unique_ptr<PeerMapping>> map(Fd fd, std::size_t bytes);

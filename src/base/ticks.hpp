@@ -1,9 +1,9 @@
-// The processor's own counter of time: reading it takes a few nanoseconds, a tenth of what Clock
-// takes, so that even the shortest call can be timed.
+// The processor's time counter. Reading it takes a few nanoseconds, a tenth of Clock, so even the
+// shortest call can be timed.
 //
-// Its unit is not known in advance. It runs at one pace, the same on all CPUs of a machine, on
-// every processor of the last ten years; where it does not, what is counted by it is wrong, so it
-// serves figures for people and nothing that a decision rests on.
+// Its unit is not known in advance. On every processor of the last ten years it runs at one
+// constant pace on all CPUs of a machine. Elsewhere its results are wrong. So use it for figures
+// that people read, and never for decisions.
 #pragma once
 
 #include <algorithm>
@@ -25,13 +25,14 @@ inline std::uint64_t ticks() {
 #endif
 }
 
-/// From one reading to a later one, which another CPU may show as a little less.
+/// Ticks from one reading to a later one. Another CPU's reading may be slightly earlier; that
+/// counts as 0.
 constexpr std::uint64_t ticks_between(std::uint64_t from, std::uint64_t to) {
   return to > from ? to - from : 0;
 }
 
-/// What ticks are in seconds, by how many there were since this was made: the longer ago, the more
-/// exact. Value.
+/// Converts ticks to seconds by the ticks counted since this object was made. The older the object,
+/// the more exact. Value.
 class TickLength {
  public:
   [[nodiscard]] double seconds(std::uint64_t count) const {

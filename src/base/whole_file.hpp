@@ -1,4 +1,4 @@
-// Files that are read and written as a whole.
+// Reads and writes whole files.
 #pragma once
 
 #include <cstddef>
@@ -10,18 +10,18 @@
 
 namespace tutti {
 
-/// What `path` holds, to its end; a pipe is read too. kUnavailable says why it cannot be read,
-/// kInvalidArgument that it has more than `limit` bytes.
+/// The whole contents of `path`, which may be a pipe. kUnavailable says why it cannot be read;
+/// kInvalidArgument means that it has more than `limit` bytes.
 Result<std::string> read_file(const std::string& path, std::size_t limit);
 
-/// Makes `text` all that `path` holds: written beside it and put in its place, so that a failure
-/// leaves what was there, and nobody reads half of it. Links are followed and permissions kept.
-/// What is no regular file, or lies in a folder that takes no files, is written in place.
-/// kUnavailable says why not.
+/// Replaces the contents of `path` by `text`. It writes a temporary file next to `path` and renames
+/// it, so a failure keeps the old contents and readers never see half a file. Follows links and
+/// keeps permissions. Writes in place if `path` is no regular file, or if its folder takes no new
+/// files. kUnavailable says what failed.
 Status write_file(const std::string& path, std::string_view text);
 
-/// All of `text`, as far as can be known before the file is closed for good. `name` is for errors:
-/// "'a.txt'", "standard output".
+/// Writes all of `text`, and reports errors as far as they show before the file is closed. `name`
+/// appears in errors: "'a.txt'", "standard output".
 Status write_all(const Fd& file, std::string_view name, std::string_view text);
 
 }  // namespace tutti
