@@ -1,5 +1,5 @@
-// An algorithm is a name and three pure functions; algorithms::all() lists them. The functions are
-// values, so that an algorithm can be made of others.
+// An algorithm is a name and three pure functions; algorithms::all() lists all of them. The
+// functions are values, so one algorithm can be built from others.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,21 @@
 
 namespace tutti::ir {
 
-/// Published cost of one request, in the words of the papers: communication rounds (the longest
-/// chain of dependent messages; where the paper lets a rank send and receive one message at a time,
-/// the steps that takes), and the most bytes any rank sends, in units of S / `unit` where S is the
-/// size convention of the collective (all_reduce, broadcast, reduce: the vector; all_gather: total
-/// output; reduce_scatter, all_to_all, scatter, gather: total input or output of the root).
+/// Published cost of one request. `rounds` counts communication rounds, as the papers do: the
+/// longest chain of dependent messages. If the paper lets a rank send and receive only one message
+/// at a time, it counts the steps that this takes. The other fields give the most bytes that any
+/// rank sends, as a fraction of S, the size convention of the collective. S is the vector for
+/// all_reduce, broadcast and reduce; the total output for all_gather; the total input for
+/// reduce_scatter and all_to_all; the root's total input or output for scatter and gather.
 struct Cost {
   std::uint32_t rounds = 0;
-  std::uint64_t sent_numerator = 0;  ///< most bytes sent by a rank = S * numerator / denominator
+  std::uint64_t sent_numerator = 0;  ///< most bytes sent by any rank = S * numerator / denominator
   std::uint64_t sent_denominator = 1;
   friend bool operator==(const Cost&, const Cost&) = default;
 };
 
-/// A pure function of a request. Made of one function of an overloaded name too, which
-/// std::function cannot choose.
+/// A pure function of a request. Also constructible from an overloaded function name, which
+/// std::function does not accept.
 template <class Answer>
 class OfRequest : public std::function<Answer(const Request&)> {
  public:
@@ -37,17 +38,17 @@ class OfRequest : public std::function<Answer(const Request&)> {
 struct Algorithm {
   std::string_view name;     ///< "ring", "double_binary_tree", ...
   std::string_view summary;  ///< one line for `tutti algo list`
-  /// Whether generate accepts this request.
+  /// Whether generate() accepts this request.
   OfRequest<bool> supports;
   OfRequest<Result<Schedule>> generate;
-  /// Exact cost for supported requests; the tests hold the generated schedule to it. Where nodes of
-  /// the layout differ in size, a bound from above.
+  /// Exact cost for supported requests; tests hold the generated schedule to it. An upper bound if
+  /// the nodes of the layout differ in size.
   OfRequest<Cost> cost;
-  /// True when results differ from an exact reduction by the codec's loss.
+  /// True when results lack the precision that the codec loses.
   bool lossy = false;
-  /// True when it is there for what it guarantees and not for its time: it runs only where it is
-  /// asked for by name, neither model nor measurement proposes it, and nothing else runs in its
-  /// place where it has no room.
+  /// True for an algorithm that exists for its guarantee and not for its speed. It runs only when
+  /// asked for by name: neither model nor measurement proposes it. If it has no room, the call
+  /// fails and no other algorithm replaces it.
   bool only_by_name = false;
 };
 

@@ -1,9 +1,9 @@
-// Blocks of different sizes: what a call of all_gather or reduce_scatter says where a count for
-// each rank takes the place of one count.
+// Blocks of different sizes: a call of all_gather or reduce_scatter with one count per rank instead
+// of one count.
 //
-// A schedule knows no sizes: it says which chunk of whose block goes where. So the schedule that is
-// proved for equal blocks does for any, provided that no place made for a chunk of one block is
-// used for a chunk of another (lower::CheckOptions::uneven_blocks).
+// Schedules contain no sizes: they say which chunk of whose block goes where. So a schedule proved
+// for equal blocks also serves unequal blocks, if each place holds chunks of one block only.
+// lower::CheckOptions::uneven_blocks checks that.
 #pragma once
 
 #include <cstddef>
@@ -15,30 +15,31 @@
 
 namespace tutti::ir {
 
-/// Value. In elements.
+/// Value. All numbers are in elements.
 struct Blocks {
-  std::vector<std::size_t> counts;  ///< of each rank's block; the same on all ranks
-  std::vector<std::size_t> starts;  ///< of each, in this rank's buffer that holds all blocks
+  std::vector<std::size_t> counts;  ///< size of each rank's block; equal on all ranks
+  std::vector<std::size_t> starts;  ///< offset of each block in this rank's buffer of all blocks
 
   [[nodiscard]] std::size_t total() const;
-  /// The blocks follow each other without gaps, in order.
+  /// Whether the blocks follow each other in order and without gaps.
   [[nodiscard]] bool packed() const;
   friend bool operator==(const Blocks&, const Blocks&) = default;
 };
 
-/// Whether that buffer holds the block of its rank alone, where the other one holds those of all.
+/// Whether the buffer holds only its rank's own block. The other buffer then holds the blocks of
+/// all ranks.
 constexpr bool is_own_block(Collective collective, Space space) {
   return (collective == Collective::kAllGather && space == Space::kInput) ||
          (collective == Collective::kReduceScatter && space == Space::kOutput);
 }
 
-/// Whether blocks may have different sizes.
+/// Whether blocks may have different sizes in this collective.
 constexpr bool may_be_uneven(Collective collective) {
   return is_own_block(collective, Space::kInput) || is_own_block(collective, Space::kOutput);
 }
 
-/// The chunk of the buffer of all blocks that is as long as `chunk` of `space` of `rank`, whatever
-/// sizes the blocks have; of other buffers, `chunk` itself.
+/// The chunk of the buffer of all blocks that is always as long as `chunk` of `space` of `rank`,
+/// whatever sizes the blocks have. For other buffers, `chunk` itself.
 std::uint32_t chunk_of_all(const Request& request, std::uint32_t chunks_per_block, Rank rank,
                            Space space, std::uint32_t chunk);
 

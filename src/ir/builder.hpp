@@ -1,10 +1,10 @@
-// Builds a Schedule step by step and derives the dependencies from what each step reads and writes.
+// Builds a Schedule step by step, and derives dependencies from what each step reads and writes.
 //
-// Steps are appended per rank in the order that rank executes them. The builder remembers, per
-// chunk of each space (with the request's in-place aliasing), the last writer and the readers
-// since, and adds exactly the read-after-write, write-after-read and write-after-write
-// dependencies that others do not imply. An algorithm therefore never writes a dependency by hand;
-// the verifier checks them independently.
+// Append steps per rank, in the order in which that rank executes them. For each chunk of each
+// space, in-place aliasing included, the builder remembers the last writer and the readers since.
+// It adds the read-after-write, write-after-read and write-after-write dependencies, except those
+// that others imply. So an algorithm never writes a dependency by hand. The verifier checks them
+// independently.
 //
 //   Builder build(request, "ring", /*chunks_per_block=*/n);
 //   build.rank(r).send(out(3), next).recv(tmp, prev).reduce(tmp, out(2));
@@ -31,18 +31,20 @@ class Builder {
  public:
   Builder(const Request& request, std::string_view algorithm, std::uint32_t chunks_per_block);
 
-  /// Appends to one rank's program. A handle: cheap to copy, valid while the builder lives.
+  /// Appends steps to one rank's program. A handle: cheap to copy, valid while the builder lives.
   class RankBuilder {
    public:
     RankBuilder& send(ChunkSet src, Rank peer, Lane lane = 0);
     RankBuilder& recv(ChunkSet dst, Rank peer, Lane lane = 0);
-    /// Appends nothing when `src` is `dst` by in-place aliasing, so that one generator serves both.
+    /// Appends nothing if in-place aliasing makes `src` and `dst` the same memory, so one generator
+    /// serves both cases.
     RankBuilder& copy(ChunkSet src, ChunkSet dst);
     RankBuilder& reduce(ChunkSet src, ChunkSet dst);
     RankBuilder& encode(ChunkSet src, ChunkSet dst);
     RankBuilder& decode(ChunkSet src, ChunkSet dst);
 
-    /// New scratch chunks with the element ranges of `like` (one each), contiguous and in order.
+    /// Allocates scratch chunks, one for each chunk of `like` and of its length, contiguous and in
+    /// order.
     ChunkSet scratch(ChunkSet like);
 
    private:
@@ -58,20 +60,21 @@ class Builder {
   Schedule finish() &&;
 
  private:
-  struct Cell {  // one chunk of memory, aliases folded together
+  struct Cell {  // one chunk of memory; aliased chunks share a cell
     StepId writer = kNoStep;
-    std::uint32_t readers = kNoRead;  // since the last write: a list in RankState::reads
+    std::uint32_t readers = kNoRead;  // readers since the last write: a list in RankState::reads
   };
   struct Read {
     StepId step = kNoStep;
     std::uint32_t next = kNoRead;
   };
   struct RankState {
-    // Input chunks from alias_input on, alias_chunks of them, are output chunks from alias_output.
+    // Input chunks [alias_input, alias_input + alias_chunks) are output chunks from alias_output
+    // on.
     std::uint32_t alias_input = 0, alias_output = 0, alias_chunks = 0;
     std::vector<Cell> input, output, scratch;
     std::vector<Read> reads;
-    std::uint32_t unused_reads = kNoRead;  // a list in `reads`: of cells written since
+    std::uint32_t unused_reads = kNoRead;  // free list in `reads`: entries of cells written since
   };
   static constexpr StepId kNoStep = std::numeric_limits<StepId>::max();
   static constexpr std::uint32_t kNoRead = std::numeric_limits<std::uint32_t>::max();

@@ -1,7 +1,8 @@
-// One rank's memory as a flat range of cells, one a chunk, with in-place aliases folded together.
+// One rank's memory as a flat range of cells, one cell per chunk; aliased chunks share a cell.
 //
-// Output chunk k is cell k; input chunks follow, except that an aliased one is its output chunk's
-// cell; scratch comes last. Everything that asks "is this the same memory?" asks it here.
+// Output chunk k is cell k. Input chunks follow; an aliased input chunk has the cell of its output
+// chunk. Scratch comes last. All code that asks whether two chunks are the same memory uses this
+// map.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@
 
 namespace tutti::ir {
 
-/// Value: copies what it needs of the schedule.
+/// Value: copies what it needs from the schedule.
 class CellMap {
  public:
   CellMap(const Schedule& schedule, Rank rank)
@@ -19,7 +20,7 @@ class CellMap {
                 schedule.chunks_per_block,
                 schedule.programs[static_cast<std::size_t>(rank)].scratch.size()) {}
 
-  /// Chunks in a space: valid chunk numbers are below it.
+  /// Number of chunks in a space; valid chunk numbers are smaller.
   [[nodiscard]] std::uint64_t chunks(Space space) const {
     switch (space) {
       case Space::kInput:
@@ -31,10 +32,10 @@ class CellMap {
     }
     return 0;
   }
-  /// Cell numbers are below it.
+  /// Number of cells; valid cell numbers are smaller.
   [[nodiscard]] std::uint64_t size() const { return output_ + input_ + scratch_; }
 
-  /// The cell of a chunk, which must exist.
+  /// The cell of an existing chunk.
   [[nodiscard]] std::size_t cell(Space space, std::uint32_t chunk) const {
     switch (space) {
       case Space::kInput:
@@ -47,7 +48,7 @@ class CellMap {
     return 0;
   }
 
-  /// Whether an input chunk shares its memory with an output chunk.
+  /// Whether an input chunk shares memory with an output chunk.
   [[nodiscard]] bool aliased(std::uint32_t input_chunk) const {
     return input_chunk >= alias_input_ && input_chunk - alias_input_ < alias_chunks_;
   }
@@ -69,8 +70,8 @@ class CellMap {
   std::uint64_t alias_chunks_;
 };
 
-/// The index of a chunk within its block, which decides its length. Scratch is sized like the chunk
-/// it names.
+/// The chunk's index within its block, which determines its length. A scratch chunk has the length
+/// of the chunk that it names.
 inline std::uint32_t index_in_block(const Schedule& schedule, Rank rank, Space space,
                                     std::uint32_t chunk) {
   const std::uint32_t like = space == Space::kScratch

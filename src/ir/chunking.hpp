@@ -1,9 +1,9 @@
-// From chunks to elements, once the element count is known.
+// Maps chunks to elements, once the element count is known.
 //
-// A block of `count` elements is divided into `chunks_per_block` chunks by balanced split in units
-// of `kUnitBytes` (so that chunk borders are cache-line borders while there is enough to share);
-// when there are fewer units than chunks the unit is one element. Sizes differ by at most one unit
-// and may be zero: a zero-length chunk keeps its steps, which then move nothing.
+// A block of `count` elements is split evenly into `chunks_per_block` chunks, in units of
+// `kUnitBytes`. So chunks begin at cache lines if the block has enough of them. With fewer units
+// than chunks, the unit is one element. Sizes differ by at most one unit. They may be zero: the
+// steps of an empty chunk remain and move nothing.
 #pragma once
 
 #include <cstddef>
@@ -22,12 +22,12 @@ struct ElementRange {
 
 class Chunking {
  public:
-  /// `count`: elements of one block (NCCL's count argument). `element_bytes` >= 1.
+  /// `count`: elements of one block (NCCL's count argument). `element_bytes` is at least 1.
   Chunking(std::size_t count, std::size_t element_bytes, std::uint32_t chunks_per_block);
 
-  /// Elements of chunk `chunk` of an input or output buffer, counted from the buffer's start.
+  /// Elements of chunk `chunk` of an input or output buffer, counted from the start of the buffer.
   [[nodiscard]] ElementRange elements(std::uint32_t chunk) const;
-  /// Elements in chunk `chunk`; also of a scratch chunk that is sized like it.
+  /// Number of elements in chunk `chunk`, and in scratch chunks of its length.
   [[nodiscard]] std::size_t size(std::uint32_t chunk) const { return elements(chunk).size(); }
   [[nodiscard]] std::size_t max_size() const { return max_size_; }
 

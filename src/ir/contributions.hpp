@@ -1,4 +1,4 @@
-// Sets of ranks, stored as bitsets in one pool and named by small numbers.
+// Sets of ranks: bitsets in one pool, named by small numbers.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,9 @@ namespace tutti::ir {
 
 using SetId = std::uint32_t;
 
-/// Set r is {r} for each rank r; join() adds more. Sets are never changed or freed; joining the
-/// same two again yields the same number, so that memory follows the distinct sums and not the
-/// steps.
+/// Set number r is {r} for each rank r; join() adds more. Sets are never changed or freed. Joining
+/// the same two sets again returns the same number, so memory grows with the number of distinct
+/// sums and not with the number of steps.
 class RankSets {
  public:
   explicit RankSets(std::int32_t ranks)
@@ -71,8 +71,8 @@ class RankSets {
 
   std::size_t ranks_;
   std::size_t words_;                 // per set
-  std::vector<std::uint64_t> pool_;   // words_ for each set but the single ones
-  std::vector<std::uint32_t> sizes_;  // likewise
+  std::vector<std::uint64_t> pool_;   // words_ words per set, except for sets of one rank
+  std::vector<std::uint32_t> sizes_;  // number of ranks, for the same sets
   std::unordered_map<std::uint64_t, SetId> joined_;
 };
 

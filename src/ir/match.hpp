@@ -28,8 +28,8 @@ struct Matching {
   std::vector<std::vector<ChannelId>> channel_of;
 };
 
-/// Fails on a send or receive without partner, or one whose partner moves other chunk sizes.
-/// The schedule must be well-formed.
+/// Fails on a send or receive without a partner, or when the two ends move chunks of different
+/// sizes. The schedule must be well-formed.
 Result<Matching> match(const Schedule& schedule);
 
 }  // namespace tutti::ir

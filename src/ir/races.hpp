@@ -1,4 +1,5 @@
-// Finds two steps of a rank that touch the same memory, at least one writing, in no fixed order.
+// Finds races: two steps of a rank that touch the same memory in no fixed order, at least one of
+// them writing.
 #pragma once
 
 #include "src/ir/schedule.hpp"

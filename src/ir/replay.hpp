@@ -1,5 +1,5 @@
-// Runs a schedule on symbolic values: which chunk of data a memory cell holds, whose contributions
-// are in it, whether it is encoded.
+// Runs a schedule on symbolic values. A memory cell's value says which chunk it is, which ranks
+// contributed, and whether it is encoded.
 #pragma once
 
 #include "src/ir/match.hpp"
@@ -10,8 +10,8 @@
 namespace tutti::ir {
 
 /// Proves that the programs finish with bounded FIFOs, that every operand is defined and fits, and
-/// that the outputs are what the collective promises. The schedule must be well-formed, matched by
-/// `matching` and free of races (else one replay would not speak for every timing).
+/// that the outputs are what the collective defines. The schedule must be well-formed, matched by
+/// `matching` and free of races; otherwise one replay would not cover every timing.
 Result<Proof> replay(const Schedule& schedule, const Matching& matching,
                      const VerifyOptions& options);
 

@@ -1,11 +1,11 @@
-// What is asked of an algorithm: the shape of a collective, free of message size.
+// What an algorithm is asked for: the shape of a collective, without a message size.
 //
 // Words used throughout src/ir, src/lower and algorithms:
-//   chunk   the unit a schedule moves. A schedule divides buffers into chunks and never mentions
-//           bytes; src/ir/chunking.hpp turns a chunk into elements once the count is known.
-//   block   the part of a buffer that belongs to one rank (all-gather, all-to-all ...). A block is
+//   chunk   the unit that a schedule moves. A schedule divides buffers into chunks and never
+//           mentions bytes. src/ir/chunking.hpp maps chunks to elements once the count is known.
+//   block   the part of a buffer that belongs to one rank (all-gather, all-to-all ...): a run of
 //           `chunks_per_block` consecutive chunks.
-//   space   one of the three memories of a rank: input, output, scratch.
+//   space   one of a rank's three memories: input, output, scratch.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,12 @@ struct Request {
   std::int32_t ranks = 1;
   Rank root = 0;          ///< meaningful when rooted(collective), else 0
   bool in_place = false;  ///< input and output overlap by NCCL's rules (Buffers below)
-  Layout layout = {};     ///< for algorithms that make a difference between near and far
+  Layout layout = {};     ///< for algorithms that distinguish near and far ranks
 
   friend bool operator==(const Request&, const Request&) = default;
 };
 
-/// How many blocks the input and the output of `rank` hold. A vector that is not split by rank
+/// Number of blocks in the input and the output of `rank`. A vector that is not split by rank
 /// (all-reduce, broadcast, reduce) is one block. 0: this rank has no such buffer.
 ///
 ///   all_reduce      in 1, out 1           all_gather   in 1, out n (block r is rank r's input)
@@ -39,14 +39,15 @@ struct BlockCounts {
 };
 BlockCounts block_counts(const Request& request, Rank rank);
 
-/// Blocks of the largest buffer of any rank, at least 1. Chunk numbers stay below it times
-/// `chunks_per_block`.
+/// Number of blocks in the largest buffer of any rank, at least 1. Chunk numbers are smaller than
+/// this times `chunks_per_block`.
 std::int32_t largest_block_count(const Request& request);
 
-/// With request.in_place, the output block that input block 0 of `rank` overlaps (all_gather: rank;
-/// gather: root's own; else 0) or, where the input is the larger buffer (reduce_scatter, scatter),
-/// the input block that output block 0 overlaps. `exists` is false when this rank's buffers do not
-/// overlap (non-root of gather, scatter) or in-place is not defined (all_to_all).
+/// Which blocks overlap with request.in_place. If the output is at least as large, input block 0
+/// overlaps one output block: all_gather, block `rank`; gather, the root's own; else block 0. If
+/// the input is larger (reduce_scatter, scatter), output block 0 overlaps one input block. `exists`
+/// is false if this rank's buffers do not overlap (non-roots of gather and scatter), or if in-place
+/// is not defined (all_to_all).
 struct Aliasing {
   bool exists = false;
   std::int32_t input_block = 0;

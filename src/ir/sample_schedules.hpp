@@ -1,4 +1,4 @@
-// Small correct schedules for tests: every collective, no cleverness.
+// Small, simple and correct schedules for tests, one for every collective.
 #pragma once
 
 #include <utility>
@@ -7,7 +7,7 @@
 
 namespace tutti::ir::samples {
 
-/// What rank `from` contributes to rank `to`: which chunks of its input go where in the other's
+/// What rank `from` contributes to rank `to`: `src` in its input goes to `dst` in the other's
 /// output. Count 0: nothing.
 struct Part {
   ChunkSet src, dst;
@@ -39,7 +39,7 @@ inline Part part(const Request& request, std::uint32_t per_block, Rank from, Ran
   return {};
 }
 
-/// Every rank sends its part straight to every rank that wants it, encoded on the way if asked.
+/// Every rank sends its part directly to every rank that wants it, encoded if asked.
 inline Schedule direct(const Request& request, std::uint32_t per_block, bool encoded = false) {
   Builder build(request, "direct", per_block);
   for (Rank rank = 0; rank < request.ranks; ++rank) {
@@ -101,8 +101,8 @@ inline constexpr Collective kGlobalCollectives[] = {
     Collective::kBroadcast, Collective::kReduce,    Collective::kAllToAll,
     Collective::kGather,    Collective::kScatter};
 
-/// Rank 0 puts what it gets from rank 1, and then what it gets from rank 2, where it belongs: a
-/// copy each, in this order in its program.
+/// Rank 0 puts the data of rank 1, then that of rank 2, in its place: one copy each, in this
+/// program order.
 inline Schedule gather_in_turn() {
   Builder build({Collective::kGather, 3, 0, false}, "gather in turn", 1);
   auto root = build.rank(0);

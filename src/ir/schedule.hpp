@@ -1,12 +1,12 @@
 // The schedule: plain data that says who sends which chunk to whom, and what is added to what.
 //
-// One Program per rank. Six orthogonal verbs; no fused forms, no addresses, no protocols: those
-// are decisions of src/lower. The k-th send on (source, destination, lane) pairs with the k-th
-// receive there. `deps` are indices of earlier steps of the same program that must be complete
-// before this step may touch memory; a step without a dependency may run at any time.
+// There is one Program per rank, with six independent verbs. Fused forms, addresses and protocols
+// do not appear here: src/lower decides those. The k-th send on (source, destination, lane) pairs
+// with the k-th receive there. `deps` are indices of earlier steps in the same program that must
+// complete before this step may touch memory. A step without dependencies may run at any time.
 //
-// Values in memory are sums of contributions. A chunk of a reducing collective starts as the
-// contribution of one rank; kReduce joins two disjoint sets of contributions of the same chunk.
+// Values in memory are sums of contributions. A chunk of a reducing collective starts as one rank's
+// contribution. kReduce joins two disjoint sets of contributions to the same chunk.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ enum class Verb : std::uint8_t {
   kRecv,    ///< peer -> dst
   kCopy,    ///< dst = src
   kReduce,  ///< dst = dst + src (the request's operator)
-  kEncode,  ///< dst = encode(src); dst is scratch and holds encoded data from then on
+  kEncode,  ///< dst = encode(src); dst is scratch and then holds encoded data
   kDecode,  ///< dst = decode(src)
 };
 inline constexpr int kVerbs = 6;
@@ -31,8 +31,8 @@ inline constexpr int kVerbs = 6;
 enum class Space : std::uint8_t { kInput, kOutput, kScratch };
 inline constexpr int kSpaces = 3;
 
-/// The chunks first, first+stride, ... (`count` of them) of one space. An operand that a verb does
-/// not use is ChunkSet{}: count 0.
+/// The chunks first, first+stride, ... (`count` of them) of one space. An unused operand is
+/// ChunkSet{}: count 0.
 struct ChunkSet {
   Space space = Space::kInput;
   std::uint32_t first = 0;
@@ -45,7 +45,7 @@ struct ChunkSet {
 
 using StepId = std::uint32_t;
 
-/// Unused fields must hold their default, so that every mutation of a step means something.
+/// Unused fields must hold their default, so every mutation of a step has an effect.
 struct Step {
   Verb verb = Verb::kCopy;
   ChunkSet src;              ///< all verbs but kRecv
@@ -57,8 +57,7 @@ struct Step {
   friend bool operator==(const Step&, const Step&) = default;
 };
 
-/// Scratch chunk i has the element range of chunk `scratch[i]`: scratch is sized like the data it
-/// will hold.
+/// Scratch chunk i is as long as chunk `scratch[i]`, the data that it will hold.
 struct Program {
   std::vector<Step> steps;
   std::vector<std::uint32_t> scratch;
@@ -66,8 +65,8 @@ struct Program {
   friend bool operator==(const Program&, const Program&) = default;
 };
 
-/// Chunk numbering. Every block has `chunks_per_block` chunks; chunk c of a space lies in block
-/// c / chunks_per_block. Two chunks with the same index within their blocks have the same length.
+/// Every block has `chunks_per_block` chunks; chunk c of a space lies in block c /
+/// chunks_per_block. Chunks with the same index within their blocks have the same length.
 struct Schedule {
   Request request;
   std::string algorithm;  ///< its name, for messages and pictures

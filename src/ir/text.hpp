@@ -1,7 +1,7 @@
-// The text form of a schedule: one line a step, readable and exact. parse(print(s)) == s when the
-// fields that a step does not use hold their defaults and no limit is exceeded.
-// Grammar and limits: docs/formats.md. Files come from users, so the parser treats them as hostile:
-// every error names line, column, the token and what was expected.
+// The text form of a schedule: one line per step, readable and exact. parse(print(s)) == s if
+// unused fields of steps hold their defaults and no limit is exceeded. Grammar and limits:
+// docs/formats.md. Users supply the files, so the parser treats them as hostile. Every error names
+// the line, the column, the token and what was expected.
 #pragma once
 
 #include <string>
@@ -13,9 +13,9 @@
 namespace tutti::ir {
 
 std::string print(const Schedule& schedule);
-/// "in[3]", "out[2..5]" or, with a stride, "tmp[1..7:2]" (the last chunk included).
+/// "in[3]", "out[2..5]", or with a stride "tmp[1..7:2]"; the last chunk is included.
 std::string print(const ChunkSet& set);
-/// What a step does, without its dependencies: "send in[3] to 1 lane 2".
+/// A step without its dependencies: "send in[3] to 1 lane 2".
 std::string print_action(const Step& step);
 
 Result<Schedule> parse(std::string_view text);

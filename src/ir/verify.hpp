@@ -1,23 +1,22 @@
 // Proves a schedule correct by symbolic replay, or names the step that is wrong.
 //
-// Each chunk of memory holds a symbolic value: which chunk of data it is, which ranks have
-// contributed, whether it is encoded. verify() replays all programs and proves:
-//   1. well-formed: operands inside their spaces, unused fields default, deps backward, peers that
-//      exist;
-//   2. every send is matched by a receive with as many chunks of the same sizes, and none is left;
-//   3. no deadlock with FIFOs of `fifo_depth` messages per (source, destination, lane), each rank
-//      executing in program order. In-order processes with bounded FIFOs are deterministic, so one
-//      replay covers every timing, and any execution that runs lanes concurrently has only more
-//      freedom;
-//   4. no race: two steps of a rank that touch the same chunk, at least one writing, are ordered by
-//      `deps`; in-place aliasing folds input and output chunks into one;
-//   5. no operand is read before it is defined; contributions are never added twice; different
-//      chunks are never mixed; encoded data is decoded before it is reduced;
-//   6. the postcondition: each output chunk of each rank holds exactly what the collective says;
-//      the input is intact, since no step writes it where the output does not alias it.
+// Each chunk of memory holds a symbolic value: which chunk of data it is, which ranks contributed,
+// and whether it is encoded. verify() replays all programs and proves:
+//   1. well-formed: operands lie inside their spaces, unused fields hold defaults, deps point
+//      backward, peers exist;
+//   2. every send matches a receive of as many chunks of the same sizes; no message is left over;
+//   3. no deadlock with FIFOs of `fifo_depth` messages per (source, destination, lane), when each
+//      rank runs in program order. In-order processes with bounded FIFOs are deterministic, so one
+//      replay covers every timing. Executions that run lanes concurrently only have more freedom;
+//   4. no race: if two steps of a rank touch the same chunk and one of them writes, `deps` order
+//      them. Chunks that alias in place count as one;
+//   5. no operand is read before it is defined, no contribution is added twice, different chunks
+//      are never mixed, and encoded data is decoded before it is reduced;
+//   6. the postcondition: each output chunk of each rank holds exactly what the collective defines.
+//      The input is intact, because no step writes it where the output does not alias it.
 //
-// Contribution sets hold (rank, chunk) pairs: a valid sum only ever joins the same chunk of several
-// ranks, so the pair set is stored as one chunk and a set of ranks.
+// A contribution set holds (rank, chunk) pairs. A valid sum only joins the same chunk of several
+// ranks, so it is stored as one chunk and a set of ranks.
 #pragma once
 
 #include <cstdint>
@@ -33,25 +32,25 @@ struct VerifyOptions {
   std::uint32_t fifo_depth = 1;
 };
 
-/// What the replay learned; lowering relies on it.
+/// What the replay found out. Lowering relies on it.
 struct Proof {
-  /// completes[rank][step]: this kReduce yields the sum over all ranks (kAvg divides here). For one
-  /// rank nothing ever completes: there is nothing to add.
+  /// completes[rank][step]: this kReduce yields the sum over all ranks, so kAvg divides here. With
+  /// one rank no step completes, because nothing is added.
   std::vector<std::vector<bool>> completes;
   /// round[rank][step]: number of messages on the longest chain of `deps` and messages that leads
-  /// to this step, the step's own message included for kRecv. Independent messages between the same
-  /// ranks share a round.
+  /// to this step. A kRecv counts its own message. Independent messages between the same ranks
+  /// share a round.
   std::vector<std::vector<std::uint32_t>> round;
   std::uint32_t rounds = 0;           ///< longest chain of messages
-  std::uint64_t max_chunks_sent = 0;  ///< most chunks any rank sends
+  std::uint64_t max_chunks_sent = 0;  ///< most chunks sent by any rank
   std::uint64_t steps = 0;            ///< over all ranks
 };
 
-/// Any schedule, hostile ones included, ends in a proof or in kInvalidArgument; memory is bounded
-/// (2^25 chunks over all ranks, 2^27 named by all steps), and so is time.
+/// Any schedule, even a hostile one, yields a proof or kInvalidArgument. Memory and time are
+/// bounded: 2^25 chunks over all ranks, 2^27 named by all steps.
 Result<Proof> verify(const Schedule& schedule, const VerifyOptions& options = {});
 
-/// Names a step in messages: "rank 2 step 7: send in[3..5] to 4".
+/// A step in words, for messages: "rank 2 step 7: send in[3..5] to 4".
 std::string describe(const Schedule& schedule, Rank rank, StepId step);
 
 }  // namespace tutti::ir
