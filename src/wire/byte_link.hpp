@@ -1,6 +1,6 @@
-// ByteLink: an ordered, reliable stream of bytes to one peer, both ways, that never waits.
+// ByteLink: an ordered, reliable, two-way stream of bytes to one peer. Its calls never block.
 //
-// All that a transport has to provide for messages; the message engine does the rest.
+// A transport that carries messages implements this interface; the message engine does the rest.
 #pragma once
 
 #include <cstddef>
@@ -15,35 +15,35 @@ namespace tutti {
 /// Resource. One thread at a time, except poll_fd().
 class ByteLink {
  public:
-  /// Ends the stream for the peer, after the bytes written so far; where finish() has not returned
-  /// true, the last of them may be lost.
+  /// Ends the stream for the peer after the bytes written so far. The last bytes may be lost unless
+  /// finish() has returned true before.
   virtual ~ByteLink() = default;
 
-  /// Takes a prefix of the pieces' bytes; 0 when there is no room now.
+  /// Writes the first bytes of the pieces and returns how many; 0 when there is no room now.
   virtual Result<std::size_t> write(std::span<const iovec> pieces) = 0;
-  /// Fills a prefix of the pieces; 0 when nothing is there now. The end of the stream is an error
-  /// (kPeerFailed), after all bytes that came before it.
+  /// Reads into the first bytes of the pieces and returns how many; 0 when nothing has arrived. The
+  /// end of the stream is an error (kPeerFailed), reported after all bytes that came before it.
   virtual Result<std::size_t> read(std::span<const iovec> pieces) = 0;
 
-  /// Called when nothing moved: finds out by other means than reading whether the peer is gone, and
-  /// gets ready for a caller who is about to sleep on poll_fd(). Cheap on average. True: it has
-  /// just got ready to be woken, so look once more for what came in between.
+  /// Called when nothing moved. Checks by other means than reading whether the peer is gone, and
+  /// prepares a caller that is about to sleep on poll_fd(). Cheap on average. Returns true when it
+  /// has just enabled the wake-up: read once more, because bytes may have come in between.
   virtual Result<bool> check() = 0;
 
-  /// How many bytes beyond what is needed a read should ask for: many where a read is a system
+  /// How many bytes a read should ask for beyond those it needs: many where a read is a system
   /// call, few where it is a copy.
   [[nodiscard]] virtual std::size_t read_ahead() const = 0;
 
-  /// Readable when there may be something to read, writable when there is room; or -1. The
-  /// descriptor lives as long as the link.
+  /// A descriptor that is readable when there may be something to read and writable when there is
+  /// room; -1 when there is none. It lives as long as the link.
   [[nodiscard]] virtual int poll_fd() const = 0;
 
-  /// Ends the stream for the peer, after the bytes written so far, and throws away what comes in.
-  /// Whether they have all arrived, or never will; until then, ask again. Nothing else is called
-  /// after it.
+  /// Ends the stream for the peer after the bytes written so far, and discards what still comes in.
+  /// Returns true when all bytes have arrived, or never will; on false, call it again. Call nothing
+  /// else afterwards.
   virtual bool finish() { return true; }
 
-  /// Ends both directions now; the peer notices. Further calls fail or move nothing.
+  /// Ends both directions at once; the peer notices. Later calls fail or move nothing.
   virtual void shutdown() = 0;
 };
 

@@ -72,8 +72,8 @@ bool sizes_fit(const Frame& frame) {
   switch (frame.type) {
     case FrameType::kEager:
       return frame.bytes <= kEagerLimit && frame.payload == frame.bytes && frame.offset == 0;
-    case FrameType::kRequest:
-    case FrameType::kClear:
+    case FrameType::kReadyToSend:
+    case FrameType::kClearToSend:
       return frame.payload == 0 && frame.offset == 0;
     case FrameType::kData:
       return frame.offset % kChunkBytes == 0 && frame.offset < frame.bytes &&

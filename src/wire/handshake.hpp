@@ -1,9 +1,9 @@
-// Mutual authentication of a fresh byte stream by a shared 32-byte key.
+// Mutual authentication on a new byte stream by a shared 32-byte key.
 //
-// Both sides prove that they hold the key, over a transcript that binds protocol version, purpose,
-// roles, both identities and a fresh nonce of each side; neither the key nor anything that helps to
-// guess it is sent. It authenticates the start of a stream; the bytes after it are in clear
-// (on-path attackers are out of scope).
+// Both sides prove that they hold the key. Each proof covers the protocol version, the purpose, the
+// roles, both identities and a fresh nonce from each side. Neither the key nor anything that helps
+// to guess it is sent. Only the start of the stream is authenticated; later bytes travel in clear,
+// because attackers on the path are out of scope.
 //
 //   initiator                                    responder (silent until spoken to)
 //     HELLO  ---------------------------------->
@@ -16,8 +16,9 @@
 //   PROOF, 32 bytes: BLAKE2b keyed with derive_key(key, purpose) of role, initiator's HELLO and
 //     responder's HELLO
 //
-// A recorded proof is worthless (the nonces are fresh), and so is a reflected one (roles differ in
-// HELLO and in PROOF). Method: the symmetric-key authentication of ISO/IEC 9798-4, mechanism 3-way.
+// Replaying a recorded proof fails, because nonces are fresh. Reflecting one fails, because HELLO
+// and PROOF name the role. Method: symmetric-key authentication of ISO/IEC 9798-4, three-pass
+// mechanism.
 #pragma once
 
 #include <array>
@@ -40,15 +41,16 @@ inline constexpr std::uint16_t kWireVersion = 3;
 enum class Purpose : std::uint8_t { kControl = 1, kData = 2 };
 enum class HandshakeRole : std::uint8_t { kInitiator = 1, kResponder = 2 };
 
-/// Who speaks. All of it is bound by the proofs: once a handshake is done it is what a holder of
-/// the key said of itself.
+/// Who speaks. The proofs cover all fields, so after a handshake they are what a holder of the key
+/// said about itself.
 struct Identity {
   std::uint64_t token = 0;  ///< of the process
   Rank rank = kNoRank;
-  std::uint64_t group = 0;    ///< job or group; equal on both sides
-  std::uint8_t part = 0;      ///< of an initiator whose connection takes several streams: which
-  std::uint8_t parts = 1;     ///< and of how many; at least 1
-  std::uint64_t attempt = 0;  ///< the same for all parts of one connection, and for no others
+  std::uint64_t group = 0;  ///< job or group; equal on both sides
+  std::uint8_t part = 0;    ///< index of this stream, when a connection takes several
+  std::uint8_t parts = 1;   ///< number of streams of the connection, at least 1
+  std::uint64_t attempt =
+      0;  ///< equal for all parts of one connection, different for every other connection
   friend bool operator==(const Identity&, const Identity&) = default;
 };
 
@@ -56,12 +58,13 @@ struct HandshakeOptions {
   HandshakeRole role = HandshakeRole::kInitiator;
   Purpose purpose = Purpose::kControl;
   Identity self;
-  std::optional<Key> key;  ///< a responder that serves several groups leaves it out: see kNeedsKey
+  std::optional<Key>
+      key;  ///< a responder that serves several groups leaves it empty: see kNeedsKey
   std::string peer_name = "the peer";  ///< for error messages: "the hub at 10.0.0.1:29500"
   std::optional<std::uint64_t> expected_token{};  ///< fail unless the peer is this process
 };
 
-/// The state machine: it does no I/O and never waits. One thread at a time.
+/// The state machine. It does no I/O and never waits. One thread at a time.
 class Handshake {
  public:
   enum class State : std::uint8_t {
@@ -79,24 +82,25 @@ class Handshake {
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] const Error& error() const { return error_; }
 
-  /// Takes bytes from the peer and returns how many it used: never one beyond the handshake, so the
-  /// rest belongs to what comes after it. Uses none in kNeedsKey, kDone and kFailed.
+  /// Takes bytes from the peer and returns how many it used. It never uses a byte beyond the
+  /// handshake; the rest belongs to what follows. Uses none in kNeedsKey, kDone and kFailed.
   std::size_t feed(std::span<const std::byte> received);
-  /// Bytes this side can still use: read no more than that and nothing has to be put back.
+  /// How many bytes it can still use. A caller that reads no more than this has nothing to put
+  /// back.
   [[nodiscard]] std::size_t wanted() const;
 
-  /// To be sent, in order. Call sent(n) once n of them are with the kernel.
+  /// Bytes to send, in order. Call sent(n) when the kernel has taken n of them.
   [[nodiscard]] std::span<const std::byte> output() const {
     return std::span(output_).subspan(sent_);
   }
   void sent(std::size_t count) { sent_ += count; }
 
-  /// What the peer says of itself, not yet proved. Valid in kNeedsKey.
+  /// The peer's identity as it claims it, not yet proved. Valid in kNeedsKey.
   [[nodiscard]] const Identity& claimed() const { return peer_; }
-  /// The key and the identity of this side that fit claimed(). kNeedsKey only.
+  /// Sets the key and this side's identity that fit claimed(). kNeedsKey only.
   void choose(const Key& key, const Identity& self);
-  /// Ends a handshake that this side does not want: no key fits, too slow, too many. In kNeedsKey
-  /// the peer is told that its group is not known here (group 0 is nobody's).
+  /// Rejects the peer: no key fits, too slow, too many. In kNeedsKey the peer is told that its
+  /// group is unknown here (group 0 belongs to nobody).
   void refuse(Error error);
 
   /// Valid in kDone.
@@ -131,12 +135,12 @@ class Handshake {
   std::size_t sent_ = 0;
 };
 
-/// Moves a handshake on over a connected stream socket, as far as goes without waiting. An error of
-/// the socket has its errno set.
+/// Advances a handshake over a connected stream socket as far as possible without waiting. Socket
+/// errors carry their errno.
 Status advance(int fd, Handshake& handshake);
 
-/// Runs a whole handshake on a connected stream socket, blocking or not, and leaves the flags of
-/// `fd` as they are. The caller closes `fd` on error.
+/// Runs a whole handshake on a connected stream socket, blocking or not. Leaves the flags of `fd`
+/// unchanged. The caller closes `fd` on error.
 Result<Identity> shake_hands(int fd, HandshakeOptions options, Deadline deadline);
 
 }  // namespace tutti

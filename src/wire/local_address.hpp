@@ -1,8 +1,8 @@
-// Where a process is, as far as passing file descriptors goes, and where it listens.
+// Identifies the host that a process is on, for passing file descriptors, and where it listens.
 //
-// Two processes are on one host if they have the same boot id, network namespace and user
-// namespace, and the same user. An explicit host id replaces the boot id and the user namespace
-// (two containers made to share, or two namespaces of one machine that play two hosts).
+// Two processes are on one host if they have the same user, boot id, network namespace and user
+// namespace. An explicit host id replaces the boot id and the user namespace. It joins two
+// containers into one host, or splits one machine's namespaces into several.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace tutti {
 
-/// Value. `socket_name` is of an abstract unix socket (local_socket.hpp), without the leading zero
+/// Value. `socket_name` names an abstract unix socket (local_socket.hpp), without the leading zero
 /// byte.
 struct LocalAddress {
   std::string boot_id;
@@ -26,14 +26,14 @@ struct LocalAddress {
   friend bool operator==(const LocalAddress&, const LocalAddress&) = default;
 };
 
-/// This process's, with a fresh socket name. kUnavailable without /proc.
+/// The address of this process, with a fresh socket name. kUnavailable without /proc.
 Result<LocalAddress> own_local_address(const std::string& host_id);
 
 Blob encode(const LocalAddress& address);
-/// Validates lengths and that the socket's name is one of ours. The rest is only compared.
+/// Validates lengths, and that Tutti made the socket's name. Other fields are only ever compared.
 Result<LocalAddress> decode_local_address(std::span<const std::byte> blob);
 
-/// Whether the two can pass each other descriptors, and so share memory.
+/// Whether the two processes can pass each other descriptors, and so share memory.
 bool on_one_host(const LocalAddress& a, const LocalAddress& b);
 
 }  // namespace tutti

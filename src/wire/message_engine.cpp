@@ -346,10 +346,10 @@ Status MessageEngine::Core::take_frame(std::size_t index) {
     case FrameType::kData:
       TUTTI_TRY(receiver_.on_data(index, frame));
       break;
-    case FrameType::kRequest:
-      return receiver_.on_request(frame);
-    case FrameType::kClear:
-      return sender_.on_clear(frame);
+    case FrameType::kReadyToSend:
+      return receiver_.on_ready_to_send(frame);
+    case FrameType::kClearToSend:
+      return sender_.on_clear_to_send(frame);
     case FrameType::kCredit:
       return sender_.on_credit(frame);
     case FrameType::kBreak:

@@ -1,21 +1,22 @@
-// The message protocol: Connection's send, recv and cancel over an ordered byte link, or several.
+// The message protocol: Connection's send, recv and cancel over one or several ordered byte links.
 //
-//   small messages   (<= kEagerLimit) travel with their announcement, within credits; a receiver
-//                    that posted has them land in its buffer, else they wait in a bounded pool;
-//   large messages   are cleared by the receiver once it has posted the receive, and then sent in
-//                    chunks that land in its buffer; chunks of different streams take turns. The
-//                    sender announces those that have not been cleared by then;
-//   a broken stream  stays broken: after a cancelled transfer or a mismatch the pairing of sends
-//                    and receives is lost, so every transfer of that stream that is pending or
-//                    comes later fails, on both sides, with the reason. Messages completed by the
-//                    sender before it cancelled a later one are still delivered.
+//   small messages   (<= kEagerLimit) are eager: they travel with their announcement, as far as
+//                    credits allow. They land in the receiver's buffer if its receive is posted,
+//                    and wait in a bounded pool otherwise.
+//   large messages   wait for the receiver's clear-to-send (CTS), which it sends as soon as the
+//                    receive is posted. Then chunks travel and land in its buffer; chunks of
+//                    different streams take turns. The sender announces a message
+//                    (ready-to-send, RTS) if its CTS has not come yet.
+//   a broken stream  stays broken. After a cancelled transfer or a mismatch nobody knows which
+//                    receive belongs to which send. So every pending and later transfer of that
+//                    stream fails on both sides, with the reason. Messages that the sender
+//                    completed before it cancelled a later one are still delivered.
 //
-// A send completes when its buffer may be reused. So a mismatched eager send may have completed
-// before the receiver found the mismatch; the sender then learns of it by the next transfer of the
-// stream.
+// A send completes when its buffer may be reused. An eager send may therefore complete before the
+// receiver finds a mismatch. The sender then learns of it from the stream's next transfer.
 //
-// A kSend agrees with a kRecv of the same count and type, whatever their roots (each names the
-// other rank); all else must be equal.
+// A kSend matches a kRecv of the same count and type. Their roots differ, since each names the
+// other rank. All other fields must be equal.
 #pragma once
 
 #include <memory>
@@ -33,16 +34,15 @@ struct EngineOptions {
   std::span<std::byte> mapped{};       ///< what Connection::mapped() returns; outlives the engine
   pid_t local_pid = -1;                ///< what Connection::local_pid() returns
   std::shared_ptr<void> keep_alive{};  ///< released after the link
-  std::uint64_t shuffle_seed = 0;      ///< not 0: streams take turns at random, for tests
+  std::uint64_t shuffle_seed = 0;      ///< not 0: streams take turns in random order, for tests
 };
 
-/// Resource. Any thread may call anything; one lock.
+/// Resource. Thread-safe: one lock.
 class MessageEngine final : public Connection {
  public:
   MessageEngine(std::unique_ptr<ByteLink> link, EngineOptions options);
-  /// Over several links, at least one, in the same order on both sides. The chunks of large
-  /// messages go to whichever has room for them, all else to the first. The end of one is the end
-  /// of all.
+  /// Over one or several links, in the same order on both sides. Chunks of large messages go to any
+  /// link that has room, everything else to the first. When one link ends, the connection ends.
   MessageEngine(std::vector<std::unique_ptr<ByteLink>> links, EngineOptions options);
   /// Says goodbye. Pending transfers fail.
   ~MessageEngine() override;

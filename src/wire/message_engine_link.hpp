@@ -1,4 +1,4 @@
-// One link of a connection as the message engine sees it, and how a sleeper waits for all of them.
+// One link of a connection as the message engine sees it, and how a thread sleeps on all links.
 #pragma once
 
 #include <algorithm>
@@ -17,17 +17,18 @@
 
 namespace tutti {
 
-/// What waits to leave on a link, and the frame that arrives on it. Under the engine's lock.
+/// Bytes that wait to leave on a link, and the frame that is arriving on it. Under the engine's
+/// lock.
 struct EngineLink {
   explicit EngineLink(std::unique_ptr<ByteLink> link)
       : bytes(std::move(link)), inbox(kInboxBytes) {}
 
-  /// Where a read puts what comes after the payload that it is for.
+  /// Where a read puts the bytes that follow the current payload.
   [[nodiscard]] iovec inbox_room() {
     const std::size_t ahead = std::max(bytes->read_ahead(), kHeaderBytes);
     return {inbox.data() + inbox_end, std::min(ahead, inbox.size() - inbox_end)};
   }
-  /// Forgets what was parsed.
+  /// Discards the bytes already parsed.
   void close_ranks() {
     std::memmove(inbox.data(), inbox.data() + inbox_begin, inbox_end - inbox_begin);
     inbox_end -= std::exchange(inbox_begin, 0);
@@ -38,7 +39,7 @@ struct EngineLink {
   std::vector<std::byte> inbox;  ///< bytes read and not yet parsed
   std::size_t inbox_begin = 0;
   std::size_t inbox_end = 0;
-  Frame frame;  ///< whose payload is arriving
+  Frame frame;  ///< the frame whose payload is arriving
   std::size_t payload_left = 0;
   bool departed = false;               ///< the peer said goodbye
   std::optional<Error> write_error{};  ///< of the last write
@@ -49,14 +50,14 @@ struct EngineLink {
   static constexpr std::size_t kInboxBytes = 64 << 10;
 };
 
-/// The descriptor of Connection::poll_fd(): that of the only link, or one that is readable when any
-/// of several links has something to read or has room for what waits.
+/// The descriptor behind Connection::poll_fd(). With one link it is the link's own. With several it
+/// becomes readable when any link has something to read, or has room for waiting bytes.
 class LinkWaker {
  public:
   explicit LinkWaker(std::span<const EngineLink> links);
-  /// -1 where there is none; a sleeper then wakes by its clock alone.
+  /// -1 when there is none; then only the clock wakes a sleeper.
   [[nodiscard]] int fd() const { return fd_.load(std::memory_order_relaxed); }
-  /// Called when nothing moved, before somebody may sleep.
+  /// Called when nothing moved, before a thread may sleep.
   void prepare(std::span<const EngineLink> links);
 
  private:
@@ -64,7 +65,7 @@ class LinkWaker {
 
   Fd epoll_;  // of several links
   std::atomic<int> fd_{-1};
-  std::vector<std::uint32_t> events_;  // per link, as epoll_ knows it; 0: it does not
+  std::vector<std::uint32_t> events_;  // per link, as registered with epoll_; 0: not registered
 };
 
 }  // namespace tutti

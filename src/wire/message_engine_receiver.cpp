@@ -15,13 +15,13 @@ constexpr std::uint32_t kPressingCreditsInAll = kConnectionCredits / 4;
 
 bool is_unmatched(Transfer& transfer) {
   const Phase phase = posted(transfer).phase;
-  return phase == Phase::kQueued || phase == Phase::kInvited;
+  return phase == Phase::kQueued || phase == Phase::kClearedEarly;
 }
 
 // Whether its data may come by any link.
 bool is_expected(Transfer& transfer) {
   const Posted& post = posted(transfer);
-  return post.phase == Phase::kInvited ||
+  return post.phase == Phase::kClearedEarly ||
          (post.phase == Phase::kMoving && post.bytes > kEagerLimit);
 }
 
@@ -68,7 +68,7 @@ Status MessageReceiver::post(const StreamId& id, const MessageTag& tag, std::spa
   from.queue.push_back(transfer);
   if (from.next_message != 0) posted(transfer).message = from.next_message++;
   if (from.unmatched == nullptr) from.unmatched = &transfer;
-  if (from.uninvited == nullptr) from.uninvited = &transfer;
+  if (from.early_candidate == nullptr) from.early_candidate = &transfer;
   return match(from);
 }
 
@@ -102,7 +102,7 @@ Status MessageReceiver::on_eager(const Frame& frame) {
   if (accepted.transfer == nullptr) return ok_status();
   landings_[0].transfer = accepted.transfer;
   landings_[0].data = posted(*accepted.transfer).data;
-  if (next_to_invite(*stream) != nullptr) press(*stream);
+  if (next_to_clear_early(*stream) != nullptr) press(*stream);
   return ok_status();
 }
 
@@ -125,7 +125,7 @@ Status MessageReceiver::keep(Stream& stream, const Frame& frame) {
   return ok_status();
 }
 
-Status MessageReceiver::on_request(const Frame& frame) {
+Status MessageReceiver::on_ready_to_send(const Frame& frame) {
   TUTTI_ASSIGN(Stream* const stream, stream_of_peer(frame.stream));
   if (stream->broken || was_matched(*stream, frame.message)) return ok_status();
   TUTTI_TRY(keep(*stream, frame));
@@ -142,7 +142,7 @@ Status MessageReceiver::on_data(std::size_t link, const Frame& frame) {
   Stream& stream = found->second;
   landings_[link] = {.stream = &stream};
   if (stream.broken) return ok_status();
-  TUTTI_TRY(accept_invited(stream, frame));
+  TUTTI_TRY(accept_cleared_early(stream, frame));
   Transfer* transfer = stream.queue.front();
   while (transfer != nullptr &&
          (posted(*transfer).phase != Phase::kMoving || posted(*transfer).message != frame.message))
@@ -158,10 +158,10 @@ Status MessageReceiver::on_data(std::size_t link, const Frame& frame) {
 }
 
 // Data of a message that was cleared before it was announced stands for the announcement.
-Status MessageReceiver::accept_invited(Stream& stream, const Frame& frame) {
+Status MessageReceiver::accept_cleared_early(Stream& stream, const Frame& frame) {
   Transfer* transfer = stream.unmatched;
-  while (transfer != nullptr &&
-         (posted(*transfer).phase != Phase::kInvited || posted(*transfer).message != frame.message))
+  while (transfer != nullptr && (posted(*transfer).phase != Phase::kClearedEarly ||
+                                 posted(*transfer).message != frame.message))
     transfer = transfer->next;
   if (transfer == nullptr) return ok_status();
   Posted& post = posted(*transfer);
@@ -170,7 +170,7 @@ Status MessageReceiver::accept_invited(Stream& stream, const Frame& frame) {
                       "data of message {}, which is not the one that was cleared", frame.message);
   post.phase = Phase::kMoving;
   skip_matched(stream);
-  if (next_to_invite(stream) != nullptr) press(stream);
+  if (next_to_clear_early(stream) != nullptr) press(stream);
   return ok_status();
 }
 
@@ -251,24 +251,24 @@ MessageReceiver::Accepted MessageReceiver::accept(Stream& stream, const Frame& s
                                 .notify = true});
     return {};
   }
-  if (stream.uninvited == transfer) stream.uninvited = transfer->next;
-  const bool invited = std::exchange(post.phase, Phase::kMoving) == Phase::kInvited;
+  if (stream.early_candidate == transfer) stream.early_candidate = transfer->next;
+  const bool cleared_early = std::exchange(post.phase, Phase::kMoving) == Phase::kClearedEarly;
   skip_matched(stream);
-  return {transfer, invited};
+  return {transfer, cleared_early};
 }
 
 // The first unmatched receive is for `message`: the numbers were not known, or the sender has
-// forgotten the stream meanwhile, and with it all clears that came early. It does not forget while
-// a message is under way.
+// forgotten the stream meanwhile, and with it every early CTS. It does not forget while a message
+// is under way.
 Status MessageReceiver::renumber(Stream& stream, std::uint64_t message) {
   for (Transfer* transfer = stream.unmatched; transfer != nullptr; transfer = transfer->next)
     if (!is_unmatched(*transfer))
       return make_error(Code::kPeerFailed, "message {} of a stream whose message {} is under way",
                         message, posted(*transfer).message);
-  stream.uninvited = stream.unmatched;
+  stream.early_candidate = stream.unmatched;
   for (Transfer* transfer = stream.unmatched; transfer != nullptr; transfer = transfer->next) {
     posted(*transfer).message = message++;
-    if (std::exchange(posted(*transfer).phase, Phase::kQueued) == Phase::kInvited) --expected_;
+    if (std::exchange(posted(*transfer).phase, Phase::kQueued) == Phase::kClearedEarly) --expected_;
   }
   stream.next_message = message;
   return ok_status();
@@ -280,16 +280,17 @@ void MessageReceiver::skip_matched(Stream& stream) {
     stream.unmatched = stream.unmatched->next;
 }
 
-// The next receive whose message may be cleared before it is announced: so large that it would have
-// to wait for that, its number known, and nothing announced that comes before it.
-Transfer* MessageReceiver::next_to_invite(Stream& stream) {
+// The next receive that may be cleared early, before its message is announced. The message is too
+// large to be eager, its number is known, and no announced message waits to be matched.
+Transfer* MessageReceiver::next_to_clear_early(Stream& stream) {
   if (stream.next_message == 0 || stream.broken || closed_ || !stream.announced.empty())
     return nullptr;
-  while (stream.uninvited != nullptr && posted(*stream.uninvited).bytes <= kEagerLimit)
-    stream.uninvited = stream.uninvited->next;
-  if (stream.uninvited == nullptr) return nullptr;
-  const std::uint64_t ahead = posted(*stream.uninvited).message - posted(*stream.unmatched).message;
-  return ahead < kStreamWindow ? stream.uninvited : nullptr;
+  while (stream.early_candidate != nullptr && posted(*stream.early_candidate).bytes <= kEagerLimit)
+    stream.early_candidate = stream.early_candidate->next;
+  if (stream.early_candidate == nullptr) return nullptr;
+  const std::uint64_t ahead =
+      posted(*stream.early_candidate).message - posted(*stream.unmatched).message;
+  return ahead < kStreamWindow ? stream.early_candidate : nullptr;
 }
 
 Status MessageReceiver::match(Stream& stream) {
@@ -306,7 +307,7 @@ Status MessageReceiver::match(Stream& stream) {
     consume(stream, stream.announced.pop_front(), accepted);
   }
   complete_in_order(stream.queue);
-  if (next_to_invite(stream) != nullptr) press(stream);
+  if (next_to_clear_early(stream) != nullptr) press(stream);
   if (stream.unmatched == nullptr) return ok_status();
   if (stream.broken)
     fail_posted(stream, stream.broken->error);
@@ -317,12 +318,12 @@ Status MessageReceiver::match(Stream& stream) {
 
 void MessageReceiver::consume(Stream& stream, Announced& message, const Accepted& accepted) {
   Posted& post = posted(*accepted.transfer);
-  const bool is_request = message.frame.type == FrameType::kRequest;
-  if (is_request && !accepted.invited) {  // else the clear is on its way
+  const bool is_ready_to_send = message.frame.type == FrameType::kReadyToSend;
+  if (is_ready_to_send && !accepted.cleared_early) {  // else its CTS is on the way
     post.phase = Phase::kMatched;
     ++stream.to_clear;
     press(stream);
-  } else if (!is_request) {
+  } else if (!is_ready_to_send) {
     if (post.bytes > 0) std::memcpy(post.data, message.data.get(), post.bytes);
     message.data.reset();
     post.phase = Phase::kFinished;
@@ -354,7 +355,7 @@ void MessageReceiver::fail_posted(Stream& stream, const Error& error) {
   for (Transfer* transfer = stream.queue.front(); transfer != nullptr; transfer = transfer->next)
     if (is_expected(*transfer)) --expected_;
   stream.unmatched = nullptr;
-  stream.uninvited = nullptr;
+  stream.early_candidate = nullptr;
   stream.to_clear = 0;
   fail_all(stream.queue, error);
 }
@@ -415,12 +416,12 @@ bool MessageReceiver::produce_for(Stream& stream) {
   if (stream.broken && stream.broken->notify) {
     add_break(out_, *stream.broken);
   } else if (stream.to_clear > 0) {
-    clear_next(stream);
-  } else if (Transfer* const transfer = next_to_invite(stream)) {
-    out_.add(frame_for(FrameType::kClear, stream.id, posted(*transfer)));
-    posted(*transfer).phase = Phase::kInvited;
+    send_clear_to_send(stream);
+  } else if (Transfer* const transfer = next_to_clear_early(stream)) {
+    out_.add(frame_for(FrameType::kClearToSend, stream.id, posted(*transfer)));
+    posted(*transfer).phase = Phase::kClearedEarly;
     ++expected_;
-    stream.uninvited = transfer->next;
+    stream.early_candidate = transfer->next;
   } else if (stream.owed > 0) {
     out_.add(Frame{.type = FrameType::kCredit,
                    .stream = stream.id,
@@ -433,7 +434,7 @@ bool MessageReceiver::produce_for(Stream& stream) {
   return true;
 }
 
-void MessageReceiver::clear_next(Stream& stream) {
+void MessageReceiver::send_clear_to_send(Stream& stream) {
   Transfer* transfer = stream.queue.front();
   while (transfer != nullptr && posted(*transfer).phase != Phase::kMatched)
     transfer = transfer->next;
@@ -442,7 +443,7 @@ void MessageReceiver::clear_next(Stream& stream) {
     return;
   }
   Posted& post = posted(*transfer);
-  out_.add(frame_for(FrameType::kClear, stream.id, post));
+  out_.add(frame_for(FrameType::kClearToSend, stream.id, post));
   --stream.to_clear;
   post.phase = post.bytes == 0 ? Phase::kFinished : Phase::kMoving;
   if (post.bytes > kEagerLimit) ++expected_;

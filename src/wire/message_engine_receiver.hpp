@@ -1,5 +1,5 @@
 // The receiving half of the message engine: matches announced messages with posted receives and
-// says where payload goes.
+// decides where payload lands.
 #pragma once
 
 #include <deque>
@@ -13,45 +13,45 @@ namespace tutti {
 /// Called under the engine's lock.
 class MessageReceiver {
  public:
-  /// `out`: of the first of `links` links.
+  /// `out` is the outbox of the first link; `links` counts all links.
   MessageReceiver(Outbox& out, std::size_t links) : out_(out), landings_(links) {}
 
-  /// An error, here and below: the peer broke the protocol, and the connection has to end.
+  /// Here and below, an error means that the peer broke the protocol: the connection must end.
   Status post(const StreamId& id, const MessageTag& tag, std::span<std::byte> data,
               Transfer& transfer);
   /// False when the transfer is not pending here.
   bool cancel(const StreamId& id, Transfer& transfer);
 
-  /// Puts one frame into the outbox, which has room; false when nothing presses.
+  /// Puts one frame into the outbox, which must have room. False when nothing is urgent.
   bool produce();
-  /// The same for credits that can wait until something else is said.
+  /// The same for credits that may wait until another frame is sent anyway.
   bool produce_lazily();
-  /// Whether produce() may find something to say.
+  /// Whether produce() may have a frame to send.
   [[nodiscard]] bool presses() const { return !pressing_.empty(); }
 
-  /// Each decides where the payload of the frame goes: see landing(). The caller moves it there and
-  /// then calls landed(), also for an empty payload.
+  /// Both decide where the frame's payload goes: see landing(). The caller moves it there, then
+  /// calls landed(), also for an empty payload.
   Status on_eager(const Frame& frame);
   Status on_data(std::size_t link, const Frame& frame);
-  /// Null: throw it away.
+  /// Null: discard the payload.
   [[nodiscard]] std::byte* landing(std::size_t link) const { return landings_[link].data; }
   Status landed(std::size_t link, std::size_t bytes);
-  /// Whether DATA may come, by any link.
+  /// Whether DATA may come, on any link.
   [[nodiscard]] bool expects_data() const { return expected_ > 0; }
 
-  /// Whether a receive has completed since this was asked last.
+  /// Whether a receive has completed since the last call of this function.
   [[nodiscard]] bool has_completed() { return std::exchange(completed_, false); }
 
-  Status on_request(const Frame& frame);
+  Status on_ready_to_send(const Frame& frame);
   /// The sender broke the stream.
   Status on_break(const Frame& frame);
 
-  /// Fails all that is pending and all that will be posted, except, when `deliver`, receives whose
-  /// message is here in full.
+  /// Fails all pending and all later receives. With `deliver`, receives whose message has arrived
+  /// in full still succeed.
   void close(const Error& error, bool deliver);
 
  private:
-  /// A message that the peer announced and nobody has posted a receive for.
+  /// A message that the peer announced and that has no posted receive yet.
   struct Announced {
     Announced* next = nullptr;
     Frame frame;
@@ -60,9 +60,9 @@ class MessageReceiver {
   };
   struct Stream {
     StreamId id;
-    Fifo<Transfer> queue;            // in the order posted
-    Transfer* unmatched = nullptr;   // the first of the queue's kQueued and kInvited ones
-    Transfer* uninvited = nullptr;   // the first of those that no clear was thought of for
+    Fifo<Transfer> queue;                 // in the order posted
+    Transfer* unmatched = nullptr;        // first of the queue in phase kQueued or kClearedEarly
+    Transfer* early_candidate = nullptr;  // first that may still be cleared early
     std::uint64_t next_message = 0;  // number of the message for the next receive; 0: not known
     Fifo<Announced> announced;
     std::uint32_t announced_count = 0;
@@ -76,7 +76,7 @@ class MessageReceiver {
   };
   struct Accepted {
     Transfer* transfer = nullptr;  // in phase kMoving
-    bool invited = false;          // its clear was sent before
+    bool cleared_early = false;    // its CTS was sent before its announcement came
   };
   struct Landing {
     std::byte* data = nullptr;
@@ -101,11 +101,11 @@ class MessageReceiver {
   void owe_credit(Stream& stream, std::size_t bytes);
   Status renumber(Stream& stream, std::uint64_t message);
   void skip_matched(Stream& stream);
-  Transfer* next_to_invite(Stream& stream);
-  Status accept_invited(Stream& stream, const Frame& frame);
+  Transfer* next_to_clear_early(Stream& stream);
+  Status accept_cleared_early(Stream& stream, const Frame& frame);
   void press(Stream& stream);
   bool produce_for(Stream& stream);
-  void clear_next(Stream& stream);
+  void send_clear_to_send(Stream& stream);
   void break_stream(Stream& stream, Broken broken);
   void fail_posted(Stream& stream, const Error& error);
 
@@ -113,12 +113,12 @@ class MessageReceiver {
 
   Outbox& out_;
   std::unordered_map<StreamId, Stream, StreamHash> streams_;
-  Stream* latest_ = nullptr;  // that stream() returned, while it is in streams_
+  Stream* latest_ = nullptr;  // what stream() returned last, while it is in streams_
   std::size_t forget_at_ = 1024;
-  Fifo<Stream> pressing_;           // have something to say
-  std::vector<Stream*> waiting_;    // owe some credits, not pressing
+  Fifo<Stream> pressing_;           // streams with an urgent frame to send
+  std::vector<Stream*> waiting_;    // streams that owe credits only
   std::uint32_t owed_ = 0;          // by all streams
-  std::uint32_t kept_credits_ = 0;  // of the eager messages in `announced`
+  std::uint32_t kept_credits_ = 0;  // of the eager messages kept in `announced`
   std::vector<Landing> landings_;   // per link
   std::uint32_t expected_ = 0;      // receives that were cleared and are not complete
   bool completed_ = false;

@@ -133,7 +133,7 @@ bool MessageSender::announce(Stream& stream) {
   ++stream.unmatched;
   const bool eager =
       post.bytes <= kEagerLimit && credits_ + credits_of(post.bytes) <= kConnectionCredits;
-  Frame frame = frame_for(eager ? FrameType::kEager : FrameType::kRequest, stream.id, post);
+  Frame frame = frame_for(eager ? FrameType::kEager : FrameType::kReadyToSend, stream.id, post);
   if (eager) {
     announce_eager(stream, transfer, frame);
   } else {
@@ -217,9 +217,9 @@ void MessageSender::moved(Stream& stream, Transfer& transfer, std::size_t bytes)
   complete_in_order(stream.queue);
 }
 
-// A clear may cross the announcement, or the message itself where that is eager; and a stream that
-// was forgotten here may not be there.
-Status MessageSender::on_clear(const Frame& frame) {
+// The CTS may cross the announcement, or the message itself if that is eager. The stream may be
+// unknown here, because this side has forgotten it.
+Status MessageSender::on_clear_to_send(const Frame& frame) {
   const auto found = streams_.find(frame.stream);
   if (found == streams_.end() || found->second.broken) return ok_status();
   Stream& stream = found->second;

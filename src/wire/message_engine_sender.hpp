@@ -9,14 +9,14 @@
 
 namespace tutti {
 
-/// Numbers the messages of a stream one after another, so that a receiver that has seen one knows
-/// the next ones' numbers and can clear them before they are announced. A stream that was forgotten
-/// and comes back starts beyond all numbers that its receiver may still expect.
+/// Numbers the messages of a stream consecutively. A receiver that has seen one message knows the
+/// later numbers, and can clear them before they are announced. A stream that was forgotten and
+/// comes back starts beyond all numbers that its receiver may still expect.
 ///
 /// Called under the engine's lock.
 class MessageSender {
  public:
-  /// `outs`: of the connection's links, the first of which carries all but DATA.
+  /// `outs` are the outboxes of the links; the first carries everything but DATA.
   MessageSender(std::vector<Outbox*> outs, std::uint64_t shuffle_seed)
       : outs_(std::move(outs)),
         tails_(outs_.size()),
@@ -28,19 +28,19 @@ class MessageSender {
   /// False when the transfer is not pending here.
   bool cancel(const StreamId& id, Transfer& transfer);
 
-  /// Puts one frame into the first link's outbox, which has room; false when there is nothing to
-  /// say.
+  /// Puts one frame into the first link's outbox, which must have room. False when there is none to
+  /// send.
   bool produce();
-  /// Puts one chunk of a cleared message into the outbox of link `link`, which has room.
+  /// Puts one chunk of a cleared message into the outbox of `link`, which must have room.
   bool produce_chunk(std::size_t link);
-  /// Whether produce() may find something to say.
+  /// Whether produce() may have a frame to send.
   [[nodiscard]] bool has_work() const { return !work_.empty(); }
-  /// The last byte of the tail of link `link`, whose owner this is, went.
+  /// Called when the link has sent the last byte of its outbox's tail, which belongs to `transfer`.
   void tail_sent(std::size_t link, Transfer& transfer);
 
-  Status on_clear(const Frame& frame);
+  Status on_clear_to_send(const Frame& frame);
   Status on_credit(const Frame& frame);
-  /// The receiver broke the stream; `offender` is our message that did not match.
+  /// The receiver broke the stream; `offender` is this side's message that did not match.
   Status on_break(const Frame& frame, const std::optional<Frame>& offender);
 
   /// Fails all that is pending and all that will be posted.
@@ -50,13 +50,13 @@ class MessageSender {
   struct Stream {
     StreamId id;
     Fifo<Transfer> queue;             // in the order posted
-    Transfer* unannounced = nullptr;  // the first of the queue's kQueued ones
+    Transfer* unannounced = nullptr;  // first of the queue in phase kQueued
     std::uint64_t next_message = 0;   // number of the next to be announced
-    std::uint32_t unmatched = 0;      // announced, and the receiver has not told of a match
-    std::uint32_t eagers = 0;         // of those, eager ones
-    std::uint32_t credits = 0;        // that those took
+    std::uint32_t unmatched = 0;      // announced, but not matched as far as the receiver has told
+    std::uint32_t eagers = 0;         // eager messages among them
+    std::uint32_t credits = 0;        // credits that those hold
     std::uint32_t cleared = 0;        // transfers in phase kCleared
-    std::deque<Frame> early;          // clears of messages not announced yet, in their order
+    std::deque<Frame> early;          // CTS for messages not announced yet, in order
     bool working = false;             // in work_
     Stream* next = nullptr;
     std::unique_ptr<Broken> broken;
@@ -77,7 +77,7 @@ class MessageSender {
   void moved(Stream& stream, Transfer& transfer, std::size_t bytes);
   void break_stream(Stream& stream, Broken broken);
 
-  /// The stream and the length of what an outbox sends from where it lies.
+  /// The stream and length of the payload that an outbox sends from the user's buffer.
   struct Tail {
     Stream* stream = nullptr;
     std::size_t bytes = 0;
@@ -86,7 +86,7 @@ class MessageSender {
   const std::vector<Outbox*> outs_;
   std::vector<Tail> tails_;  // per link
   std::unordered_map<StreamId, Stream, StreamHash> streams_;
-  Stream* latest_ = nullptr;  // that stream() returned, while it is in streams_
+  Stream* latest_ = nullptr;  // what stream() returned last, while it is in streams_
   std::size_t forget_at_ = 1024;
   Fifo<Stream> work_;
   std::uint32_t credits_ = 0;          // in use by all streams

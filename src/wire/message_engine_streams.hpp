@@ -1,5 +1,5 @@
-// What the two halves of the message engine share: queues, the engine's view of a Transfer, the end
-// of a stream.
+// What both halves of the message engine share: queues, the engine's part of a Transfer, and how a
+// stream ends.
 #pragma once
 
 #include <algorithm>
@@ -46,13 +46,13 @@ class Fifo {
 };
 
 enum class Phase : std::uint8_t {
-  kQueued,     ///< send: not announced; recv: not matched
-  kInvited,    ///< recv: not matched, and the sender has been told to send
-  kAnnounced,  ///< send: waits to be cleared
-  kCleared,    ///< send: some of it is still to be put into DATA frames
-  kMatched,    ///< recv: the sender has to be told to send
-  kMoving,     ///< bytes are under way
-  kFinished,   ///< all bytes moved; waits for the transfers posted before it
+  kQueued,        ///< send: not announced; recv: not matched
+  kClearedEarly,  ///< recv: not matched, but CTS was sent
+  kAnnounced,     ///< send: announced, waits for CTS
+  kCleared,       ///< send: has CTS; some bytes are not yet in DATA frames
+  kMatched,       ///< recv: matched, CTS still to be sent
+  kMoving,        ///< bytes are under way
+  kFinished,      ///< all bytes moved; transfers posted before it are not complete
 };
 
 /// The engine's part of a pending Transfer, kept in its connection_data.
@@ -60,7 +60,7 @@ struct Posted {
   std::byte* data = nullptr;  ///< only read for sends
   std::uint64_t bytes = 0;
   std::uint64_t moved = 0;
-  std::uint64_t assigned = 0;  ///< bytes in DATA frames so far, moved or on their way
+  std::uint64_t assigned = 0;  ///< bytes in DATA frames so far, whether moved or under way
   std::uint64_t message = 0;
   MessageTag tag;
   Phase phase = Phase::kQueued;
@@ -83,7 +83,7 @@ inline void start_pending(Transfer& transfer, const MessageTag& tag, const std::
   transfer.state.store(Transfer::State::kPending, std::memory_order_relaxed);
 }
 
-/// The transfer is its owner's again as soon as the state is stored.
+/// Once the state is stored, the transfer belongs to its owner again.
 inline void end_done(Transfer& transfer) {
   transfer.state.store(Transfer::State::kDone, std::memory_order_release);
 }
@@ -92,11 +92,11 @@ inline void end_failed(Transfer& transfer, const Error& error) {
   transfer.state.store(Transfer::State::kFailed, std::memory_order_release);
 }
 
-/// Whether a message that is sent with `sent` is what a receive with `expected` waits for.
+/// Whether a message with tag `sent` fits a receive with tag `expected`.
 bool agree(const MessageTag& sent, std::uint64_t sent_bytes, const MessageTag& expected,
            std::uint64_t expected_bytes);
 
-/// Completes the transfers at the head that have all their bytes: in the order posted.
+/// Completes, in posting order, the transfers at the head that have all their bytes.
 inline void complete_in_order(Fifo<Transfer>& queue) {
   while (!queue.empty() && posted(*queue.front()).phase == Phase::kFinished)
     end_done(queue.pop_front());
@@ -106,7 +106,7 @@ inline void fail_all(Fifo<Transfer>& queue, const Error& error) {
   while (!queue.empty()) end_failed(queue.pop_front(), error);
 }
 
-/// Why a stream is over, and what its other end has to be told.
+/// Why a stream is over, and the frame that tells its other end.
 struct Broken {
   Error error;
   Frame notice;
@@ -125,11 +125,11 @@ struct StreamHash {
   }
 };
 
-/// Bytes on their way to the link: small frames and payloads are collected in a buffer, one large
-/// payload at the end is sent from where it lies.
+/// Bytes waiting for the link. A buffer collects headers and small payloads; one large payload at
+/// the end (the tail) is sent from the user's buffer.
 class Outbox {
  public:
-  /// Payloads up to this size are copied.
+  /// Larger payloads are not copied.
   static constexpr std::size_t kCopyLimit = 2048;
 
   Outbox() : buffer_(kCapacity) {}
@@ -139,8 +139,8 @@ class Outbox {
   [[nodiscard]] bool has_room() const {
     return tail_.empty() && buffer_.size() - end_ >= kHeaderBytes + kCopyLimit;
   }
-  /// Returns true when the payload was copied; else it is the tail, and taken_by_link() will hand
-  /// back `owner` once it has been sent.
+  /// Returns true when the payload was copied. Otherwise it became the tail, and taken_by_link()
+  /// returns `owner` once it has been sent.
   bool add(const Frame& frame, std::span<const std::byte> payload = {}, Transfer* owner = nullptr) {
     append(encode(frame));
     if (payload.size() <= kCopyLimit) {
@@ -154,7 +154,7 @@ class Outbox {
   [[nodiscard]] std::array<std::span<const std::byte>, 2> pieces() const {
     return {std::span<const std::byte>(buffer_).subspan(begin_, end_ - begin_), tail_};
   }
-  /// Returns the owner of the tail when the last of it went.
+  /// Returns the tail's owner when its last byte has been taken.
   Transfer* taken_by_link(std::size_t bytes) {
     const std::size_t from_buffer = std::min(bytes, end_ - begin_);
     begin_ += from_buffer;
@@ -163,7 +163,7 @@ class Outbox {
     tail_ = tail_.subspan(bytes - from_buffer);
     return tail_.empty() ? std::exchange(owner_, nullptr) : nullptr;
   }
-  /// After this the outbox does not refer to the memory of `transfer`; the frame stays whole.
+  /// Afterwards the outbox does not refer to the memory of `transfer`; its frame stays complete.
   void detach(const Transfer& transfer) {
     if (owner_ == &transfer) detach_tail();
   }
@@ -194,7 +194,7 @@ class Outbox {
   std::vector<std::byte> spare_;  // a detached tail
 };
 
-/// Adds the frame that tells the other end why a stream is over.
+/// Adds the frame that tells the other end why the stream is over.
 inline void add_break(Outbox& out, Broken& broken) {
   broken.notify = false;
   Frame notice = broken.notice;
@@ -205,7 +205,7 @@ inline void add_break(Outbox& out, Broken& broken) {
     out.add(notice);
 }
 
-/// One sentence that shows both calls; `blamed` is the other rank, seen from here.
+/// One sentence that shows both calls. `blamed` is the other rank.
 Error mismatch_error(const Frame& sent, const Frame& expected, Rank blamed);
 /// "rank 3 cancelled its send of ..."
 Error cancelled_error(const Frame& notice, Rank blamed);

@@ -70,7 +70,7 @@ TEST_F(HostilePeer, CannotWriteBeyondTheBuffer) {
   Blob buffer(200000);
   Transfer in;
   engine_.recv(kIn, {}, buffer, in);
-  say(FrameType::kRequest, 200000, 0);
+  say(FrameType::kReadyToSend, 200000, 0);
   EXPECT_EQ(listen(), "");
   say(Frame{.type = FrameType::kData,
             .stream = kIn,
@@ -85,7 +85,7 @@ TEST_F(HostilePeer, CannotSendMoreThanTheMessage) {
   Blob buffer(200000);
   Transfer in;
   engine_.recv(kIn, {}, buffer, in);
-  say(FrameType::kRequest, 200000, 0);
+  say(FrameType::kReadyToSend, 200000, 0);
   for (int i = 0; i < 2; ++i)
     say(Frame{.type = FrameType::kData,
               .stream = kIn,
@@ -104,7 +104,7 @@ TEST_F(HostilePeer, MaySendWithoutAskingWhatWasClearedEarly) {
   engine_.recv(kIn, {}, second, two);
   const Frame data{
       .type = FrameType::kData, .stream = kIn, .message = 1, .bytes = 100000, .payload = 100000};
-  say(FrameType::kRequest, 100000, 0);  // of which the receiver learns the number
+  say(FrameType::kReadyToSend, 100000, 0);  // tells the receiver the number
   EXPECT_EQ(listen(), "");
   say(data);
   EXPECT_EQ(listen(), "");
@@ -123,7 +123,7 @@ TEST_F(HostilePeer, CannotSendAnotherMessageThanTheOneClearedEarly) {
   Transfer two;
   engine_.recv(kIn, {}, first, one);
   engine_.recv(kIn, {}, second, two);
-  say(FrameType::kRequest, 100000, 0);
+  say(FrameType::kReadyToSend, 100000, 0);
   EXPECT_EQ(listen(), "");
   say({.type = FrameType::kData, .stream = kIn, .message = 2, .bytes = 120000, .payload = 120000});
   EXPECT_THAT(listen(), HasSubstr("not the one that was cleared"));
@@ -133,10 +133,10 @@ TEST_F(HostilePeer, CannotBeginAStreamAnewWhileAMessageWaitsToBeCleared) {
   std::array<Blob, 3> buffers{Blob(100000), Blob(100000), Blob(100)};
   std::array<Transfer, 3> in;
   for (std::size_t i = 0; i < in.size(); ++i) engine_.recv(kIn, {}, buffers[i], in[i]);
-  say(FrameType::kRequest, 100000, 0);  // message 2 is cleared early
+  say(FrameType::kReadyToSend, 100000, 0);  // message 2 is cleared early
   EXPECT_EQ(listen(), "");
-  say({.type = FrameType::kRequest, .stream = kIn, .message = 3, .bytes = 100});
-  say({.type = FrameType::kRequest,
+  say({.type = FrameType::kReadyToSend, .stream = kIn, .message = 3, .bytes = 100});
+  say({.type = FrameType::kReadyToSend,
        .stream = kIn,
        .message = 2 + 4 * kMessageEpoch,
        .bytes = 100000});
@@ -152,7 +152,7 @@ TEST_F(HostilePeer, CannotBeginAStreamAnewByAnEagerMessageEither) {
   std::array<Blob, 3> buffers{Blob(100000), Blob(100000), Blob(100)};
   std::array<Transfer, 3> in;
   for (std::size_t i = 0; i < in.size(); ++i) engine_.recv(kIn, {}, buffers[i], in[i]);
-  say(FrameType::kRequest, 100000, 0);
+  say(FrameType::kReadyToSend, 100000, 0);
   EXPECT_EQ(listen(), "");
   say({.type = FrameType::kEager, .stream = kIn, .message = 3, .bytes = 100, .payload = 100});
   say({.type = FrameType::kEager,
@@ -172,7 +172,8 @@ TEST_F(HostilePeer, CannotClearWhatWasNotSent) {
   Blob data(100000);
   Transfer out;
   engine_.send(kOut, {}, data, out);
-  say(Frame{.type = FrameType::kClear, .stream = kOut, .message = 1ULL << 40, .bytes = 100000});
+  say(Frame{
+      .type = FrameType::kClearToSend, .stream = kOut, .message = 1ULL << 40, .bytes = 100000});
   EXPECT_THAT(listen(), HasSubstr("cleared out of order"));
 }
 
@@ -261,7 +262,7 @@ TEST_F(StripedPeer, MaySendTheChunksOfAMessageInAnyOrder) {
   Blob buffer(2 * kChunkBytes);
   Transfer in;
   engine_->recv(kIn, {}, buffer, in);
-  say(0, {.type = FrameType::kRequest, .stream = kIn, .message = 7, .bytes = buffer.size()});
+  say(0, {.type = FrameType::kReadyToSend, .stream = kIn, .message = 7, .bytes = buffer.size()});
   EXPECT_EQ(listen(), "");
   say(1, chunk(kChunkBytes), std::byte{2});
   EXPECT_EQ(listen(), "");
@@ -277,7 +278,7 @@ TEST_F(StripedPeer, CannotBeginAStreamAnewWhileDataLands) {
   std::array<Blob, 3> buffers{Blob(100000), Blob(100000), Blob(100000)};
   auto in = std::make_unique<std::array<Transfer, 3>>();
   for (std::size_t i = 0; i < in->size(); ++i) engine_->recv(kIn, {}, buffers[i], (*in)[i]);
-  say(0, {.type = FrameType::kRequest, .stream = kIn, .message = 1, .bytes = 100000});
+  say(0, {.type = FrameType::kReadyToSend, .stream = kIn, .message = 1, .bytes = 100000});
   EXPECT_EQ(listen(), "");
   Frame data{
       .type = FrameType::kData, .stream = kIn, .message = 3, .bytes = 100000, .payload = 100000};
@@ -286,7 +287,7 @@ TEST_F(StripedPeer, CannotBeginAStreamAnewWhileDataLands) {
   const Blob rest(input.end() - 50000, input.end());
   input.resize(input.size() - rest.size());
   EXPECT_EQ(listen(), "");
-  say(0, {.type = FrameType::kRequest,
+  say(0, {.type = FrameType::kReadyToSend,
           .stream = kIn,
           .message = 2 + 4 * kMessageEpoch,
           .bytes = 100000});
@@ -303,7 +304,7 @@ TEST_F(StripedPeer, CannotBeginAStreamAnewWhileDataLands) {
 }
 
 TEST_F(StripedPeer, MaySendNothingButDataOnTheOtherLinks) {
-  say(1, {.type = FrameType::kRequest, .stream = kIn, .message = 7, .bytes = 100000});
+  say(1, {.type = FrameType::kReadyToSend, .stream = kIn, .message = 7, .bytes = 100000});
   EXPECT_THAT(listen(), HasSubstr("on a link for data"));
 }
 
@@ -341,7 +342,7 @@ TEST_F(StripedPeer, IsHeardToTheEndWhenALinkThatItLeftIsClosed) {
   Blob buffer(2 * kChunkBytes);
   Transfer in;
   engine_->recv(kIn, {}, buffer, in);
-  say(0, {.type = FrameType::kRequest, .stream = kIn, .message = 7, .bytes = buffer.size()});
+  say(0, {.type = FrameType::kReadyToSend, .stream = kIn, .message = 7, .bytes = buffer.size()});
   EXPECT_EQ(listen(), "");
   say(0, chunk(0));
   say(0, {.type = FrameType::kGoodbye});
@@ -387,7 +388,8 @@ TEST(Frames, SurviveTheRoundTrip) {
 }
 
 TEST(Frames, EveryFlippedBitIsNoticed) {
-  const FrameHeader good = encode(Frame{.type = FrameType::kRequest, .message = 5, .bytes = 70000});
+  const FrameHeader good =
+      encode(Frame{.type = FrameType::kReadyToSend, .message = 5, .bytes = 70000});
   ASSERT_TRUE(decode(good));
   for (std::size_t bit = 0; bit < kHeaderBytes * 8; ++bit) {
     FrameHeader bad = good;
@@ -405,7 +407,7 @@ TEST(Frames, SizesThatDoNotFitTheTypeAreRefused) {
         Frame{.type = FrameType::kData, .bytes = 1ULL << 40, .payload = kChunkBytes + 1},
         Frame{.type = FrameType::kData, .bytes = 1ULL << 40, .payload = kChunkBytes - 1},
         Frame{.type = FrameType::kData, .bytes = 1ULL << 40, .offset = 1, .payload = kChunkBytes},
-        Frame{.type = FrameType::kRequest, .bytes = 10, .payload = 10},
+        Frame{.type = FrameType::kReadyToSend, .bytes = 10, .payload = 10},
         Frame{.type = FrameType::kCredit, .offset = 0},
         Frame{.type = FrameType::kBreak, .reason = BreakReason::kNone},
         Frame{.type = FrameType::kGoodbye, .payload = 1}})

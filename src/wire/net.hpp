@@ -1,4 +1,4 @@
-// TCP sockets: addresses as values, the choice of the interface, listening on that one alone,
+// TCP sockets: addresses as values, choice of a network interface, listening on it alone,
 // connecting with a deadline.
 #pragma once
 
@@ -33,17 +33,16 @@ struct SocketAddress {
 
 /// "10.0.0.1:29500", "[fe80::1%2]:29500"
 std::string to_text(const SocketAddress& address);
-/// Reads what to_text writes; no names are looked up.
+/// Parses what to_text writes; does not resolve names.
 Result<SocketAddress> parse_address(std::string_view text);
-/// Looks `host` up (a name or an address). `family` "" or "any", "AF_INET", "AF_INET6".
+/// Resolves `host` (a name or an address). `family`: "" or "any", "AF_INET", "AF_INET6".
 Result<SocketAddress> resolve(const std::string& host, std::uint16_t port,
                               std::string_view family = {});
 
-/// The users' settings SOCKET_IFNAME and SOCKET_FAMILY.
+/// The user's settings SOCKET_IFNAME and SOCKET_FAMILY.
 struct InterfaceChoice {
-  /// "eth" takes every interface whose name begins so, "=eth0" that one, "^docker,lo" all but
-  /// those; several names are separated by commas. "": what reaches other hosts, see
-  /// select_interfaces.
+  /// "eth": every interface whose name begins with it; "=eth0": that interface only; "^docker,lo":
+  /// all except those. Commas separate names. "": see select_interfaces.
   std::string ifname;
   std::string family;  ///< "" or "any", "AF_INET", "AF_INET6"
   [[nodiscard]] bool chooses_nothing() const {
@@ -56,55 +55,57 @@ struct NetInterface {
   SocketAddress address;  ///< port 0
 };
 
-/// Interfaces of this machine that are up and have an address of IPv4 or IPv6 (not link-local).
+/// Interfaces of this machine that are up and have an IPv4 or IPv6 address (not link-local).
 Result<std::vector<NetInterface>> list_interfaces();
 
-/// Those of `all` that `choice` allows, best first. Without a name in the choice: physical ones
-/// before bridges, containers and virtual machines (docker, veth, virbr ...), loopback last, and
-/// IPv4 before IPv6. kInvalidArgument when none is left; the error lists what there is.
+/// The interfaces of `all` that `choice` allows, best first. If the choice names none, physical
+/// ones come before bridges, containers and virtual machines (docker, veth, virbr ...); loopback
+/// comes last; IPv4 goes before IPv6. kInvalidArgument when none is left; the error lists all of
+/// them.
 Result<std::vector<NetInterface>> select_interfaces(std::span<const NetInterface> all,
                                                     const InterfaceChoice& choice);
 
-/// The best address of this machine by `choice`.
+/// The best address of this machine that `choice` allows.
 Result<SocketAddress> choose_address(const InterfaceChoice& choice);
-/// How fast its driver says that an interface is; 0: it does not know, as that of lo.
+/// Speed of an interface as its driver reports it; 0 when unknown, as for lo.
 std::uint32_t mbit_per_s(const std::string& interface);
-/// True when `address` is one of this machine's (loopback included).
+/// True when `address` belongs to this machine (loopback included).
 bool is_local(const SocketAddress& address);
 
 /// Listens on exactly this address (port 0: any free port), close-on-exec and non-blocking.
 Result<Fd> listen_on(const SocketAddress& address, int backlog = 4096);
-/// One connection from a listener that poll(2) found readable; an empty Fd when there is none after
-/// all. kUnavailable when descriptors are short. Non-blocking, close-on-exec.
+/// Accepts one connection from a listener that poll(2) found readable. Returns an empty Fd when
+/// none waits after all. kUnavailable when out of descriptors. Non-blocking, close-on-exec.
 Result<Fd> accept_on(int listener);
 
 Result<SocketAddress> local_address(int fd);
 Result<SocketAddress> remote_address(int fd);
 
-/// Begins to connect and does not wait: poll(2) finds the socket writable when finish_connect() can
-/// tell how it went.
+/// Starts to connect and does not wait. When poll(2) finds the socket writable, finish_connect()
+/// reports the outcome.
 Result<Fd> start_connect(const SocketAddress& address);
-/// Applies tune_stream to a socket that is connected.
+/// Applies tune_stream to a connected socket.
 Status finish_connect(int fd, const SocketAddress& address);
-/// One attempt. The socket comes back non-blocking, with tune_stream applied.
+/// One attempt. Returns a non-blocking socket with tune_stream applied.
 Result<Fd> connect_once(const SocketAddress& address, Deadline deadline);
-/// Tries again, with a jittered back-off of 10 ms to 1 s, while nobody listens there yet (refused,
+/// Retries, with a jittered back-off of 10 ms to 1 s, while nobody listens there yet (refused,
 /// reset, unreachable, timed out).
 Result<Fd> connect_to(const SocketAddress& address, Deadline deadline);
-/// Sleeps for the back-off of the given attempt (0, 1, ...), at most until `deadline`.
+/// Sleeps for the back-off after attempt number `attempt` (0, 1, ...), at most until `deadline`.
 void back_off(int attempt, Deadline deadline);
 
-/// No delay, keepalive, and an end after `silence` without an acknowledgement of sent data.
+/// Sets TCP_NODELAY and keepalive. The connection ends when sent data stays unacknowledged for
+/// `silence`.
 void tune_stream(int fd, Nanos silence = std::chrono::seconds(15));
 Status set_nonblocking(int fd);
 
-/// Whole buffers over a stream socket, blocking or not. kPeerFailed at its end, kTimeout at the
-/// deadline.
+/// Transfers the whole buffer over a stream socket, blocking or not. kPeerFailed at the end of the
+/// stream, kTimeout at the deadline.
 Status send_all(int fd, std::span<const std::byte> data, Deadline deadline);
 Status recv_all(int fd, std::span<std::byte> data, Deadline deadline);
 
-/// Raises the soft limit of open files to at least `wanted`, as far as the hard one allows; returns
-/// the limit in force.
+/// Raises the soft limit of open files to at least `wanted`, as far as the hard limit allows.
+/// Returns the limit in force.
 std::uint64_t raise_fd_limit(std::uint64_t wanted);
 
 }  // namespace tutti

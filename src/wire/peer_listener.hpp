@@ -1,10 +1,10 @@
-// Brings two processes together over a listening stream socket: the one with the lower token dials,
-// the other accepts, both prove that they hold the key.
+// Connects two processes over a listening stream socket. The one with the lower token dials, the
+// other accepts, and both prove that they hold the key.
 //
-// There is no thread: whoever waits in connect() also serves everybody else who knocks, so calls
-// may come in any order on either side, for several groups at once. Sockets that have not proved
-// the key are few (the oldest is dropped for the next), cost nothing but a descriptor, and never
-// make anyone wait.
+// There is no thread: a caller that waits in connect() also serves every other process that
+// connects meanwhile. So both sides may call in any order, for several groups at once. Sockets that
+// have not proved the key are few: the oldest is dropped for a new one. Each costs one descriptor,
+// and none makes anyone wait.
 #pragma once
 
 #include <condition_variable>
@@ -32,7 +32,7 @@ struct PeerSocket {
   std::shared_ptr<void> greeting;  ///< what Hooks::greet returned
 };
 
-/// Those of one connection; in the same order on both sides, all proved.
+/// The sockets of one connection, in the same order on both sides, all authenticated.
 using PeerSockets = std::vector<PeerSocket>;
 inline constexpr std::size_t kMaxSockets = 16;
 
@@ -41,11 +41,11 @@ class PeerListener {
  public:
   /// What differs between kinds of sockets.
   struct Hooks {
-    /// One connection that waits at the listener, non-blocking, or an empty Fd.
+    /// Accepts one waiting connection, non-blocking; an empty Fd when none waits.
     std::function<Result<Fd>(int listener)> accept;
-    /// A non-blocking connection to the listener at `address`.
+    /// Connects to the listener at `address`, non-blocking.
     std::function<Result<Fd>(std::span<const std::byte> address, Deadline)> dial;
-    /// Called once for each socket that proved the key, before anything else is said on it. Must
+    /// Called once for each socket that proved the key, before any other byte is sent on it. Must
     /// not wait.
     std::function<Result<std::shared_ptr<void>>(int fd)> greet;
     /// Makes the Connection.
@@ -53,8 +53,9 @@ class PeerListener {
         make;
   };
 
-  /// `self`: this process's token. `what`: "tcp", for error messages. `sockets`: of each connection
-  /// that this side dials, at most kMaxSockets; the other side takes what the dialler has.
+  /// `self` is this process's token; `what` ("tcp") is for error messages. `sockets` is the number
+  /// of sockets per connection that this side dials, at most kMaxSockets. When the peer dials, the
+  /// peer's number counts.
   PeerListener(Fd listener, std::uint64_t self, std::string what, Hooks hooks,
                std::size_t sockets = 1);
   ~PeerListener();
@@ -69,18 +70,18 @@ class PeerListener {
     std::unique_ptr<Handshake> handshake;
     TimePoint until;
   };
-  /// Which of the sockets of a connection one is.
+  /// Which socket of a connection this is.
   struct Part {
-    std::uint64_t attempt;  // of the dialler to make the connection; random
+    std::uint64_t attempt;  // the dialler's attempt to make the connection; random
     std::uint8_t index;
   };
-  /// The sockets that a dialler has made so far; those that have not come have no fd.
+  /// The sockets that a dialler has made so far. Those still missing have no fd.
   struct Arrival {
     std::uint64_t attempt = 0;
     PeerSockets sockets;
   };
   class Admission;
-  /// Of this process in a group, while it connects to members of it.
+  /// This process in a group, while it connects to members of that group.
   struct Membership {
     Key key;
     std::uint64_t group;

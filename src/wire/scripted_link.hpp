@@ -1,5 +1,4 @@
-// A ByteLink that reads what a test wrote down and swallows what is written to it. For tests and
-// fuzz targets.
+// A ByteLink for tests and fuzz targets: it reads a script and discards what is written to it.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +21,7 @@ class ScriptedLink final : public ByteLink {
     std::size_t read = 0;
     bool shut = false;
     bool ended = false;           ///< the stream ends after the input
-    int unfinished = 0;           ///< finish() says so often that not all has arrived
+    int unfinished = 0;           ///< N: finish() first returns true at its Nth call
     bool deaf = false;            ///< writing fails
     std::size_t room = SIZE_MAX;  ///< for what is written
     int writes = 0;
@@ -30,7 +29,7 @@ class ScriptedLink final : public ByteLink {
     void append(std::span<const std::byte> bytes) {
       input.insert(input.end(), bytes.begin(), bytes.end());
     }
-    /// The header, and as many bytes of payload as it announces.
+    /// The header, and as many zero bytes of payload as it announces.
     void append(const Frame& frame) {
       append(encode(frame));
       input.resize(input.size() + std::min<std::size_t>(frame.payload, kChunkBytes));

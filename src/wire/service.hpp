@@ -1,16 +1,16 @@
-// The service thread: one per process, asleep unless a descriptor, a timer or a task wakes it.
+// The service thread: one per process. It sleeps until a descriptor, a timer or a task wakes it.
 //
-// It runs what must go on while the caller computes: heartbeats, late connections, the rendezvous
+// It does what must go on while the caller computes: heartbeats, late connections, the rendezvous
 // hub, abort notices. Everything that runs on it must be short and must not wait.
 //
-// Made lazily by its owner (src/builtin's process, or a test) and shared. What lives on the thread
-// (watches, timers, attachments) may keep a `Service&` but no shared_ptr<Service>: it goes away
-// with the thread, when the last shared_ptr does.
+// Its owner (src/builtin's process, or a test) creates it at first use and shares it. Objects that
+// live on the thread (watches, timers, attachments) may keep a `Service&` but no
+// shared_ptr<Service>: the thread ends with the last shared_ptr.
 //
 // fork(): the child has no service thread. Its copies of the descriptors keep the parent's
-// connections open until it execs (all are close-on-exec) or exits, so the death of the parent is
-// then noticed by silence (the liveness limit) and not at once. In the child the object may be
-// destroyed, which closes its copies; nothing else of it may be used.
+// connections open until it exits or execs (all are close-on-exec). So peers notice the parent's
+// death by silence (the liveness limit) and not at once. The child may destroy the object, which
+// closes its copies, and must use nothing else of it.
 #pragma once
 
 #include <chrono>
@@ -45,46 +45,48 @@ class Service {
   /// `events`: EPOLLIN, EPOLLOUT, EPOLLHUP, EPOLLERR ... of epoll(7).
   using Handler = std::function<void(std::uint32_t events)>;
 
-  /// Starts the thread. kUnavailable when descriptors or threads are short.
+  /// Starts the thread. kUnavailable when the process is out of descriptors or threads.
   static Result<std::shared_ptr<Service>> create();
-  /// Ends the thread: tasks posted before run, then attachments, watches and timers are dropped,
-  /// on the thread.
+  /// Ends the thread. It first runs the tasks posted so far, then destroys attachments, watches and
+  /// timers, all on the thread.
   ~Service();
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
-  /// Random, unique to this process: how ranks learn which of them share one.
+  /// Random and unique to this process: tells ranks which of them share a process.
   [[nodiscard]] std::uint64_t token() const { return token_; }
 
   // ---- from any thread ----
 
-  /// Runs `task` on the service thread, tasks in the order posted.
+  /// Runs `task` on the service thread; tasks run in posting order.
   void post(Task task);
-  /// Runs `function` on the service thread and returns what it returned, or throws what it threw;
-  /// directly when called there.
+  /// Runs `function` on the service thread and returns its value, or throws what it threw. Runs it
+  /// directly when called on that thread.
   template <class Function>
   auto call(Function function) -> std::invoke_result_t<Function>;
   [[nodiscard]] bool on_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
 
   // ---- on the service thread only ----
 
-  /// Calls `handler` whenever one of `events` (level-triggered) is there. `fd` stays the caller's
+  /// Calls `handler` whenever one of `events` is present (level-triggered). `fd` stays the caller's
   /// and must be open until unwatch().
   Result<WatchId> watch(int fd, std::uint32_t events, Handler handler);
   void rewatch(WatchId id, std::uint32_t events);
-  /// No call after it, not even for an event that was found already. A handler may unwatch itself.
+  /// The handler is not called afterwards, not even for an event already found. A handler may
+  /// unwatch itself.
   void unwatch(WatchId id);
 
   /// Calls `task` once, at `when` or soon after.
   TimerId at(TimePoint when, Task task);
-  /// Harmless when it has run.
+  /// Has no effect when it has run.
   void cancel(TimerId id);
 
-  /// Gives back memory that was set aside, for whoever has run out of it and has to say so. Once.
+  /// Frees a reserve of memory, so that a caller that has run out of memory can still report it.
+  /// Once.
   void release_reserve() { reserve_ = {}; }
 
-  /// A place for an object that lives on this thread, one a name; empty at first, destroyed on the
-  /// thread with it.
+  /// A slot for an object that lives on this thread, one per name. Empty at first; destroyed on the
+  /// thread when the thread ends.
   std::shared_ptr<void>& attachment(const std::string& name) { return attachments_[name]; }
 
  private:
@@ -110,7 +112,7 @@ class Service {
   std::vector<Task> tasks_;
   bool stopping_ = false;
 
-  // Of the thread alone.
+  // Used only on the thread.
   std::vector<std::byte> reserve_ = std::vector<std::byte>(std::size_t{64} << 10U);
   std::uint64_t next_id_ = 1;
   std::unordered_map<WatchId, std::shared_ptr<Watch>> watches_;
