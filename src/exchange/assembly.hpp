@@ -1,12 +1,12 @@
-// Builds a Schedule out of the steps of a foreign format, in one order that the format allows.
+// Builds a Schedule from the steps of a foreign format, in one order that the format allows.
 //
-// Foreign schedules name chunks of an input, an output and a scratch buffer, take all chunks to be
-// of one length, and may write to their input. Ours divide a block into chunks of nearly one length
-// and leave the input alone. So an Assembly remembers for each foreign chunk, called a cell, at
-// which place of our memory its value lies: an input that is written gets a place in scratch from
-// then on, and so does a scratch chunk that is reused for a value of another length. Buffers that
-// overlap in place share their cells. What the format thinks its steps depend on is the business of
-// its reader; the dependencies of our steps are those of what they read and write (ir::Builder).
+// Foreign schedules name chunks of an input, an output and a scratch buffer. They take all chunks
+// to be equally long, and may write to their input. Ours split a block into chunks of nearly equal
+// length and do not write the input. So an Assembly remembers for each foreign chunk, called a
+// cell, where its value lies in our memory. A written input moves to scratch. A scratch chunk that
+// is reused for a value of another length moves, too. Buffers that overlap in place share cells.
+// The reader interprets the foreign dependencies; ours follow from what the steps read and write
+// (ir::Builder).
 #pragma once
 
 #include <cstdint>
@@ -29,29 +29,29 @@ struct Run {
   friend bool operator==(const Run&, const Run&) = default;
 };
 
-/// "i[3]" or "s[2..5]", as MSCCL and MSCCL++ name buffers.
+/// "i[3]" or "s[2..5]", with the buffer names of MSCCL and MSCCL++.
 std::string print(const Run& run);
 
-/// Chunks that a foreign format declares for one rank; they may exceed what the collective has, the
-/// rest being scratch by another name.
+/// Numbers of chunks that a foreign format declares for one rank. They may exceed the collective's
+/// buffers; the excess is scratch under another name.
 struct BufferSizes {
   std::uint64_t input = 0;
   std::uint64_t output = 0;
   std::uint64_t scratch = 0;
 };
 
-/// A message under way: what its receiver has to know. `like[i]` is the index within its block of
-/// the i-th chunk, which decides its length.
+/// A message under way, as its receiver needs to know it. `like[i]` is the index of chunk i within
+/// its block, which determines its length.
 struct Message {
   Rank source = kNoRank;
   Lane lane = 0;
   std::vector<std::uint32_t> like;
 };
 
-/// Its errors are of the file, and lack a place in it: the reader adds that.
+/// Its errors describe the file but name no place in it; the reader adds the place.
 class Assembly {
  public:
-  /// `sizes`: one for each rank. kInvalidArgument when that is more memory than a file may ask for.
+  /// `sizes` has one entry per rank. kInvalidArgument when a file may not ask for this much memory.
   static Result<Assembly> create(const ir::Request& request, std::string_view name,
                                  std::uint32_t chunks_per_block,
                                  const std::vector<BufferSizes>& sizes);
@@ -60,7 +60,7 @@ class Assembly {
   Status recv(Rank rank, const Message& message, const Run& dst);
   /// dst = message + src
   Status recv_reduce(Rank rank, const Message& message, const Run& src, const Run& dst);
-  /// Sends message + src on, and keeps nothing.
+  /// Sends message + src on, and stores nothing.
   Result<Message> recv_reduce_send(Rank rank, const Message& message, const Run& src, Rank peer,
                                    Lane lane);
   /// dst = src
@@ -68,16 +68,16 @@ class Assembly {
   /// dst = dst + src
   Status reduce(Rank rank, const Run& src, const Run& dst);
 
-  /// Cells of a rank are numbered below this; buffers that overlap share them.
+  /// Number of cells of a rank; overlapping buffers share them.
   [[nodiscard]] std::size_t cells(Rank rank) const { return ranks_[index(rank)].cells.size(); }
-  /// The cell of a chunk of a run that check() accepts.
+  /// The cell of a chunk in a run that check() accepts.
   [[nodiscard]] std::size_t cell(Rank rank, ir::Space space, std::uint32_t chunk) const;
   /// Whether the rank has these chunks.
   [[nodiscard]] Status check(Rank rank, const Run& run) const;
-  /// Whether it has them, and each has a value.
+  /// Whether the rank has these chunks and each has a value.
   [[nodiscard]] bool holds(Rank rank, const Run& run) const { return read(rank, run).ok(); }
 
-  /// Copies results that lie elsewhere into the output. Not verified yet.
+  /// Copies results that lie elsewhere into the output. The schedule is not verified yet.
   ir::Schedule finish() &&;
 
  private:
@@ -88,8 +88,8 @@ class Assembly {
   };
   using Places = std::vector<Place>;
   struct Cell {
-    std::optional<Place> value;  ///< where the value lies; nothing: none was written yet
-    Place home;                  ///< where a value goes if its length allows
+    std::optional<Place> value;  ///< where the value lies; empty: none was written yet
+    Place home;                  ///< where a value goes if its length fits
   };
   struct RankState {
     BufferSizes sizes;

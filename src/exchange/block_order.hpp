@@ -1,8 +1,8 @@
-// Finds two steps of a gpu that touch the same chunk, at least one writing, without that order
-// inside thread blocks and the waits between them say which comes first.
+// Finds races on one gpu: two steps that touch the same chunk, at least one of them writing,
+// although neither program order within thread blocks nor waits between them say which comes first.
 //
-// Vector clocks: each thread block knows how many steps of each other one are complete for certain.
-// A step that others wait for publishes what its block knows, and who waits for it learns that.
+// Vector clocks: each thread block knows how many steps of every other block are surely complete. A
+// step that others wait for publishes what its block knows; a waiter learns it.
 #pragma once
 
 #include <algorithm>
@@ -15,20 +15,20 @@
 
 namespace tutti::exchange {
 
-/// A step of a gpu: its thread block, and its place there.
+/// A step of a gpu: its thread block, and its index there.
 struct BlockStep {
   std::uint32_t block = 0;
   std::uint32_t step = 0;
   friend auto operator<=>(const BlockStep&, const BlockStep&) = default;
 };
 
-/// Of one gpu. Steps are told in an order in which they may run.
+/// For one gpu. Report its steps in an order in which they may run.
 class BlockOrder {
  public:
   BlockOrder(std::size_t blocks, std::size_t cells)
       : known_(blocks, std::vector<std::uint32_t>(blocks, 0)), cells_(cells) {}
 
-  /// `block` has waited for `step`, which has published.
+  /// `block` has waited for `step`, which was published.
   void wait(std::uint32_t block, BlockStep step) {
     std::vector<std::uint32_t>& mine = known_[block];
     const std::vector<std::uint32_t>& theirs = published_.at(step);
@@ -39,7 +39,7 @@ class BlockOrder {
     if (publishes) published_.emplace(step, known_[step.block]);
   }
 
-  /// The access that races with this one, if there is one.
+  /// Records this access. Returns an access that races with it, if there is one.
   std::optional<BlockStep> read(std::size_t cell, BlockStep step) {
     Cell& touched = cells_[cell];
     if (touched.writer && !ordered(*touched.writer, step)) return touched.writer;
@@ -61,7 +61,7 @@ class BlockOrder {
  private:
   struct Cell {
     std::optional<BlockStep> writer;
-    std::vector<BlockStep> readers;  // since the last write; one for each block
+    std::vector<BlockStep> readers;  // since the last write, one per block
   };
 
   [[nodiscard]] bool ordered(BlockStep before, BlockStep after) const {

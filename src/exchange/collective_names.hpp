@@ -1,4 +1,4 @@
-// How MSCCL, RCCL, SCCL and MSCCL++ spell collectives.
+// The names of collectives in MSCCL, RCCL, SCCL and MSCCL++.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What the readers of foreign formats share: how they name places in a text, and what they yield.
+// What the readers of foreign formats share: naming places in a text, and their result type.
 #pragma once
 
 #include <cstddef>
@@ -14,24 +14,23 @@ namespace tutti::exchange {
 inline constexpr std::size_t kLargestText = std::size_t{32} << 20;  ///< bytes of a file
 inline constexpr std::int64_t kMostRanks = 1024;
 inline constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 20;  ///< over all ranks
-/// Chunks that all steps name; a step that names many is short to write and long to run.
+/// most chunks that all steps may name; a short step can name many
 inline constexpr std::uint64_t kMostNamed = std::uint64_t{1} << 22;
 
-/// One schedule for each way to place buffers that the file is for: out of place first. Each has
-/// been verified.
+/// One verified schedule for each placement of buffers that the file serves, out of place first.
 using Schedules = std::vector<ir::Schedule>;
 
-/// "line 3 column 7" of a byte of the text.
+/// "line 3 column 7" for a byte offset in the text.
 std::string place_in(std::string_view text, std::size_t offset);
 
-/// Prefixes an error with the place that it is about.
+/// Prefixes an error with the place that it refers to.
 Error at_place(std::string_view place, const Error& error);
 
-/// A name that every format of ours can hold: at most 64 letters, digits, '_', '-' and '.'; others
-/// become '_'. "imported" when there is none.
+/// A name that all our formats can hold: at most 64 letters, digits, '_', '-' and '.'; other
+/// characters become '_'. "imported" when it is empty.
 std::string plain_name(std::string_view name);
 
-/// A foreign word fit to be shown in a message: at most 40 printable characters.
+/// A foreign word made safe for messages: at most 40 printable characters.
 std::string shown(std::string_view word);
 
 }  // namespace tutti::exchange

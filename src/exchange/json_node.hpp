@@ -1,4 +1,4 @@
-// Values of a JSON text with the path to each, which errors name: "gpus[0].threadblocks[1].ops[3]".
+// JSON values that know their path, which errors name: "gpus[0].threadblocks[1].ops[3]".
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace tutti::exchange {
 
-/// Refuses text that is too long or nested too deep; errors of form name line and column.
+/// Rejects text that is too long or nested too deep. Syntax errors name line and column.
 Result<nlohmann::json> parse_json(std::string_view text);
 
-/// Neither owns its value nor its parent: both must outlive it.
+/// Owns neither its value nor its parent: both must outlive it.
 class JsonNode {
  public:
   explicit JsonNode(const nlohmann::json& value) : value_(&value) {}
@@ -30,18 +30,18 @@ class JsonNode {
   [[nodiscard]] bool has(std::string_view key) const {
     return value_->is_object() && value_->contains(key);
   }
-  /// The value of a key that must be there.
+  /// The value of a required key.
   Result<JsonNode> at(std::string_view key) const;
-  /// The i-th entry of a list that has one.
+  /// Entry i of a list; it must exist.
   [[nodiscard]] JsonNode at(std::size_t i) const { return {(*value_)[i], this, "", i}; }
-  /// "" where there is no such string.
+  /// "" if the key has no string.
   [[nodiscard]] std::string word(std::string_view key) const;
   Result<std::int64_t> number(std::int64_t first, std::int64_t last) const;
   Result<std::int64_t> number(std::string_view key, std::int64_t first, std::int64_t last) const;
-  /// The entries of the list of this key; 0 where there is no such key.
+  /// Number of entries in the key's list; 0 without the key.
   Result<std::size_t> size_of(std::string_view key) const;
 
-  /// Calls visit(JsonNode) for each entry of the list of this key, if it is there.
+  /// Calls visit(JsonNode) for each entry of the key's list, if there is one.
   template <class Visit>
   Status for_each(std::string_view key, Visit&& visit) const {
     TUTTI_ASSIGN(const std::size_t size, size_of(key));
@@ -59,7 +59,7 @@ class JsonNode {
   const nlohmann::json* value_;
   const JsonNode* parent_ = nullptr;
   std::string_view key_;   ///< "": an entry of a list
-  std::size_t index_ = 0;  ///< in that list
+  std::size_t index_ = 0;  ///< index in that list
 };
 
 }  // namespace tutti::exchange

@@ -1,5 +1,5 @@
-// The elements of an MSCCL file as numbers, checked one by one; what they mean together is the
-// business of msccl_read.cpp.
+// The elements of an MSCCL file as numbers, each checked by itself. msccl_read.cpp interprets them
+// together.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,9 @@ enum class MscclType : std::uint8_t {
   kRecv,                ///< r
   kCopy,                ///< cpy
   kReduce,              ///< re: dst = dst + src
-  kRecvCopySend,        ///< rcs: receives into dst and sends it on
-  kRecvReduceSend,      ///< rrs: sends on what arrives + src, and keeps nothing
-  kRecvReduceCopy,      ///< rrc: dst = what arrives + src
+  kRecvCopySend,        ///< rcs: receives into dst and sends dst on
+  kRecvReduceSend,      ///< rrs: sends on message + src, and stores nothing
+  kRecvReduceCopy,      ///< rrc: dst = message + src
   kRecvReduceCopySend,  ///< rrcs: the same, and sends dst on
   kNop,
 };
@@ -39,7 +39,7 @@ constexpr bool writes_dst(MscclType type) {
 
 struct MscclStep {
   MscclType type = MscclType::kNop;
-  Run src, dst;             ///< count 0 where the type does not use it
+  Run src, dst;             ///< count 0 if the type does not use it
   int after_block = -1;     ///< depid: the thread block to wait for; -1: none
   int after_step = -1;      ///< deps: its step
   bool waited_for = false;  ///< hasdep
@@ -67,7 +67,7 @@ struct MscclAlgo {
   std::uint32_t fifo_depth = 2;  ///< messages between a send and its receive
   bool in_place = false;
   bool out_of_place = false;
-  ir::Layout layout;  ///< of the gpus; empty where the file says nothing
+  ir::Layout layout;  ///< of the gpus; empty if the file says nothing about it
   std::vector<MscclGpu> gpus;
 };
 

@@ -1,12 +1,12 @@
 // Execution plans of MSCCL++, in JSON.
 //
-// Words of that format: a gpu's *thread blocks* run their operations in order and all at once. They
-// put data into the buffers of other gpus, get data from there, and order themselves by signals and
-// waits on *channels*, by barriers inside a gpu and, with packets, by the arrival of the data.
+// Words of that format: a gpu's *thread blocks* run concurrently, each its operations in order.
+// They put data into buffers of other gpus and get data from there. Signals and waits on *channels*
+// order them, and barriers within a gpu. With packets, the arrival of data orders them, too.
 //
-// All of that is run here on chunk numbers. A put or a get becomes a send and a receive at the
-// moment at which it happens; what signals and barriers order is then ordered by what steps read
-// and write.
+// The reader runs the plan on chunk numbers. A put or a get becomes a send and a receive at the
+// moment when it happens. What the steps read and write then expresses the order of signals and
+// barriers.
 //
 // Source: microsoft/mscclpp (src/core/executor/execution_plan.cc).
 #pragma once
@@ -17,9 +17,9 @@
 
 namespace tutti::exchange {
 
-/// One schedule, for the placement that the plan is for. Errors name the path to the operation that
-/// is wrong. kUnsupported for operations that have no counterpart here: those on switches
-/// (multimem), pipelines, semaphores, and operations that several thread blocks share.
+/// One schedule, for the plan's own placement of buffers. Errors name the path to the wrong
+/// operation. kUnsupported for operations that Tutti lacks: switch operations (multimem),
+/// pipelines, semaphores, and operations that several thread blocks share.
 Result<Schedules> read_mscclpp_json(std::string_view text);
 
 }  // namespace tutti::exchange

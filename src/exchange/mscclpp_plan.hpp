@@ -1,5 +1,5 @@
-// An MSCCL++ plan as numbers, its indirections resolved; what its operations do is the business of
-// mscclpp_json.cpp.
+// An MSCCL++ plan as numbers, with its indirections resolved. mscclpp_json.cpp interprets its
+// operations.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace tutti::exchange {
 
 enum class PlanVerb : std::uint8_t {
-  kNothing,  ///< nop, flush: an order that a thread block has anyway
+  kNothing,  ///< nop, flush: order that a thread block has anyway
   kSignal,
   kWait,
   kBarrier,
@@ -27,7 +27,7 @@ struct PlanOperand {
   Run run;
 };
 
-/// The j-th channel of one kind between two gpus is the j-th on both sides.
+/// Channel j of one kind between two gpus is channel j on both sides.
 struct PlanChannel {
   Rank peer = 0;
   int kind = 0;
@@ -36,8 +36,8 @@ struct PlanChannel {
 
 struct PlanOp {
   PlanVerb verb = PlanVerb::kNothing;
-  bool awaits_packets = false;  ///< sources in scratch have to be there
-  bool signals = false;         ///< on its channels, afterwards
+  bool awaits_packets = false;  ///< waits until the sources in scratch have arrived
+  bool signals = false;         ///< signals on its channels afterwards
   std::vector<PlanOperand> sources;
   std::vector<PlanOperand> destinations;  ///< all but the first get a copy of the first's value
   std::vector<PlanChannel> channels;

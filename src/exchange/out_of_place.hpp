@@ -1,4 +1,5 @@
-// From a schedule for calls in place to the one that ranks out of place run beside it.
+// Makes an out-of-place schedule from an in-place one, such that both kinds of ranks can run
+// together.
 #pragma once
 
 #include "src/ir/schedule.hpp"
@@ -6,10 +7,10 @@
 
 namespace tutti::exchange {
 
-/// Each rank whose buffers would overlap first copies to its output what lies there in place, and
-/// goes on in the output: the messages are the same. `in_place` must have been verified, and the
-/// result has been. kUnsupported where one operand spans chunks of the input that overlap the
-/// output and others that do not.
+/// Each rank whose buffers would overlap first copies its input to the overlapping part of the
+/// output, then works in the output. So the messages stay the same. `in_place` must be verified;
+/// the result is verified. kUnsupported when one operand spans input chunks that overlap the output
+/// and others that do not.
 Result<ir::Schedule> out_of_place(const ir::Schedule& in_place);
 
 }  // namespace tutti::exchange

@@ -1,4 +1,4 @@
-// Reads a schedule in any format that Tutti knows, telling the format by how the text begins.
+// Reads a schedule in any format that Tutti knows. The beginning of the text tells the format.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace tutti::exchange {
 
-/// Our own text form, MSCCL's XML, MSCCL++'s plans and SCCL's JSON. Every schedule has been
+/// Reads our text form, MSCCL's XML, MSCCL++'s plans and SCCL's JSON. Every returned schedule is
 /// verified. Errors name the place in the text.
 Result<Schedules> read(std::string_view text);
 

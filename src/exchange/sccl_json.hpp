@@ -1,8 +1,9 @@
-// Schedules in the JSON of SCCL, whose solver writes them.
+// Schedules in the JSON of SCCL, as its solver writes them.
 //
-// Words of that format: data has *addresses*; a rank holds at most one value at an address. In a
-// step, all sends happen at once: each takes the value that its source held when the step began.
-// What arrives at an address where the destination holds other contributions is added to them.
+// Words of that format: data has *addresses*, and a rank holds at most one value per address. All
+// sends of a step happen at once: each takes the value that its source held at the start of the
+// step. If the destination already holds other contributions at that address, arriving data is
+// added to them.
 //
 // Source: Cai et al., "Synthesizing optimal collective algorithms" (PPoPP 2021), and the files that
 // its successor writes (microsoft/msccl-tools, msccl/serialization.py).
@@ -14,8 +15,8 @@
 
 namespace tutti::exchange {
 
-/// Schedules for buffers out of place and, but for an all-to-all, in place. Errors name the path to
-/// the value that is wrong. kUnsupported for collectives of the user's own.
+/// Schedules for out of place and, except for an all-to-all, in place. Errors name the path to the
+/// wrong value. kUnsupported for user-defined collectives.
 Result<Schedules> read_sccl_json(std::string_view text);
 
 }  // namespace tutti::exchange
