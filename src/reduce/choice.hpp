@@ -1,4 +1,4 @@
-// Which of the instruction sets a process reduces with. Private to this folder.
+// Chooses the instruction set for a process's reductions. Private to this folder.
 #pragma once
 
 #include <string_view>
@@ -8,11 +8,11 @@
 
 namespace tutti {
 
-/// The usable one of this name, else ("auto", or what this machine cannot run) the fastest.
+/// The usable kernels of this name. For "auto", or if this machine cannot run those, the fastest.
 const KernelTable& choose_kernels(std::string_view wanted);
 
-/// The one that the setting SIMD asks for. Where any setting is wrong it has its default: then no
-/// communicator is made, and the error that says why is not lost here.
+/// The kernels that the setting SIMD asks for. If any setting is invalid, uses the default: no
+/// communicator is made then, and that error is reported there.
 const KernelTable& kernels_for(const Environment& environment);
 
 }  // namespace tutti

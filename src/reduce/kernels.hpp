@@ -1,9 +1,9 @@
-// What one instruction set offers, and which of them this machine has. Private to this folder.
+// The kernels of one instruction set, and which sets this machine has. Private to this folder.
 //
-// Each kernels_<target>.cpp is compiled for its instruction set alone. So that no instruction of
-// it leaks into code that runs everywhere (an inline function is kept once per program, from any
-// of the files that emit it), those files include nothing but Highway and this page, which has
-// plain structs and no inline functions.
+// Each kernels_<target>.cpp is compiled for its instruction set only. Its instructions must not
+// leak into code that runs everywhere: the linker keeps one copy of an inline function, from any of
+// the files that emit it. So those files include only Highway and this header, which has plain
+// structs and no inline functions.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace tutti {
 
-/// The arguments of reduce(), as kernels take them.
+/// The arguments of reduce(), in the form that kernels take.
 struct ReducePass {
   const Reduction* reduction;
   const std::byte* const* sources;
@@ -39,8 +39,8 @@ extern const KernelTable kBaselineKernels;  // SSE4.2 (x86-64-v2), or NEON
 extern const KernelTable kAvx2Kernels;      // x86-64-v3
 extern const KernelTable kAvx512Kernels;    // x86-64-v4
 
-/// The tables this machine can run, slowest first; at least the scalar one. `tables` has room for
-/// kMaxKernelTables. Returns how many.
+/// The tables that this machine can run, slowest first; always contains the scalar one. Fills
+/// `tables`, which has room for kMaxKernelTables, and returns their number.
 std::size_t usable_kernels(const KernelTable** tables);
 inline constexpr std::size_t kMaxKernelTables = 4;
 

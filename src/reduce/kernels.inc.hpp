@@ -1,10 +1,10 @@
-// The vector kernels, written once and compiled once per instruction set: each kernels_<target>.cpp
-// defines TUTTI_KERNEL_TABLE and TUTTI_KERNEL_NAME and includes this page, and nothing that emits
+// The vector kernels: written once, compiled once per instruction set. Each kernels_<target>.cpp
+// defines TUTTI_KERNEL_TABLE and TUTTI_KERNEL_NAME and includes this file, but nothing that emits
 // inline functions (kernels.hpp says why).
 //
-// A kernel walks all operands in step, a block of a few registers at a time: load the block of the
-// first source, combine the others into it while it is in registers, store it to every destination.
-// Everything counts in bytes, because narrow elements change their width in registers.
+// A kernel walks all operands in step, in blocks of a few registers. It loads a block of the first
+// source, combines the other sources into it in registers, and stores it to every destination. All
+// positions count in bytes, because narrow elements change their width in registers.
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -47,7 +47,7 @@ struct WholeVector {
 
 #if HWY_TARGET <= HWY_AVX3
 
-/// The first `bytes` (fewer than a register) of a vector; touches no memory beyond them.
+/// The first `bytes` (less than a register) of a vector. Touches no memory beyond them.
 struct PartOfVector {
   std::size_t bytes;
   VBytes HWY_INLINE load(const std::byte* from) const {
@@ -62,7 +62,7 @@ struct PartOfVector {
 
 #else
 
-/// kBytes <= bytes <= 2 * kBytes: the first kBytes and the last, which may overlap.
+/// For kBytes <= bytes <= 2 * kBytes: copies the first and the last kBytes, which may overlap.
 template <std::size_t kBytes>
 void HWY_INLINE copy_both_ends(std::byte* to, const std::byte* from, std::size_t bytes) {
   struct {
@@ -85,7 +85,7 @@ void HWY_INLINE copy_few(std::byte* to, const std::byte* from, std::size_t bytes
 using DSixteen = hn::FixedTag<std::uint8_t, 16>;
 using DWords = hn::FixedTag<std::uint64_t, 2>;
 
-/// 1 to 8 bytes as an integer.
+/// Loads 1 to 8 bytes as an integer.
 std::uint64_t HWY_INLINE load_word(const std::byte* from, std::size_t bytes) {
   const auto both_ends = [&](auto first, auto last) HWY_ATTR {
     __builtin_memcpy(&first, from, sizeof first);
@@ -97,8 +97,8 @@ std::uint64_t HWY_INLINE load_word(const std::byte* from, std::size_t bytes) {
   return std::to_integer<std::uint64_t>(*from);
 }
 
-/// 1 to 16 bytes, put together in registers: a load that spans several fresh stores would wait for
-/// them to reach the cache (14 ns instead of 3).
+/// Loads 1 to 16 bytes, combined in registers. One load that spans several fresh stores would wait
+/// until they reach the cache (14 ns instead of 3).
 hn::Vec<DSixteen> HWY_INLINE load_sixteen(const std::byte* from, std::size_t bytes) {
   std::uint64_t low = 0;
   std::uint64_t high = 0;
@@ -124,7 +124,7 @@ hn::Vec<D> HWY_INLINE load_part(D d, const std::byte* from, std::size_t bytes) {
   }
 }
 
-/// The first `bytes` (1 to a register less 1) of a vector; touches no memory beyond them.
+/// The first `bytes` (1 to a register less 1) of a vector. Touches no memory beyond them.
 struct PartOfVector {
   static_assert(kVectorBytes <= 32, "written for registers of 16 and 32 bytes");
   std::size_t bytes;
@@ -140,7 +140,7 @@ struct PartOfVector {
 
 // --- Elements: how a register of memory becomes registers of values, and back -------------------
 
-/// kParts registers of values that came from one register of memory.
+/// kParts registers of values from one register of memory.
 template <class Value, int kParts>
 struct Parts {
   hn::Vec<hn::ScalableTag<Value>> part[kParts];
@@ -159,7 +159,7 @@ struct NativeElement {
   }
 };
 
-/// The vector form of widen<Format> in float_formats.hpp. `code` lanes hold one code each.
+/// The vector form of widen<Format> in float_formats.hpp. Each lane of `code` holds one code.
 template <class Format>
 VFloat HWY_INLINE widen_codes(VInt code) {
   constexpr int kToSign = 31 - Format::kExponentBits - Format::kMantissaBits;
@@ -195,8 +195,8 @@ VInt HWY_INLINE narrow_to_codes(VFloat value) {
   return hn::Or(code, sign);
 }
 
-/// Part p holds elements p, p + kParts, p + 2 * kParts ...: taking every kParts-th element apart
-/// and together again needs only shifts, and the order within a register does not matter here.
+/// Part p holds elements p, p + kParts, p + 2 * kParts ... Splitting and merging every kParts-th
+/// element needs only shifts, and order within a register does not matter here.
 template <class Format>
 struct NarrowElement {
   using Value = float;
@@ -249,7 +249,7 @@ struct Bfloat16Element {
   }
 
  private:
-  /// The upper half of each lane is the result; the lower is anything.
+  /// The upper half of each lane is the result; the lower half is undefined.
   static VInt HWY_INLINE rounded(VFloat value) {
     const VInt bits = bits_of(value);
     const VInt odd = hn::And(hn::ShiftRight<16>(bits), constant(1));
@@ -296,7 +296,8 @@ template <class V>
 V HWY_INLINE multiply(V a, V b) {
   using D = hn::DFromV<V>;
   if constexpr (sizeof(hn::TFromD<D>) == 1) {
-    // There is no 8-bit product: the low byte of a 16-bit one is right whatever stands above it.
+    // There is no 8-bit product. The low byte of a 16-bit product is right, whatever its upper byte
+    // is.
     const hn::ScalableTag<std::uint16_t> wide;
     const auto a16 = hn::BitCast(wide, a);
     const auto b16 = hn::BitCast(wide, b);
@@ -348,8 +349,8 @@ struct Minimum {
   }
 };
 
-/// Truncates toward zero. Quotients of 32-bit integers are exact enough in double: one that is not
-/// an integer is at least 2^-32 of its size away from the next.
+/// Truncates toward zero. Quotients of 32-bit integers are exact enough in double: a quotient that
+/// is not an integer differs from the nearest one by at least 2^-32 of its size.
 template <class T>
 T HWY_INLINE divide_integer(T value, std::int32_t divisor) {
   if constexpr (sizeof(T) < 8) {
@@ -396,7 +397,7 @@ ValuesOf<Element> HWY_INLINE broadcast_scalar(const std::byte* scalar) {
   return Element::widen(WholeVector().load(lanes));
 }
 
-/// values * factors, rounded to what memory could hold.
+/// values * factors, rounded to the precision of memory.
 template <class Element>
 ValuesOf<Element> HWY_INLINE scale(ValuesOf<Element> values, const ValuesOf<Element>& factors) {
   for (int p = 0; p < Element::kParts; ++p) {
@@ -405,7 +406,8 @@ ValuesOf<Element> HWY_INLINE scale(ValuesOf<Element> values, const ValuesOf<Elem
   return Element::widen(Element::narrow(values));
 }
 
-/// The sources of one pass, combined a block at a time. kFixedSources 0: as many as the pass has.
+/// Combines the sources of one pass, a block at a time. kFixedSources 0: the number of sources is
+/// known at run time only.
 template <class Element, class Op, int kFixedSources>
 class Combiner {
  public:
@@ -465,11 +467,11 @@ class Combiner {
   std::conditional_t<kScaled, ValuesOf<Element>, Nothing> factors_;
 };
 
-/// The destinations of one pass. With Heads::kAligned `head_bytes()` go first, so that the stores
-/// to one of them are aligned after it. Streaming stores need whole, aligned registers: it is the
-/// first destination that wants them, and another one that is not aligned then gets ordinary
-/// stores. Where nothing is streamed it is the first one, since a store across two cache lines
-/// costs about two.
+/// Writes the destinations of one pass. With Heads::kAligned, `head_bytes()` go first, so that
+/// later stores to one destination are aligned. That is the first destination that wants streaming
+/// stores, because these need whole aligned registers; another one that is not aligned then gets
+/// ordinary stores. If nothing is streamed it is the first destination, because a store across two
+/// cache lines costs about two stores.
 class Writer {
  public:
   enum class Heads : std::uint8_t { kNone, kAligned };
@@ -483,7 +485,7 @@ class Writer {
   /// Less than a register.
   std::size_t HWY_INLINE head_bytes() const { return head_bytes_; }
 
-  /// To `offset`, which is head_bytes() and a multiple of registers.
+  /// Stores at `offset`, which is head_bytes() plus a multiple of the register size.
   template <int kVectors>
   void HWY_INLINE store(const VBytes (&values)[kVectors], std::size_t offset) const {
     for (std::size_t j = 0; j < count_; ++j) {
@@ -499,7 +501,7 @@ class Writer {
   void HWY_INLINE store_part(VBytes value, std::size_t offset, PartOfVector part) const {
     for (std::size_t j = 0; j < count_; ++j) part.store(value, destinations_[j].data + offset);
   }
-  /// Orders the streaming stores before whatever the caller stores next.
+  /// Orders the streaming stores before the caller's next stores.
   void HWY_INLINE finish() const {
     if (streamed_ != 0) hwy::FlushStream();
   }
@@ -538,9 +540,9 @@ class Writer {
   std::uint32_t streamed_ = 0, fetched_ = 0;  // bit j: destination j
 };
 
-/// Walks `bytes` from the front: a head of part of a register, blocks, registers, the rest.
-/// `block(size, offset)` handles std::integral_constant<int, registers>; `part(bytes, offset)`
-/// less than a register.
+/// Walks `bytes` from the front: a head smaller than a register, blocks, single registers, the
+/// rest. `block(size, offset)` handles whole registers; `size` is std::integral_constant<int,
+/// registers>. `part(bytes, offset)` handles less than a register.
 template <int kBlock, class BlockFunction, class PartFunction>
 void HWY_INLINE walk(std::size_t head, std::size_t bytes, BlockFunction block, PartFunction part) {
   std::size_t offset = 0;
@@ -557,8 +559,8 @@ void HWY_INLINE walk(std::size_t head, std::size_t bytes, BlockFunction block, P
   if (bytes != offset) part(PartOfVector{bytes - offset}, offset);
 }
 
-/// Which of two NaNs their sum is depends on whether they meet in a block or in the head of one, so
-/// no address may decide that where Stores::kCached promises it.
+/// Which of two NaNs becomes their sum depends on whether they meet in a block or in its head.
+/// Stores::kCached promises that addresses do not decide that, so it gets no aligned head.
 bool HWY_INLINE is_cached(const ReducePass& pass) {
   for (std::size_t j = 0; j < pass.destination_count; ++j)
     if (pass.destinations[j].stores != Stores::kCached) return false;
@@ -571,7 +573,7 @@ void HWY_INLINE reduce_sources(const ReducePass& pass) {
   const Combiner<Element, Op, kFixedSources> combiner(pass);
   const auto heads = is_cached(pass) ? Writer::Heads::kNone : Writer::Heads::kAligned;
   Writer writer(pass.destinations, pass.destination_count, bytes, heads);
-  // A head that would split an element: the destination is not even aligned to its elements.
+  // The head would split an element: the destination is not even aligned to its elements.
   const bool splits = writer.head_bytes() % Element::kBytes != 0;
   if (splits)
     writer = Writer(pass.destinations, pass.destination_count, bytes, Writer::Heads::kNone);
@@ -617,7 +619,7 @@ void copy_kernel(const std::byte* source, const Destination* destinations,
 }  // namespace
 }  // namespace HWY_NAMESPACE
 
-// In the order of ReduceOp, and below of DataType.
+// In the order of ReduceOp; below, in the order of DataType.
 #define TUTTI_KERNEL_ROW(...)                                              \
   {                                                                        \
       HWY_NAMESPACE::reduce_kernel<__VA_ARGS__, HWY_NAMESPACE::Sum>,       \

@@ -1,5 +1,5 @@
-// The plain meaning of reduce(): scalar loops, one element at a time. The oracle of the vector
-// kernels, and what runs where there are none.
+// The plain meaning of reduce(): scalar loops, one element at a time. Tests compare the vector
+// kernels with it, and machines without vector kernels run it.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace tutti {
 
-/// As reduce() in reduce.hpp; `stores` of the destinations is ignored.
+/// As reduce() in reduce.hpp; ignores the destinations' `stores`.
 void reduce_reference(const Reduction& reduction, std::span<const std::byte* const> sources,
                       std::uint64_t scaled, std::span<const Destination> destinations,
                       std::size_t count);
