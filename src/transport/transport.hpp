@@ -1,23 +1,24 @@
 // Transport, Connection, Transfer: how bytes reach another process. Interfaces only.
 //
-// A Connection joins two *processes*; all communicators share it, told apart by StreamId. It offers
+// A Connection joins two *processes*. All communicators share it; StreamId tells them apart. It
+// offers
 //   messages   always: ordered within a stream, matched by sequence, landing in the receiver's
 //              buffer;
-//   mapping    when caps().mapped: loads and stores reach the peer's shared heap directly, and
+//   mapping    if caps().mapped: loads and stores reach the peer's shared heap directly, and
 //              local_pid() names its process.
-// What is not in Caps is not called.
+// Functions that Caps does not announce are not called.
 //
 // Conformance (tests/conformance runs every transport through it):
-//   - posting never blocks and never allocates beyond a bounded pool; a Transfer is the caller's
-//     memory and stays put until it is done, failed or cancelled;
-//   - transfers of one stream complete in the order posted; streams are independent: a stream whose
+//   - posting never blocks and never allocates beyond a bounded pool. A Transfer is the caller's
+//     memory and stays in place until it is done, failed or cancelled;
+//   - transfers of one stream complete in posting order. Streams are independent: a stream whose
 //     receiver has not posted never delays another;
-//   - a message that differs from what the receiver expects (sequence, bytes, signature) fails the
-//     transfers on both sides with an error that shows both;
+//   - if a message differs from what the receiver expects (sequence, bytes, signature), the
+//     transfers on both sides fail with an error that shows both;
 //   - after cancel() returns, the connection no longer touches that transfer or its buffer;
-//   - when the peer dies, every pending transfer fails with kPeerFailed naming it, and so does
-//     every later one; health() says why;
-//   - nothing that a peer sends becomes a length, an index or a pointer before it was validated.
+//   - when the peer dies, every pending and every later transfer fails with kPeerFailed naming it;
+//     health() says why;
+//   - data from a peer becomes a length, an index or a pointer only after validation.
 #pragma once
 
 #include <atomic>
@@ -37,14 +38,14 @@
 
 namespace tutti {
 
-/// Data, asked once.
+/// What a transport can do. Plain data, asked once.
 struct Caps {
   bool mapped = false;           ///< Connection::mapped() is the peer's shared heap
   bool device_memory = false;    ///< buffers may be GPU memory
-  std::uint32_t mbit_per_s = 0;  ///< of the network interface; 0: none, or unknown
+  std::uint32_t mbit_per_s = 0;  ///< speed of the network interface; 0: none, or unknown
 };
 
-/// Tells the messages of one directed lane of one communicator apart from all others.
+/// Identifies one directed lane of one communicator.
 struct StreamId {
   std::uint64_t communicator = 0;  ///< agreed at communicator creation
   Rank source = 0;
@@ -53,15 +54,15 @@ struct StreamId {
   friend bool operator==(const StreamId&, const StreamId&) = default;
 };
 
-/// Describes the call that a message belongs to; compared on both sides, shown when they differ.
+/// Describes the call that a message belongs to. Both sides compare it, and errors show it.
 struct CallSignature {
   Collective collective = Collective::kSend;
   DataType type = DataType::kInt8;
   ReduceOp op = ReduceOp::kSum;
   Rank root = 0;
   std::uint64_t count = 0;
-  /// A hash of the sizes of the ranks' blocks, which then have `count` elements together. 0: all
-  /// have one size.
+  /// A hash of the ranks' block sizes, if these differ; `count` is then their sum. 0: all blocks
+  /// have the same size.
   std::uint64_t blocks = 0;
   friend bool operator==(const CallSignature&, const CallSignature&) = default;
 };
@@ -70,57 +71,57 @@ struct CallSignature {
 std::string describe(const CallSignature& call);
 
 struct MessageTag {
-  std::uint64_t sequence = 0;  ///< of the operation within the communicator
+  std::uint64_t sequence = 0;  ///< number of the operation within the communicator
   CallSignature call;
 };
 
-/// The state of one posted send or receive. Owned by the caller; pinned while pending.
+/// The state of one posted send or receive. The caller owns it and must not move it while pending.
 struct Transfer {
   enum class State : std::uint8_t { kIdle, kPending, kDone, kFailed };
   std::atomic<State> state{State::kIdle};
   Error error;                        ///< valid once kFailed was observed
-  Transfer* next = nullptr;           ///< the connection's while pending
-  std::uint64_t connection_data[10];  ///< the connection's while pending
+  Transfer* next = nullptr;           ///< used by the connection while pending
+  std::uint64_t connection_data[10];  ///< used by the connection while pending
 };
 
 class Connection {
  public:
   virtual ~Connection() = default;
 
-  /// Any thread may call these; `transfer` must be idle, done or failed. The result arrives through
-  /// transfer.state, which progress() moves.
+  /// Any thread may call these. `transfer` must be idle, done or failed. progress() moves the
+  /// transfer on; transfer.state shows the result.
   virtual void send(const StreamId& stream, const MessageTag& tag, std::span<const std::byte> data,
                     Transfer& transfer) = 0;
-  /// send() for a caller that goes on to send on this connection at once: a small message may wait
-  /// for the next one, or a progress(), and leave together with it.
+  /// send() for a caller that will send on this connection again at once. A small message may wait
+  /// for the next one, or for a progress(), and leave together with it.
   virtual void send_with_next(const StreamId& stream, const MessageTag& tag,
                               std::span<const std::byte> data, Transfer& transfer) = 0;
   virtual void recv(const StreamId& stream, const MessageTag& tag, std::span<std::byte> data,
                     Transfer& transfer) = 0;
   virtual void cancel(const StreamId& stream, Transfer& transfer) = 0;
 
-  /// Moves what can be moved without waiting. Returns whether anything moved.
+  /// Moves data as far as it can without waiting. Returns whether anything moved.
   virtual bool progress() = 0;
   /// A descriptor that poll(2) reports readable (or writable, when `wants_write`) once progress()
-  /// can do something; -1 when there is none. While `wants_write`, something that was sent, be its
-  /// transfer done or not, waits here for a progress().
+  /// can do something; -1 when there is none. While `wants_write` is true, bytes of a send still
+  /// wait here for a progress(), even if its transfer is done.
   virtual int poll_fd() const = 0;
   virtual bool wants_write() const = 0;
 
   /// Ok, or why this connection is dead.
   virtual Status health() const = 0;
 
-  /// The peer's shared heap as mapped here, when caps().mapped; else empty.
+  /// The peer's shared heap as mapped here if caps().mapped; else empty.
   virtual std::span<std::byte> mapped() const = 0;
-  /// The peer's process id as seen from here, when caps().mapped; else -1.
+  /// The peer's process id as seen from here if caps().mapped; else -1.
   virtual pid_t local_pid() const = 0;
 };
 
-/// Who is at the other end.
+/// The process at the other end.
 struct PeerProcess {
   std::uint64_t token = 0;  ///< random, unique to the process; exchanged over the bootstrap
   Rank rank = kNoRank;      ///< one of its ranks, for messages
-  Blob address;             ///< what this transport's address() returned there
+  Blob address;             ///< what its transport's address() returned
 };
 
 class Transport {
@@ -129,13 +130,13 @@ class Transport {
   virtual std::string_view name() const = 0;
   virtual Caps caps() const = 0;
 
-  /// What peers need to connect here; travels over the authenticated bootstrap.
+  /// What peers need to connect to this process. Travels over the authenticated bootstrap.
   virtual Blob address() const = 0;
-  /// Whether a peer with this address can be reached by this transport. Validates it.
+  /// Validates a peer's address, and says whether this transport can reach it.
   virtual bool reaches(std::span<const std::byte> address) const = 0;
-  /// Both sides call it, in any order; returns the pair's existing connection when there is one.
-  /// `key` is 32 bytes of shared secret: both sides prove that they hold it before anything else is
-  /// said. Blocks until connected, failed or `deadline`.
+  /// Both sides call it, in any order. Returns the pair's existing connection if there is one.
+  /// `key` is a shared secret of 32 bytes; both sides prove that they hold it before anything else
+  /// is sent. Blocks until connected, failed or `deadline`.
   virtual Result<std::shared_ptr<Connection>> connect(const PeerProcess& peer,
                                                       std::span<const std::byte> key,
                                                       Deadline deadline) = 0;
