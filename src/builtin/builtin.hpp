@@ -10,7 +10,7 @@
 namespace tutti {
 
 /// Everything that this build and this machine offer, in order of preference. Starts the process's
-/// service thread; ended with the last reference.
+/// service thread, which ends with the last reference.
 Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings);
 
 }  // namespace tutti
