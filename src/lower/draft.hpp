@@ -1,4 +1,4 @@
-// One rank's program while it is being fused; used by lower.cpp alone.
+// One rank's program while it is being fused. Used by lower.cpp only.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace tutti::lower {
 
-/// The k-th message from source to destination on a lane.
+/// Message k from source to destination on a lane.
 struct MessageId {
   Rank source = 0;
   Rank destination = 0;
@@ -23,17 +23,17 @@ struct MessageId {
   friend auto operator<=>(const MessageId&, const MessageId&) = default;
 };
 
-/// An op under construction. Its kSlot sources carry the number of a message in `messages` instead
-/// of a slot, until all ranks are drafted and the linker knows the slots.
+/// An op under construction. Its kSlot sources hold an index into `messages` instead of a slot,
+/// until all ranks are drafted and the linker knows the slots.
 struct DraftOp {
   Op op;
   bool dead = false;
   std::uint32_t round = 0;
-  std::vector<MessageId> messages;           ///< what its kSlot sources name
+  std::vector<MessageId> messages;           ///< the messages that its kSlot sources refer to
   std::optional<MessageId> sends, receives;  ///< kSend, kRecv
 };
 
-/// Where a message sent to mapped peers can be read.
+/// Where peers that map this rank's memory read a message.
 struct Publication {
   std::uint32_t slot = 0;
   std::uint32_t op = 0;  ///< index into Draft::ops
@@ -50,7 +50,7 @@ struct Draft {
 struct Message {
   ir::ChunkSet source, destination;
   bool from_input = false;  ///< the source is input that its rank has not written
-  bool stored = false;      ///< kDirect: by the sender, to the receiver's output (movers.hpp)
+  bool stored = false;      ///< kDirect: the sender stores it to the receiver's output (movers.hpp)
 };
 using Messages = std::map<MessageId, Message>;
 
@@ -60,7 +60,7 @@ Messages messages_of(const ir::Schedule& schedule);
 Draft draft_rank(const ir::Schedule& schedule, const ir::Proof& proof, const Placement& placement,
                  const LowerOptions& options, const Messages& messages, Rank rank);
 
-/// Identifies memory of one rank so that in-place aliases are equal: (kind, piece).
+/// Identifies a rank's memory, such that in-place aliases are equal: (kind, piece).
 struct PlaceKey {
   Memory memory = Memory::kInput;
   std::uint32_t piece = 0;

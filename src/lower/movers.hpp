@@ -1,5 +1,5 @@
-// Who moves what with Protocol::kDirect: a message is loaded from its sender's input by the
-// receiver, or stored to its receiver's output by the sender. Used by lower.cpp alone.
+// Decides who moves each message with Protocol::kDirect: the receiver reads the sender's input, or
+// the sender writes the receiver's output. Used by lower.cpp only.
 #pragma once
 
 #include <optional>
@@ -8,10 +8,10 @@
 
 namespace tutti::lower {
 
-/// The messages of `schedule`, each with its mover (Message::stored); nothing where the schedule
-/// does not fit the protocol. Of the ways that leave every place that is written to one rank, it is
-/// the one in which the busiest rank loads and stores least. Whether ranks are in place makes no
-/// difference, so that both kinds understand each other.
+/// The messages of `schedule`, each with its mover (Message::stored); nullopt if the schedule does
+/// not fit the protocol. Only ways in which each written place belongs to one rank are allowed.
+/// Among these it minimises the busiest rank's loads and stores. Ranks in place and out of place
+/// get the same result, so they can work together.
 std::optional<Messages> settle_movers(const ir::Schedule& schedule, const LowerOptions& options);
 
 }  // namespace tutti::lower

@@ -1,34 +1,34 @@
-// The step program: what a schedule becomes for memory that is mapped, and wires that are not.
+// The step program: a schedule, translated for mapped memory and for wires.
 //
-// A schedule says which chunk goes where; a program says which loads, stores and waits do it. It is
-// still free of sizes and addresses: an executor binds it to a count, a type and buffers.
+// A schedule says which chunk goes where. A program says which loads, stores and waits move it. It
+// still has no sizes or addresses: an executor binds it to a count, a type and buffers.
 //
 // Words:
 //   slice     chunks are processed in slices of equal length; all ranks have the same number.
 //
 //   op        one element of a rank's program; run once per slice.
 //
-//   stage     op with stage s handles slice t - s in iteration t: while a rank works on slice k,
-//             its peers' slice k+1 is on the way (software pipelining). Iterations run from 0 to
-//             (slices - 1) + last stage; within one, ops run in program order.
+//   stage     an op with stage s handles slice t - s in iteration t. So while a rank works on slice
+//             k, its peers' slice k+1 is under way (software pipelining). Iterations run from 0 to
+//             (slices - 1) + last stage. Within an iteration, ops run in program order.
 //
 //   slot      a piece of a rank's staging memory that mapped peers read. Slice k uses instance
-//             k mod slot_depth of each slot. Its producer alone writes it.
+//             k mod slot_depth of each slot. Only its producer writes it.
 //
-//   progress  one monotonic counter per rank: the (iteration, published op) pairs that it has
-//             passed, and one for leaving the call. `Wait{r, i, d}` before slice k means: rank r
-//             has passed its op i for slice k + d. A single counter per rank replaces flags per
-//             message because programs are static: every rank can compute every other's position.
+//   progress  one monotonic counter per rank. It counts the (iteration, published op) pairs that
+//             the rank has passed, plus one for leaving the call. `Wait{r, i, d}` before slice k
+//             means: rank r has passed its op i for slice k + d. One counter per rank replaces a
+//             flag per message, because programs are static: every rank can compute every other's
+//             position.
 //
 // Three protocols:
 //   kStaged     data moves through slots (mapped peers) and messages (others).
-//   kPublished  for small data on one host: a rank enters by publishing its whole input together
-//               with its call; peers read it from there. One round, no slots, no progress.
-//   kDirect     for more data on one host: a rank enters by saying where its buffers lie, peers
-//               read its input and write its output there, and it leaves once all of them have.
-//               One round, no slots, each byte loaded and stored once. A place that anybody writes
-//               is touched by one rank alone, so nothing but entering and leaving has to be waited
-//               for.
+//   kPublished  for small data on one host. A rank enters by publishing a copy of its whole input
+//               together with its call, and peers read it there. One round, no slots, no progress.
+//   kDirect     for larger data on one host. A rank enters by telling where its buffers lie. Peers
+//               read its input and write its output there. It leaves once all of them are done. One
+//               round, no slots; each byte is loaded and stored once. Any place that is written is
+//               touched by one rank only, so ranks wait only for entering and leaving.
 #pragma once
 
 #include <cstdint>
@@ -40,14 +40,14 @@
 
 namespace tutti::lower {
 
-/// Most operands of one pass; the reduction kernels accept at least as many.
+/// Most operands of one pass. The reduction kernels accept at least as many.
 inline constexpr std::size_t kMaxSources = 64;
 inline constexpr std::size_t kMaxDestinations = 8;
-/// Slices of one op that transfer at once: slice k is posted after slice k - 4 is complete.
+/// Most transfers of one op at a time: slice k is posted after slice k - 4 is complete.
 inline constexpr std::uint64_t kTransfersInFlight = 4;
 
-/// Instances of each slot, at least, where a rank runs_ahead(). A message of so many slices that
-/// fits its slots goes without a wait for readers.
+/// Least instances of each slot of a rank that runs_ahead(). A message of up to this many slices
+/// that fits its slots is sent without waiting for readers.
 inline constexpr std::uint32_t kSlicesAhead = 4;
 
 /// Which ranks can load from each other's memory: those with equal host numbers.
@@ -68,20 +68,21 @@ enum class Protocol : std::uint8_t { kStaged, kPublished, kDirect };
 constexpr bool one_round(Protocol protocol) { return protocol != Protocol::kStaged; }
 
 enum class Memory : std::uint8_t {
-  kInput,      ///< this rank's input, never yet written: raw contributions
-  kOutput,     ///< this rank's output (with in-place aliasing, also the written parts of the input)
+  kInput,      ///< this rank's input, not written yet: raw contributions
+  kOutput,     ///< this rank's output; with in-place aliasing also the written parts of the input
   kScratch,    ///< this rank's private scratch, one instance per slice in flight
   kSlot,       ///< slot `index` of rank `owner`
-  kPublished,  ///< chunks of the input of rank `owner`: its copy of it, or with kDirect itself
-  kPeerOutput,  ///< chunks of the output of rank `owner`, with kDirect; only written
+  kPublished,  ///< chunks of the input of rank `owner`: its published copy; with kDirect, the input
+               ///< itself
+  kPeerOutput,  ///< kDirect: chunks of the output of rank `owner`; only written
 };
 
 constexpr bool is_peers_buffer(Memory memory) {
   return memory == Memory::kPublished || memory == Memory::kPeerOutput;
 }
 
-/// Pieces of one memory. A piece of input, output, kPublished or kPeerOutput is a chunk number; of
-/// scratch, a scratch piece; of a slot, its position there.
+/// Pieces of one memory. In input, output, kPublished and kPeerOutput a piece is a chunk number. In
+/// scratch it is a scratch piece, in a slot its position there.
 struct Operand {
   Memory memory = Memory::kInput;
   Rank owner = kNoRank;     ///< kSlot, kPublished, kPeerOutput
@@ -90,8 +91,8 @@ struct Operand {
   friend bool operator==(const Operand&, const Operand&) = default;
 };
 
-/// Before slice k: rank `rank` has passed its op `op`, which is published, for slice
-/// k + slice_delta. The delta is never positive, or progress would depend on the number of slices.
+/// Before slice k: rank `rank` has passed its published op `op` for slice k + slice_delta. The
+/// delta is never positive; otherwise progress would depend on the number of slices.
 struct Wait {
   Rank rank = kNoRank;
   std::uint32_t op = 0;
@@ -99,7 +100,7 @@ struct Wait {
   friend bool operator==(const Wait&, const Wait&) = default;
 };
 
-/// Before slice k: the transfers of this rank's own op `op` for slice k + slice_delta are complete.
+/// Before slice k: transfers of this rank's own op `op` for slice k + slice_delta are complete.
 struct TransferWait {
   std::uint32_t op = 0;
   std::int32_t slice_delta = 0;
@@ -116,14 +117,14 @@ enum class OpKind : std::uint8_t {
 
 struct Op {
   OpKind kind = OpKind::kCombine;
-  bool completes = false;     ///< the result is the whole sum: kAvg divides here
+  bool completes = false;     ///< the result is the sum over all ranks: kAvg divides here
   bool encoded = false;       ///< kSend, kRecv: the data is encoded
-  bool published = false;     ///< someone waits for this op: store progress after it
-  std::uint32_t ordinal = 0;  ///< published: its number among the published ops, in order
+  bool published = false;     ///< another rank waits for this op: store progress after it
+  std::uint32_t ordinal = 0;  ///< if published: its index among the published ops
   Lane lane = 0;
   Rank peer = kNoRank;
   std::uint32_t stage = 0;
-  std::vector<std::uint32_t> like;  ///< per piece: the chunk whose length it has (chunk_of_all())
+  std::vector<std::uint32_t> like;  ///< per piece: the chunk that has its length (chunk_of_all())
   std::vector<Operand> sources;
   std::vector<Operand> destinations;
   std::vector<Wait> waits;
@@ -131,10 +132,10 @@ struct Op {
   friend bool operator==(const Op&, const Op&) = default;
 };
 
-/// Slots lie one after another in a rank's staging memory, `depth` instances of each.
+/// Slots lie one after another in a rank's staging memory, with `depth` instances of each.
 struct Slot {
   std::uint32_t pieces = 0;
-  std::uint32_t first_piece = 0;  ///< pieces of the slots before it
+  std::uint32_t first_piece = 0;  ///< number of pieces in the slots before it
   friend bool operator==(const Slot&, const Slot&) = default;
 };
 
@@ -152,11 +153,11 @@ struct Program {
   [[nodiscard]] std::uint64_t iterations(std::uint64_t slices) const {
     return ops.empty() ? 0 : slices + last_stage;
   }
-  /// The progress value after published op `op` for slice `slice`, from the start of the call.
+  /// The progress value after published op `op` for slice `slice`, counted from the call's start.
   [[nodiscard]] std::uint64_t position(std::uint32_t op, std::uint64_t slice) const {
     return (slice + ops[op].stage) * published_ops + ops[op].ordinal + 1;
   }
-  /// The progress value once the call is over.
+  /// The progress value after the call.
   [[nodiscard]] std::uint64_t positions(std::uint64_t slices) const {
     return (slices + last_stage) * published_ops + 1;
   }
@@ -164,9 +165,9 @@ struct Program {
 
 /// Chunks that a rank sends equally often. Value.
 struct SentChunks {
-  std::uint32_t first = 0, count = 0;  ///< as long as these chunks, as Op::like
-  std::uint32_t times = 0;             ///< each is sent
-  std::uint32_t to_other_hosts = 0;    ///< of those times
+  std::uint32_t first = 0, count = 0;  ///< as long as these chunks (as Op::like)
+  std::uint32_t times = 0;             ///< how often each is sent
+  std::uint32_t to_other_hosts = 0;    ///< how many of these go to other hosts
   bool encoded = false;
   friend bool operator==(const SentChunks&, const SentChunks&) = default;
 };
@@ -177,21 +178,22 @@ struct Lowered {
   Protocol protocol = Protocol::kStaged;
   std::uint32_t chunks_per_block = 1;
   std::uint32_t slot_depth = 2;
-  std::uint32_t max_slot_pieces = 0;  ///< over ranks; executors derive the slice length from it
+  std::uint32_t max_slot_pieces = 0;  ///< over all ranks; executors derive the slice length from it
   std::vector<Program> programs;      ///< one per rank
-  std::vector<std::vector<SentChunks>> sent;  ///< by each rank, as the schedule has it (sent.hpp)
+  std::vector<std::vector<SentChunks>>
+      sent;  ///< by each rank, according to the schedule (sent.hpp)
   friend bool operator==(const Lowered&, const Lowered&) = default;
 };
 
-/// Whether a kDirect program does more than copy out of peers' inputs, so that all ranks must map
-/// each other's buffers.
+/// Whether a kDirect program does more than copy from peers' inputs. Then all ranks must map each
+/// other's buffers.
 bool needs_mapped_buffers(const Lowered& lowered);
 
-/// Whether this is a broadcast from the slots of its root to a few ranks that read nothing else:
-/// then the root, which waits for no data, gains by running ahead as far as its slots go. Not so
-/// with many readers that take turns at the CPUs, which rather find a short stretch in the caches
-/// (perf/, 8 ranks on 2 CPUs), nor in a gather, where the reader has the most to do. Whether ranks
-/// are in place makes no difference.
+/// Whether this is a broadcast from the slots of its root to a few ranks that read nothing else.
+/// The root waits for no data, so it gains by running ahead as far as its slots allow. Many readers
+/// that take turns on the CPUs do not gain: for them a short piece in the caches is better (perf/,
+/// 8 ranks on 2 CPUs). A gather does not gain either, because its reader has the most work.
+/// In-place makes no difference.
 bool runs_ahead(const Lowered& lowered);
 
 constexpr std::string_view name_of(Protocol protocol) {

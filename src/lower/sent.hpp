@@ -1,6 +1,5 @@
-// What the ranks of a schedule send, for those who count bytes: the protocol that the schedule is
-// lowered to makes no difference, so a peer that reads memory where it lies counts as one that gets
-// a message.
+// What each rank of a schedule sends, for byte counters. The protocol makes no difference: a peer
+// that reads this rank's memory directly counts like one that gets a message.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +10,7 @@
 
 namespace tutti::lower {
 
-/// What each rank sends, in the order of chunks.
+/// What each rank sends, in chunk order.
 std::vector<std::vector<SentChunks>> sent_chunks(const ir::Schedule& schedule,
                                                  const Placement& placement);
 

@@ -1,4 +1,4 @@
-// How long the slices of a step program are, once the size of its chunks is known.
+// The length of a step program's slices, once the chunk sizes are known.
 #pragma once
 
 #include <cstddef>
@@ -7,13 +7,13 @@
 
 namespace tutti::lower {
 
-/// Slots do not share cache lines: pieces of a slot lie a multiple of so many bytes apart.
+/// Slots do not share cache lines: pieces of a slot are a multiple of this many bytes apart.
 inline constexpr std::size_t kStrideUnit = 128;
 
-/// Elements of a slice, at least 1: the longest that fit a staging region of `staging_bytes`, but
-/// at least a few of them when there is enough data, so that the stages of the pipeline overlap.
-/// The same on every rank: it depends on nothing but the call and agreed options. `longest_chunk`:
-/// elements. What executors run and what predictions assume.
+/// Elements per slice, at least 1. It is the longest slice that fits a staging region of
+/// `staging_bytes`. If there is enough data, it makes several slices, so that the pipeline's stages
+/// overlap. Equal on every rank, because it depends only on the call and agreed options.
+/// `longest_chunk` is in elements. Executors and predictions both use it.
 std::size_t slice_elements(const Lowered& lowered, std::size_t longest_chunk,
                            std::size_t element_bytes, std::size_t staging_bytes);
 
