@@ -1,9 +1,10 @@
-// How ranks find out that they enqueue different calls for their GPUs, whose kernels would wait for
-// each other forever or mix up their data.
+// Detects that ranks enqueue different calls for their GPUs. Without this, their kernels would wait
+// for each other forever or mix up data.
 //
-// Each rank writes what it enqueues into its block, call k in place k mod kAnnounced, and looks
-// whether its mapped peers wrote something else there as their call k. Of two ranks that differ the
-// later one sees it. Nobody waits: of a peer that is kAnnounced calls ahead nothing is known.
+// Each rank writes the calls that it enqueues into its block, call k at index k mod kAnnounced.
+// Then it checks whether its mapped peers wrote something else as their call k. Of two ranks that
+// differ, the later one notices. No rank waits: a peer that is kAnnounced calls ahead is not
+// checked.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +15,15 @@
 
 namespace tutti::exec {
 
-/// One per team; used by one thread at a time. Value.
+/// One per team; one thread at a time. Value.
 class Announcements {
  public:
   explicit Announcements(Team& team) : team_(&team) {}
 
-  /// The next call. kInvalidUsage, which names a peer and both calls, if that made another one.
+  /// Announces the next call. kInvalidUsage, naming a peer and both calls, if the peer made another
+  /// one.
   Status announce(const CallSignature& call);
-  /// Says no more: from here on ranks may count their calls differently.
+  /// Announces nothing more: from now on ranks may count their calls differently.
   void stop() { stopped_ = true; }
 
  private:

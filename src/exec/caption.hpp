@@ -8,14 +8,14 @@
 
 namespace tutti::exec {
 
-/// Cuts what does not fit.
+/// Writes `text`, cut to what fits.
 void write_caption(Caption& caption, std::string_view text);
 
-/// A peer's, copied once: "" when it wrote none. Hostile: what is not printable ASCII becomes '?',
-/// and it ends where its memory does.
+/// A peer's caption, copied once; "" if it wrote none. Peers are hostile: bytes that are not
+/// printable ASCII become '?', and the text ends where its memory ends.
 std::string read_caption(const Caption& caption);
 
-/// A call in an error: its caption, or what every rank compares when there is none.
+/// A call as errors show it: its caption, or without one the signature that all ranks compare.
 std::string shown(const CallSignature& call, std::string_view caption);
 
 }  // namespace tutti::exec

@@ -1,12 +1,12 @@
-// Runs collective calls of a rank: resumable polls that never wait. It locks and allocates only in
-// a call that needs staging memory and has to look for some.
+// Runs a rank's collective calls as resumable polls that never wait. It locks and allocates only
+// when a call needs staging memory and must get some.
 //
 // A call has up to four parts, each in a file of its own:
 //
-//   entering    its peers learn that this rank is in the call          entries.hpp
-//   agreeing    whether all buffers are mapped, where that matters     direct_buffers.hpp
-//   running     a program of one round, or of many slices              one_round.hpp, staged.hpp
-//   leaving     once nobody needs this rank any more                   progress_counters.hpp
+//   entering    peers learn that this rank is in the call          entries.hpp
+//   agreeing    if needed: are all buffers mapped?                 direct_buffers.hpp
+//   running     a program of one round, or of many slices          one_round.hpp, staged.hpp
+//   leaving     when no peer needs this rank any more              progress_counters.hpp
 #pragma once
 
 #include <cstdint>
@@ -24,24 +24,24 @@ namespace tutti::exec {
 
 enum class Poll : std::uint8_t { kPending, kDone };
 
-/// Resource; one per team, whose members are all known; reused from call to call.
+/// Resource. One per team, whose members must all be known. Reused from call to call.
 class CollectiveRun {
  public:
   explicit CollectiveRun(Team& team) : team_(team) {}
   CollectiveRun(const CollectiveRun&) = delete;
   CollectiveRun& operator=(const CollectiveRun&) = delete;
 
-  /// The previous run must be over. The plans and `args` must outlive the run; every rank starts
+  /// The previous run must be over. The plans and `args` must outlive the run. Every rank starts
   /// with the same plans.
   void start(const Plans& plans, const CollectiveArgs& args);
   Result<Poll> poll();
-  /// Between polls, now and then: an error when the run waits for a rank that has left.
+  /// To be called between polls now and then. An error if the run waits for a rank that has left.
   Status check_peers();
-  /// How many runs were started.
+  /// Number of runs started.
   [[nodiscard]] std::uint64_t calls() const { return entries_.sequence(); }
-  /// Of the run that is over: whether it was Plans::direct that ran.
+  /// Whether the finished run ran Plans::direct.
   [[nodiscard]] bool ran_direct() const { return &launch_.plan() == plans_.direct; }
-  /// Of the run that is over: the plan that ran.
+  /// The plan that the finished run ran.
   [[nodiscard]] const Plan& plan() const { return launch_.plan(); }
   /// After an error: the run no longer touches the buffers.
   void cancel();
@@ -50,12 +50,12 @@ class CollectiveRun {
   enum class Phase : std::uint8_t {
     kIdle,
     kEnter,
-    kAgree,       ///< on one of two plans
+    kAgree,       ///< waits until ranks agree on one of two plans
     kOneRound,    ///< runs a program of one round
-    kTakeMemory,  ///< for a staged program
-    kStaged,      ///< runs it
-    kDrain,       ///< waits for its messages
-    kFarewell     ///< waits for those who touch this rank's buffers
+    kTakeMemory,  ///< waits for staging memory
+    kStaged,      ///< runs a staged program
+    kDrain,       ///< waits for its own messages
+    kFarewell     ///< waits for peers that touch this rank's buffers
   };
   bool enter();
   Result<bool> agree();

@@ -1,21 +1,22 @@
-// How a rank enters a call, and how it learns that its peers have: without a message or a barrier.
+// How a rank enters a call, and how it learns that its peers have entered: without messages or
+// barriers.
 //
-// Each rank has kEntries entries in the block that its peers on the host map. It enters call k by
-// filling entry k mod kEntries and storing k in it last. Who needs something of a peer looks at the
-// peer's entry of its own call:
+// Each rank has kEntries entries in the block that its peers on the host map. To enter call k it
+// fills entry k mod kEntries and stores k in it last. A rank that needs data from a peer reads the
+// peer's entry of its own call number:
 //
-//   less than k   the peer is not there yet; look again.
-//   k             it is. That both make the same call is the comparison of two hashes; the calls
-//                 themselves are compared, and shown, only when those differ.
+//   less than k   the peer has not entered yet; check again later.
+//   k             it has. Two hashes show whether both make the same call. Only if they differ are
+//                 the calls themselves compared, and shown.
 //   more than k   it did not wait for this rank, so it made other calls.
 //
-// Beside the hash goes what peers need to begin. With kPublished that is the rank's whole input:
-// in the entry's own line, in a note, or in a packet (see layout.hpp), so that one line fetched
-// from a peer brings a small input with its call. With kDirect it is where the rank's buffers lie
-// (direct_buffers.hpp).
+// Next to the hash is what peers need to begin. With kPublished that is the rank's whole input, in
+// the entry's own line, in a note, or in a packet (see layout.hpp). So fetching one line from a
+// peer brings a small input together with its call. With kDirect it is the place of the rank's
+// buffers (direct_buffers.hpp).
 //
-// An entry is refilled once all who read it have entered a later call; so a rank that waits for
-// nobody runs at most kEntries calls ahead. A look at the peers for that serves for many calls.
+// An entry is refilled once all its readers have entered a later call. So a rank that waits for no
+// peer runs at most kEntries calls ahead. One check of the peers serves many calls.
 #pragma once
 
 #include <cstddef>
@@ -30,31 +31,32 @@
 
 namespace tutti::exec {
 
-/// What ranks compare first: differs between different calls but for chance.
+/// What ranks compare first. Different calls have different hashes, except by chance.
 std::uint64_t hash_of(const CallSignature& call);
 
-/// Resource; one per team, whose members are all known. Unmapped peers count as having entered
-/// every call, since messages say for themselves which call they are of.
+/// Resource. One per team, whose members must all be known. Unmapped peers count as having entered
+/// every call, because messages carry their call.
 class Entries {
  public:
   Entries(Team& team, const Launch& launch);
 
-  /// A call begins: `sequence()` is its number from now on, 1 for the first.
+  /// Begins a call: `sequence()` is its number from now on, starting from 1.
   void begin_call() { published_at_ = PublishedAt(++sequence_); }
   [[nodiscard]] std::uint64_t sequence() const { return sequence_; }
 
-  /// Whether this rank's entry of this call may be filled; else it is blocked on who reads it.
+  /// Whether this rank may fill its entry of this call. If not, it is blocked on a reader of the
+  /// entry.
   bool may_enter();
-  /// That entry. With kDirect it is up to the caller to fill the payload.
+  /// That entry. With kDirect the caller fills the payload.
   [[nodiscard]] Entry& own() { return team_.own_block().entries[sequence_ % kEntries]; }
-  /// Fills it for `readers` (see Plan::entry_readers()).
+  /// Fills the entry for `readers` (see Plan::entry_readers()).
   void enter(std::uint64_t readers);
 
-  /// Whether a peer has entered this call, else this rank is blocked on it; an error when it made
-  /// another one.
+  /// Whether a peer has entered this call. If not, this rank is blocked on it. An error if the peer
+  /// made another call.
   Result<bool> has_entered(Rank peer);
-  /// The first of `places`, from `place` on, whose owner is a peer not seen to have made this call;
-  /// their number when there is none.
+  /// Index of the first of `places`, from `place` on, whose owner is a peer not yet seen in this
+  /// call; places.size() if there is none.
   std::size_t skip_entered(std::span<const Place> places, std::size_t place);
   /// Where `owner`, which has entered this call, published its input.
   [[nodiscard]] const std::byte* published(Rank owner, Holder holder) const {
@@ -72,12 +74,13 @@ class Entries {
   Team& team_;
   const Launch& launch_;
   std::uint64_t sequence_ = 0;                  ///< calls begun
-  PublishedAt published_at_;                    ///< in this one
-  std::uint64_t readers_[kEntries] = {};        ///< of each entry
-  std::uint64_t hashes_[kEntries] = {};         ///< of the call in each entry; 0: none yet
-  std::uint64_t packet_filled_[kPackets] = {};  ///< by which call; 0: none yet
-  std::vector<std::uint64_t> entered_;          ///< per rank: highest call known to be entered
-  std::uint64_t entered_by_all_ = 0;  ///< at most the lowest of those, which may have grown since
+  PublishedAt published_at_;                    ///< where inputs are published in this call
+  std::uint64_t readers_[kEntries] = {};        ///< readers of each entry
+  std::uint64_t hashes_[kEntries] = {};         ///< hash of the call in each entry; 0: none yet
+  std::uint64_t packet_filled_[kPackets] = {};  ///< call that filled each packet; 0: none yet
+  std::vector<std::uint64_t> entered_;  ///< per rank: highest call that it is known to have entered
+  std::uint64_t entered_by_all_ =
+      0;  ///< at most the minimum of entered_, which may have grown since
 };
 
 }  // namespace tutti::exec

@@ -1,4 +1,4 @@
-// The call that a rank runs: its plan, its arguments, and how what it combines is stored.
+// The call that a rank runs: its plan, its arguments, and which stores it uses.
 #pragma once
 
 #include <cstddef>
@@ -17,33 +17,33 @@ namespace tutti::exec {
 struct CollectiveArgs {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  Reduction reduction;  ///< type, operator, this rank's scalar; the divisor is set by the run
-  /// The same on every rank, or the call is an error. Outlives the run.
+  Reduction reduction;  ///< type, operator, this rank's scalar; the run sets the divisor
+  /// Equal on every rank, or the call is an error. Must outlive the run.
   const CallSignature* call = nullptr;
   std::uint64_t call_hash = 0;  ///< hash_of(*call)
-  /// Shown beside `call` in that error, here and on mapped peers; must outlive the run. "":
-  /// nothing, and then in every call of the team.
+  /// Shown with `call` in that error, here and on mapped peers. Must outlive the run. "": none;
+  /// then no call of the team may have one.
   std::string_view caption;
 };
 
-/// Resource; one per team, reused from call to call.
+/// Resource. One per team, reused from call to call.
 class Launch {
  public:
   explicit Launch(const Team& team) : team_(team) {}
 
-  /// Both outlive the call.
+  /// Both arguments must outlive the call.
   void begin(Plan& plan, const CollectiveArgs& args) {
     plan_ = &plan;
     args_ = &args;
   }
-  /// The ranks agreed on `plan`, which begins to run.
+  /// The ranks agreed on `plan`, which begins to run now.
   void run(Plan& plan) {
     plan_ = &plan;
     all_there_.reset();
     stores_ = {};
     if (StoreChoice* const choice = plan.store_choice()) stores_ = choice->begin();
   }
-  /// It ran to its end.
+  /// The run completed.
   void end();
 
   [[nodiscard]] Plan& plan() const { return *plan_; }
@@ -52,8 +52,8 @@ class Launch {
   /// Whether this rank's input is scaled before it is combined.
   [[nodiscard]] bool scales_input() const { return args_->reduction.op == ReduceOp::kPreMulSum; }
 
-  /// Destinations = combination of the sources, of which those marked in `scaled` are scaled
-  /// first; `completes`: see lower::Op.
+  /// Destinations = combination of the sources. Sources marked in `scaled` are scaled first.
+  /// `completes`: see lower::Op.
   void combine(std::span<const std::byte* const> sources, std::uint64_t scaled,
                std::span<const Destination> destinations, std::size_t bytes, bool completes) const;
   [[nodiscard]] Stores stores_to(lower::Memory memory, std::size_t bytes) const {
@@ -65,8 +65,8 @@ class Launch {
     return peers_have_it ? team_.stores_for_peers() : Stores::kCached;
   }
 
-  /// How long a call takes says something about its stores only from when all peers are there: with
-  /// kDirect at once, in a pipeline once it has something to read from its peers.
+  /// Starts the clock when all peers are there; only from then on does the time say something about
+  /// the stores. With kDirect that is at once, in a pipeline when there is data from peers to read.
   void start_stopwatch() {
     if (!all_there_ && plan_->store_choice() != nullptr) all_there_ = Clock::now();
   }
@@ -76,7 +76,7 @@ class Launch {
   Plan* plan_ = nullptr;
   const CollectiveArgs* args_ = nullptr;
   StreamingStores stores_;
-  std::optional<TimePoint> all_there_;  ///< since when no peer has to come any more, or nearly so
+  std::optional<TimePoint> all_there_;  ///< since when (about) no peer is missing
 };
 
 }  // namespace tutti::exec

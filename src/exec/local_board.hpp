@@ -1,5 +1,5 @@
-// What ranks that are threads of one process tell each other beside what lies in shared memory:
-// addresses, which no other process may be able to forge.
+// Addresses that ranks in threads of one process tell each other. They do not lie in shared memory,
+// because no other process may be able to forge them.
 #pragma once
 
 #include <atomic>
@@ -15,23 +15,24 @@
 
 namespace tutti::exec {
 
-/// Where a rank's buffers of its last kEntries calls lie; place `sequence % kEntries` is filled
+/// Where a rank's buffers of its last kEntries calls lie. Element `sequence % kEntries` is filled
 /// before the entry of that call, and refilled by the same rule.
 struct LocalPlaces {
   struct Place {
-    std::atomic<std::uint64_t> sequence{0};  ///< of the call, stored last
+    std::atomic<std::uint64_t> sequence{0};  ///< of the call; stored last
     const std::byte* input = nullptr;
     std::byte* output = nullptr;
     bool mapped_by_all = false;
   };
   Place places[kEntries];
-  std::atomic<std::uint64_t> touching{0};  ///< as Progress::touching
+  std::atomic<std::uint64_t> touching{0};  ///< like Progress::touching
 };
 
 /// One per process. Thread-safe.
 class LocalBoard {
  public:
-  /// The places of a rank of a communicator, the same object for all who ask while one keeps it.
+  /// The places of a rank of a communicator. All callers get the same object, as long as one keeps
+  /// it.
   std::shared_ptr<LocalPlaces> places_of(std::uint64_t communicator, Rank rank);
 
  private:

@@ -1,8 +1,8 @@
 // Runs programs of one round: kPublished and kDirect.
 //
 // Such a program has no slots, slices, waits or messages, so its plan is a list of passes over
-// fixed places. A pass runs once the peers whose memory it reads or writes have entered the call;
-// that is all there is to wait for.
+// fixed places. A pass waits only until the peers whose memory it reads or writes have entered the
+// call.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace tutti::exec {
 
-/// Resource; one per team, reused from call to call.
+/// Resource. One per team, reused from call to call.
 class OneRoundRun {
  public:
   OneRoundRun(Launch& launch, Entries& entries, DirectBuffers& buffers)
@@ -37,8 +37,8 @@ class OneRoundRun {
   Entries& entries_;
   DirectBuffers& buffers_;
   std::size_t pass_ = 0;
-  std::size_t place_ = 0;  ///< of the pass; the owners of those before it are there
-  // Of the pass under way; here because they are long to initialise for each.
+  std::size_t place_ = 0;  ///< index of the pass's place; the owners of earlier places have entered
+  // Of the current pass. Members, because initialising them for each pass would take long.
   std::array<const std::byte*, lower::kMaxSources> sources_{};
   std::array<Destination, lower::kMaxDestinations> destinations_{};
 };

@@ -1,5 +1,5 @@
-// A step program bound to a rank, element counts and a type: everything a launch needs that does
-// not change from call to call.
+// A step program bound to a rank, element counts and a type: everything that a launch needs and
+// that does not change between calls.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@
 
 namespace tutti::exec {
 
-/// A lower::Wait as arithmetic: before slice k, peer's progress must reach
-/// base[rank] + (k + delta) * stride + offset.
+/// A lower::Wait in numbers: before slice k, the progress of `rank` must reach base[rank] + (k +
+/// delta) * stride + offset.
 struct BoundWait {
   Rank rank = 0;
   std::int64_t delta = 0;
@@ -25,29 +25,30 @@ struct BoundWait {
   std::uint64_t offset = 0;
 };
 
-/// A run of bytes at a fixed distance from the start of a buffer.
+/// Bytes at a fixed offset from the start of a buffer.
 struct Place {
   lower::Memory memory = lower::Memory::kInput;
-  Holder holder = Holder::kEntry;  ///< of what `owner` publishes
-  Rank owner = kNoRank;            ///< of a peer's buffer
+  Holder holder = Holder::kEntry;  ///< for memory that `owner` publishes
+  Rank owner = kNoRank;            ///< for a peer's buffer
   std::size_t offset = 0;
 };
 
-/// A piece of an op of a one-round program, or several that follow each other in all their buffers.
+/// A piece of an op of a one-round program, or several pieces that are adjacent in all their
+/// buffers.
 struct Pass {
-  std::uint32_t first = 0;  ///< of its places: sources, then destinations
+  std::uint32_t first = 0;  ///< index of its first place; sources, then destinations
   std::uint16_t sources = 0, destinations = 0;
   bool completes = false;         ///< see lower::Op
   std::uint64_t own_sources = 0;  ///< bit s: source s is this rank's input
   std::size_t bytes = 0;          ///< not 0, unless blocks have different sizes
 };
 
-/// Transfers of one kSend or kRecv op: a ring over slices, `pieces` for each.
+/// Transfers of one kSend or kRecv op: a ring over slices with `pieces` transfers each.
 struct TransferRing {
   static constexpr std::uint64_t kDepth = lower::kTransfersInFlight;
   std::unique_ptr<Transfer[]> transfers;
   std::uint32_t pieces = 0;
-  std::uint64_t posted[kDepth] = {};  ///< slice + 1 that occupies each place; 0: none
+  std::uint64_t posted[kDepth] = {};  ///< slice + 1 in each position of the ring; 0: none
   [[nodiscard]] Transfer& at(std::uint64_t slice, std::uint32_t piece) {
     return transfers[(slice % kDepth) * pieces + piece];
   }
@@ -56,20 +57,20 @@ struct TransferRing {
 /// Resource. One launch at a time.
 class Plan {
  public:
-  /// `codec` may be null when the program neither encodes nor decodes. With volume.blocks the
+  /// `codec` may be null if the program neither encodes nor decodes. With volume.blocks, the
   /// program must have been checked for blocks of any sizes.
   static Result<std::unique_ptr<Plan>> bind(std::shared_ptr<const lower::Lowered> lowered,
                                             const Team& team, const Volume& volume,
                                             const Codec* codec);
 
-  /// Whether the slots of `lowered` fit the team's staging; bind() fails where they do not.
+  /// Whether the slots of `lowered` fit the team's staging memory. If not, bind() fails.
   static bool fits(const lower::Lowered& lowered, const Team& team);
 
   [[nodiscard]] const lower::Lowered& lowered() const { return *lowered_; }
   [[nodiscard]] const lower::Program& program() const { return *program_; }
   [[nodiscard]] std::span<const BoundWait> waits(std::uint32_t op) const { return waits_[op]; }
   [[nodiscard]] TransferRing& ring(std::uint32_t op) { return rings_[op]; }
-  /// The whole program where lower::one_round(): it has no slices, waits or transfers.
+  /// The whole program if lower::one_round(); it has no slices, waits or transfers then.
   [[nodiscard]] std::span<const Pass> passes() const { return passes_; }
   /// Sources, then destinations.
   [[nodiscard]] std::span<const Place> places(const Pass& pass) const {
@@ -91,32 +92,32 @@ class Plan {
   [[nodiscard]] std::size_t scratch_bytes() const {
     return stride_ * program_->scratch_pieces * program_->scratch_depth;
   }
-  /// Of a rank's buffers, gaps between blocks left out.
+  /// Size of a rank's buffers, without gaps between blocks.
   [[nodiscard]] std::size_t input_bytes(Rank rank) const { return input_bytes_[rank]; }
   [[nodiscard]] std::size_t output_bytes(Rank rank) const { return output_bytes_[rank]; }
-  /// What this rank sends in a call.
+  /// What this rank sends per call.
   [[nodiscard]] const SentBytes& sent() const { return sent_; }
   [[nodiscard]] const Codec* codec() const { return codec_; }
-  /// Null where there is not enough to store for a choice.
+  /// Null if too little is stored for a choice to matter.
   [[nodiscard]] StoreChoice* store_choice() { return store_choice_ ? &*store_choice_ : nullptr; }
-  /// The ranks that read this rank's entry of a call: bit r for rank r, all bits where there are
-  /// more ranks than bits.
+  /// The ranks that read this rank's entry of a call: bit r for rank r. All bits, if there are more
+  /// ranks than bits.
   [[nodiscard]] std::uint64_t entry_readers() const { return entry_readers_; }
-  /// The ranks that touch this rank's buffers, where peers do.
+  /// The ranks that touch this rank's buffers, in protocols where peers do.
   [[nodiscard]] std::span<const Rank> buffer_users() const { return buffer_users_; }
-  /// Whether that rank, or any, writes this rank's output.
+  /// Whether that rank, or any rank, writes this rank's output.
   [[nodiscard]] bool is_written_by(Rank peer) const;
   [[nodiscard]] bool is_written() const { return !buffer_writers_.empty(); }
 
   /// Where chunks lie in this rank's buffers.
   [[nodiscard]] const ChunkPlaces& chunk_places() const { return chunks_; }
-  /// Elements of a slice of what is as long as chunk `like`.
+  /// Elements of slice `slice` in whatever is as long as chunk `like`.
   [[nodiscard]] std::size_t slice_size(std::uint32_t like, std::uint64_t slice) const {
     const std::size_t whole = chunks_.size(like);
     const std::size_t begin = std::min(whole, slice * slice_elements_);
     return std::min(slice_elements_, whole - begin);
   }
-  /// Where a slice begins, from the start of its chunk.
+  /// Offset of a slice from the start of its chunk.
   [[nodiscard]] std::size_t slice_begin(std::uint64_t slice) const {
     return slice * slice_elements_;
   }
@@ -152,15 +153,15 @@ class Plan {
   std::vector<std::uint32_t> transfer_ops_;
 };
 
-/// What a call may run: `direct` (null: never) when every rank's buffers turn out to be mapped by
-/// all, else `plan`.
+/// What a call may run: `direct` if all buffers turn out to be mapped by all ranks (null: never),
+/// else `plan`.
 struct Plans {
   Plan* direct = nullptr;
   Plan* plan = nullptr;
-  bool declines = false;  ///< this rank cannot run `direct` and says so
+  bool declines = false;  ///< this rank cannot run `direct` and announces that
 };
 
-/// The largest buffers of any rank, in bytes: they decide the protocol.
+/// The largest buffers of any rank, in bytes. They decide the protocol.
 struct LargestBuffers {
   std::size_t input = 0, output = 0;
 };

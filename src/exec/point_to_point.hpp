@@ -1,10 +1,10 @@
-// Grouped sends and receives: each rank's own list, matched pair by pair in order.
+// Grouped sends and receives: each rank has its own list, matched in order for each pair of ranks.
 //
-// No rank knows the others' lists, so this is not a schedule: the k-th send from a to b meets the
-// k-th receive of b from a, whatever else the two do. Transfers of different pairs, and the two
-// directions of one pair, progress together; those of one pair and direction one after another.
-// Mapped peers exchange through slots in the sender's heap; others through their connection; sends
-// to oneself are copied.
+// This is not a schedule, because no rank knows the others' lists. The k-th send from a to b
+// matches the k-th receive of b from a, whatever else the two do. Transfers of different pairs, and
+// both directions of one pair, progress together. Transfers of one pair and direction run one after
+// another. Mapped peers exchange data through slots in the sender's heap, others through their
+// connection. Sends to oneself are copied.
 #pragma once
 
 #include <cstddef>
@@ -24,20 +24,21 @@ struct PointToPoint {
   std::byte* data = nullptr;  ///< only read when `sends`
   std::size_t bytes = 0;
   CallSignature call;   ///< collective, type, count; root is the peer
-  std::string caption;  ///< shown in place of `call` when the two sides do not fit; "": none, ever
+  std::string caption;  ///< shown instead of `call` if the two sides do not match; "": never any
 };
 
-/// Resource; reused from group to group.
+/// Resource. Reused from group to group.
 class PointToPointRun {
  public:
   explicit PointToPointRun(Team& team);
 
-  /// The k-th send to this rank itself must have a k-th receive from itself with the same call.
+  /// The k-th send of this rank to itself needs a k-th receive from itself with the same call.
   Status start(std::span<const PointToPoint> transfers);
-  /// Takes time in proportion to the pairs and directions that are under way and to what it moves,
-  /// however many transfers stand behind them.
+  /// Its time grows with the number of active pairs and directions and with the data moved, not
+  /// with the number of transfers that wait behind them.
   Result<Poll> poll();
-  /// Between polls, now and then: an error when a transfer waits for a rank that has left.
+  /// To be called between polls now and then. An error if a transfer waits for a rank that has
+  /// left.
   Status check_peers();
   void cancel();
 
@@ -50,7 +51,7 @@ class PointToPointRun {
     bool posted = false;        ///< remote
     bool done = false;
     std::unique_ptr<Transfer> transfer;  ///< remote
-    std::uint32_t next = kNone;          ///< job of the same peer and direction
+    std::uint32_t next = kNone;          ///< next job of the same peer and direction
   };
 
   void queue_up();
@@ -69,8 +70,8 @@ class PointToPointRun {
 
   Team& team_;
   std::vector<Job> jobs_;
-  std::vector<std::uint32_t> heads_;  ///< jobs under way, one for each peer and direction
-  std::vector<WaitWord> waits_;       ///< what they wait for, as the last sweep found it
+  std::vector<std::uint32_t> heads_;  ///< running jobs, one per peer and direction
+  std::vector<WaitWord> waits_;       ///< what they wait for, as of the last sweep
   bool moved_ = false;                ///< since the team was last told what to wait for
   std::byte* mail_ = nullptr;         ///< Outbox[size], Inbox[size]
   std::vector<std::byte*> slots_;     ///< per destination

@@ -1,10 +1,10 @@
-// How far the ranks of a host are in the calls that they run op by op.
+// How far the ranks of a host are in calls that they run op by op.
 //
-// Each rank has one counter, `progress`, in the block that its peers map (lower/program.hpp has the
-// words). It never goes back. Programs are static, so every rank knows where every other one's
-// counter stands when a call begins and when it ends, and a wait for an op of a peer is a
-// comparison of two numbers. Calls with Protocol::kPublished end with their only round, and leave
-// the counters where they are.
+// Each rank has one counter, `progress`, in the block that its peers map (lower/program.hpp defines
+// the words). It never decreases. Programs are static, so every rank knows the value of every other
+// rank's counter at the beginning and at the end of a call. A wait for a peer's op compares two
+// numbers. Calls with Protocol::kPublished end with their only round and do not change the
+// counters.
 #pragma once
 
 #include <cstdint>
@@ -16,22 +16,22 @@
 
 namespace tutti::exec {
 
-/// Resource; one per team. Positions are counted from the start of the call.
+/// Resource. One per team. Positions count from the start of the call.
 class ProgressCounters {
  public:
   explicit ProgressCounters(Team& team);
 
-  /// Calls left so far.
+  /// Number of calls left so far.
   [[nodiscard]] std::uint64_t calls() const { return calls_; }
-  /// Whether a mapped peer has come to `position` of the call that begins or runs, 0: whether it
-  /// has left the call before; else this rank is blocked on it.
+  /// Whether a mapped peer has reached `position` of the current call; 0: whether it has left the
+  /// previous call. If not, this rank is blocked on it.
   bool reached(Rank peer, std::uint64_t position) { return passed(peer, starts_[peer] + position); }
-  /// The same: whether it has left the call before last.
+  /// The same, for whether the peer has left the call before last.
   bool left_call_before_last(Rank peer) { return passed(peer, ends_[calls_ % 2][peer]); }
-  /// This rank has come to `position`.
+  /// This rank has reached `position`.
   void publish(std::uint64_t position);
-  /// This rank leaves a call that ran `plan`; publish(0) then tells its peers. Returns where each
-  /// rank's counter stands when it has left, too.
+  /// This rank leaves a call that ran `plan`; publish(0) then tells its peers. Returns the value of
+  /// each rank's counter when that rank has left, too.
   std::span<const std::uint64_t> leave(const Plan& plan);
 
  private:
@@ -40,8 +40,9 @@ class ProgressCounters {
   Team& team_;
   std::uint64_t calls_ = 0;
   // Per rank, in counts since the beginning:
-  std::vector<std::uint64_t> starts_;   ///< of this call
-  std::vector<std::uint64_t> ends_[2];  ///< of the last even and the last odd call that was left
+  std::vector<std::uint64_t> starts_;  ///< at the start of this call
+  std::vector<std::uint64_t>
+      ends_[2];  ///< at the end of the last even and the last odd call that this rank left
   std::vector<std::uint64_t> seen_;
 };
 

@@ -1,4 +1,4 @@
-// How much a rank sends in a call, for those who count.
+// How much a rank sends in a call, for counters.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@ namespace tutti::exec {
 /// Payload. Value.
 struct SentBytes {
   std::uint64_t all = 0;
-  std::uint64_t to_other_hosts = 0;  ///< of those
+  std::uint64_t to_other_hosts = 0;  ///< part of `all`
 };
 
-/// What `rank` sends by the schedule that `lowered` was made from; nothing where that is not known.
-/// `codec` as for Plan::bind().
+/// What `rank` sends by the schedule that `lowered` was made from; 0 if that is not known. `codec`:
+/// see Plan::bind().
 SentBytes sent_bytes(const lower::Lowered& lowered, const ChunkPlaces& chunks, Rank rank,
                      std::size_t element_bytes, const Codec* codec);
 

@@ -1,13 +1,13 @@
 // Runs staged programs: a pipeline over slices, through slots, scratch and messages.
 //
-// Iteration t runs each op for slice t - stage (lower/program.hpp has the words), in program order,
-// as soon as what the op waits for is there: mapped peers that have come so far, which their
-// progress counters say, and transfers of this rank that are complete. An op combines what lies in
-// this rank's buffers and its peers' slots, encodes or decodes it, or posts a message; after one
-// that peers wait for, this rank's counter moves on.
+// Iteration t runs each op for slice t - stage, in program order (lower/program.hpp defines the
+// words). An op runs as soon as two conditions hold: the progress counters of mapped peers have
+// reached what it waits for, and the transfers of this rank that it needs are complete. It combines
+// data in this rank's buffers and its peers' slots, encodes or decodes it, or posts a message.
+// After an op that peers wait for, this rank's counter advances.
 //
-// Slots lie in one of two regions, for even and odd calls. The one of a call is free once all peers
-// have left the call before last.
+// Slots lie in one of two regions, for even and for odd calls. A call's region is free once all
+// peers have left the call before last.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@
 
 namespace tutti::exec {
 
-/// Resource; one per team, reused from call to call.
+/// Resource. One per team, reused from call to call.
 class StagedRun {
  public:
   StagedRun(Team& team, Launch& launch, Entries& entries, ProgressCounters& progress)
@@ -31,11 +31,11 @@ class StagedRun {
   void start();
   /// Whether this rank has its slots and scratch for this call.
   Result<bool> take_memory();
-  /// Then: whether all ops have run for all slices.
+  /// After that: whether all ops have run for all slices.
   Result<bool> run();
-  /// Then: whether all that was sent is out of this rank's buffers and on its way.
+  /// After that: whether all sent data has left this rank's buffers and is under way.
   Result<bool> drained();
-  /// After an error: transfers no longer touch the buffers.
+  /// After an error: makes transfers stop touching the buffers.
   void cancel();
 
  private:
@@ -61,7 +61,7 @@ class StagedRun {
   std::uint32_t op_ = 0;
   std::byte* own_slots_ = nullptr;
   std::byte* scratch_ = nullptr;
-  // Of the combination under way; here because they are long to initialise for each.
+  // Of the current combination. Members, because initialising them for each one would take long.
   std::array<const std::byte*, lower::kMaxSources> sources_{};
   std::array<Destination, lower::kMaxDestinations> destinations_{};
 };

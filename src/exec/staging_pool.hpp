@@ -1,12 +1,12 @@
-// The staging memory of a process, shared by communicators that do not run at once.
+// The staging memory of a process, shared by communicators that do not run at the same time.
 //
 // Words:
-//   region  room in the shared heap for the slots of one rank in one staged call.
-//   lease   holds a region or none. A rank has two, for its even and its odd staged calls: while it
-//           fills the slots of one, peers may still read those of the one before.
+//   region  space in the shared heap for one rank's slots in one staged call.
+//   lease   holds one region or none. A rank has two leases, for its even and its odd staged calls:
+//           while it fills the slots of one call, peers may still read those of the call before.
 //   rest    a region rests when its holder is in no call that uses it, and all readers have left
-//           the last one that did. It stays with its holder, whose next call finds it where it was,
-//           until a lease of another communicator needs one.
+//           the last call that did. It stays with its holder, whose next call finds it in place,
+//           until a lease of another communicator needs a region.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@
 
 namespace tutti::exec {
 
-/// One per process; outlives its leases. Thread-safe.
+/// One per process; must outlive its leases. Thread-safe.
 class StagingPool {
  public:
   class Lease;
@@ -38,38 +38,38 @@ class StagingPool {
  private:
   const std::shared_ptr<SharedHeap> heap_;
   std::mutex mutex_;
-  std::vector<Lease*> holders_;  ///< that others may take from
+  std::vector<Lease*> holders_;  ///< other leases may take from these
 };
 
-/// Resource. Its owner is one thread at a time; the pool looks at it from others.
+/// Resource. Its owner is one thread at a time; other threads reach it through the pool.
 class StagingPool::Lease {
  public:
   struct Reader {
     Rank rank = kNoRank;
     const std::atomic<std::uint64_t>* progress = nullptr;  ///< valid until close()
-    std::uint64_t left_at = 0;  ///< when progress is there, it has left the call
+    std::uint64_t left_at = 0;  ///< the reader has left the call when progress reaches this
   };
 
-  /// Regions do not pass between the ranks of one `communicator`: one that runs alone would
-  /// otherwise never settle.
+  /// Regions do not move between ranks of one `communicator`. Otherwise a communicator that runs
+  /// alone would never settle.
   Lease(StagingPool& pool, std::uint64_t communicator, std::size_t bytes)
       : pool_(pool), communicator_(communicator), bytes_(bytes) {}
-  /// Nobody reads the region any more.
+  /// No peer reads the region any more.
   ~Lease();
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
 
-  /// Before the first call.
+  /// Call before the first enter().
   void set_readers(std::vector<Reader> readers) { readers_ = std::move(readers); }
 
-  /// A call begins; all readers have left the last one of this lease. Returns the region that it
-  /// may fill, with any contents: the one of the last call, or another. kUnavailable when memory is
+  /// Begins a call; all readers must have left the last call of this lease. Returns a region to
+  /// fill, with arbitrary contents: the last call's region or another. kUnavailable when memory is
   /// short.
   Result<std::byte*> enter();
-  /// The call is over here, and for reader r once its progress reaches `left_at[r.rank]`. After one
-  /// that failed, this is never called: who knows who still reads.
+  /// Ends the call here; for reader r it ends once its progress reaches `left_at[r.rank]`. Not
+  /// called after a failed call, because nobody knows then who still reads.
   void leave(std::span<const std::uint64_t> left_at);
-  /// There are no more calls. Gives the region back if it rests, else the destructor will.
+  /// No more calls follow. Gives the region back if it rests; otherwise the destructor does.
   void close();
 
  private:
@@ -81,7 +81,8 @@ class StagingPool::Lease {
   StagingPool& pool_;
   const std::uint64_t communicator_;
   const std::size_t bytes_;
-  /// Who makes it kBusy has what is below: the owner at any time, others with the pool's lock.
+  /// Whoever makes it kBusy owns the members below: the owner at any time, others with the pool's
+  /// lock.
   std::atomic<State> state_{State::kEmpty};
   std::byte* region_ = nullptr;
   std::vector<Reader> readers_;

@@ -1,4 +1,4 @@
-// For tests: two ranks of this process that see each other as ranks of other processes do.
+// For tests: two ranks in one process that see each other as ranks of different processes would.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,7 @@ class TeamOfTwo : public ::testing::Test {
     }
   }
 
-  /// A broadcast of `bytes` by rank 0.
+  /// A broadcast of `bytes` bytes from rank 0.
   [[nodiscard]] Result<std::unique_ptr<Plan>> broadcast(Rank rank, lower::Protocol protocol,
                                                         std::size_t bytes) const {
     lower::Op op;
