@@ -10,30 +10,30 @@
 
 namespace tutti {
 
-/// Names are equal in which this is: in small letters, without '-', '_' and spaces, NCCL's "Tree"
-/// as the algorithm it is here.
+/// Two names mean the same if their normalised forms are equal: lower case, without '-', '_' and
+/// spaces. NCCL's "Tree" becomes our name for that algorithm.
 std::string normalised(std::string_view name);
 
-/// Those parts between separators that are not empty. They point into `text`.
+/// The non-empty parts between separators. They point into `text`.
 std::vector<std::string_view> parts_between(std::string_view text, char separator);
 
 /// One part of TUTTI_ALGO: "names", "collective:names", "file:PATH" or "collective:file:PATH".
 struct AskedGroup {
   std::string collective;  ///< normalised; "" for all
-  std::string_view names;  ///< a list, or "" where there is a path
+  std::string_view names;  ///< a list of names, or "" if there is a path
   std::string_view path;
 };
 
-/// The parts between ';'; they point into `forced`. kInvalidArgument when it cannot be understood.
+/// The parts between ';'. They point into `forced`. kInvalidArgument when it cannot be parsed.
 Result<std::vector<AskedGroup>> groups_of(std::string_view forced);
 
-inline constexpr std::size_t kMostFiles = 64;  ///< that one TUTTI_ALGO names
-/// The paths that it names, in order. kInvalidArgument when it cannot be understood.
+inline constexpr std::size_t kMostFiles = 64;  ///< most files in one TUTTI_ALGO
+/// The paths in `forced`, in order. kInvalidArgument when it cannot be parsed.
 Result<std::vector<std::string>> files_of(std::string_view forced);
 
-/// Whether `asked` is a list of NCCL's protocols, with NCCL's grammar: "LL,Simple",
-/// "allreduce:^LL128". kInvalidArgument names what is not. There is nothing to choose from: how
-/// data moves here follows from its size and from where the ranks are.
+/// Checks that `asked` is a list of NCCL's protocols in NCCL's grammar: "LL,Simple",
+/// "allreduce:^LL128". kInvalidArgument names the wrong part. The list has no other effect: size
+/// and placement of ranks decide how data moves here.
 Status check_protocols(std::string_view asked);
 
 }  // namespace tutti

@@ -1,4 +1,4 @@
-// The calibration that a process takes its proposals from: the file that TUTTI_CALIBRATION names.
+// The calibration for a process's proposals, from the file that TUTTI_CALIBRATION names.
 #pragma once
 
 #include <mutex>
@@ -10,11 +10,11 @@
 
 namespace tutti {
 
-/// The file is read when it is first asked for; one that cannot be read, or is no calibration, is a
-/// warning, and there is none. Thread-safe.
+/// Reads the file at the first request. If it cannot be read or is invalid, logs a warning and has
+/// no calibration. Thread-safe.
 class CalibrationStore {
  public:
-  /// `path` "": there is none.
+  /// An empty `path` means no calibration.
   explicit CalibrationStore(std::string path) : path_(std::move(path)) {}
 
   std::optional<Calibration> calibration();

@@ -1,4 +1,4 @@
-// A table of which algorithm is the fastest, as `tutti tune` measured it, and its JSON text.
+// A table of the fastest algorithms, as `tutti tune` measured them, and its JSON text.
 //
 //   {"format": "tutti-table", "version": 1,
 //    "ranges": [{"collective": "all_reduce", "ranks": 4, "hosts": 2, "most_on_a_host": 2,
@@ -6,8 +6,8 @@
 //                "algorithm": "one_shot", "kernel_reads": false, "at_bytes": 64,
 //                "nanoseconds": 800, "next_nanoseconds": 950, "measured": 1800000000}, ...]}
 //
-// Bytes are those of `tutti bench`: the longer of a rank's two buffers. "topology" may be missing,
-// other keys may not, and no others are accepted.
+// Bytes are counted as `tutti bench` does: the larger of a rank's two buffers. "topology" is
+// optional. All other keys are required, and no others are accepted.
 #pragma once
 
 #include <compare>
@@ -23,58 +23,58 @@
 
 namespace tutti {
 
-/// Communicators that a measurement holds for. Value.
+/// The communicators that a measurement applies to. Value.
 struct Arrangement {
   std::int32_t ranks = 0;
   std::int32_t hosts = 1;  ///< groups of ranks that share memory
   std::int32_t most_on_a_host = 0;
-  std::uint64_t topology = 0;  ///< a hash of how their machines are wired; 0: unknown
+  std::uint64_t topology = 0;  ///< a hash of how the machines are wired; 0: unknown
   friend auto operator<=>(const Arrangement&, const Arrangement&) = default;
 };
 
-/// Which way is the fastest for calls of some sizes. Value.
+/// The fastest way for calls of some sizes. Value.
 struct MeasuredRange {
   Collective collective = Collective::kAllReduce;
   Arrangement arrangement;
-  std::uint64_t from_bytes = 0, to_bytes = 0;  ///< both included
+  std::uint64_t from_bytes = 0, to_bytes = 0;  ///< inclusive
   Way way;
-  std::uint64_t at_bytes = 0;    ///< what was measured to know it
-  std::uint64_t nanos = 0;       ///< a call took there
-  std::uint64_t next_nanos = 0;  ///< by the next best way; 0: there was no other
-  std::int64_t measured_s = 0;   ///< when: seconds since 1970
+  std::uint64_t at_bytes = 0;    ///< the size that was measured
+  std::uint64_t nanos = 0;       ///< time of a call of that size
+  std::uint64_t next_nanos = 0;  ///< with the next best way; 0: there was none
+  std::int64_t measured_s = 0;   ///< time of the measurement: seconds since 1970
   friend bool operator==(const MeasuredRange&, const MeasuredRange&) = default;
 };
 
-/// Longest text that is read.
+/// Longest accepted text.
 inline constexpr std::size_t kMostTableBytes = 4 << 20;
-/// In a table; beyond it the oldest are forgotten.
+/// Most ranges in a table; beyond it the oldest are dropped.
 inline constexpr std::size_t kMostRanges = 4096;
-/// Largest size, and longest time.
+/// Largest accepted size and time.
 inline constexpr std::uint64_t kMostMeasured = std::uint64_t{1} << 60U;
 
-/// Ok, or what no range may be: ranks that do not fit their hosts, an end before its beginning.
+/// Ok, or what is wrong: ranks that do not fit their hosts, an end before the beginning.
 Status check(const MeasuredRange& range);
 
-/// Value. Its ranges never overlap: of two measurements of the same calls the newer one counts.
+/// Value. Its ranges never overlap: the newer of two measurements of the same calls counts.
 class MeasuredTable {
  public:
-  /// Takes the place of what it overlaps, but for what was measured later. What remains of others
-  /// stays; pieces of one measurement that touch become one again. `range` passes check().
+  /// Replaces what it overlaps, except newer measurements. The remaining parts of others stay.
+  /// Adjacent pieces of one measurement are joined again. `range` must pass check().
   void add(const MeasuredRange& range);
   void merge(const MeasuredTable& other);
 
-  /// By collective, arrangement and size.
+  /// Sorted by collective, arrangement and size.
   [[nodiscard]] const std::vector<MeasuredRange>& ranges() const { return ranges_; }
-  /// Those for that many ranks.
+  /// The ranges for this number of ranks.
   [[nodiscard]] MeasuredTable of_ranks(std::int32_t ranks) const;
-  /// Of calls of `bytes`: as measured on the same wiring, else where the wiring was not known;
-  /// nullptr where neither was. It stays until the table changes.
+  /// The range for calls of `bytes`, measured on the same wiring, or else on unknown wiring;
+  /// nullptr if there is none. Valid until the table changes.
   [[nodiscard]] const MeasuredRange* find(Collective collective, const Arrangement& arrangement,
                                           std::uint64_t bytes) const;
 
   [[nodiscard]] std::string text() const;
-  /// Any bytes may be parsed. kInvalidArgument names line and column where the text is no JSON, and
-  /// the place ("ranges[3].ranks") where it is no table.
+  /// Accepts any bytes. kInvalidArgument names line and column for invalid JSON, and the place
+  /// ("ranges[3].ranks") for an invalid table.
   static Result<MeasuredTable> parse(std::string_view text);
 
   friend bool operator==(const MeasuredTable&, const MeasuredTable&) = default;

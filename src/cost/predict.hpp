@@ -1,13 +1,13 @@
-// What a call will take: the simulator (src/sim) with the constants of a calibration, with the
-// slices that the executor will cut and in its order of steps.
+// Predicts how long a call takes. Runs the simulator (src/sim) with the constants of a calibration,
+// with the executor's slices and order of steps.
 //
-// The model, besides the simulator's:
-//   - Ranks of a host exchange messages through its memory: the sender stores a message, the
-//     receiver loads it, each at the speed of copies.
-//   - Messages between hosts leave through one network interface of the host and enter through one,
-//     of Calibration::between_gbs in each direction, which the ranks of a host share.
-//   - The ranks of a host take turns at Calibration::cpus_per_host CPUs.
-// It does not know the network behind the interfaces; a fabric that does can be given instead.
+// The model adds to the simulator's:
+//   - Ranks of a host exchange messages through its memory: the sender stores a message and the
+//     receiver loads it, both at the speed of copies.
+//   - Messages between hosts pass one network interface of each host. It carries
+//     Calibration::between_gbs in each direction, which the host's ranks share.
+//   - The ranks of a host take turns on Calibration::cpus_per_host CPUs.
+// It does not know the network behind the interfaces; pass a fabric that does if you have one.
 #pragma once
 
 #include <cstddef>
@@ -26,32 +26,32 @@
 namespace tutti {
 
 struct PredictOptions {
-  /// As sim::SimulateOptions has it, and steps in any order. Unset: the executor's slices, to find
-  /// which the schedule is lowered, and its order of steps.
+  /// As in sim::SimulateOptions, with steps in any order. If unset, uses the executor's slices and
+  /// order of steps; this lowers the schedule.
   std::optional<std::size_t> slice_bytes = {};
   std::size_t staging_bytes = std::size_t{1} << 20U;  ///< TUTTI_STAGING_BYTES
-  /// Steps times slices; kUnavailable where there are more. None: as many as sim::simulate() takes.
+  /// Most steps times slices; kUnavailable beyond it. If unset, sim::simulate()'s limit.
   std::optional<std::uint64_t> most_tasks = {};
-  /// As sim::SimulateOptions has them; steps begin when the call has begun.
+  /// As in sim::SimulateOptions; steps begin when the call has begun.
   std::function<void(const sim::StepTime&)> on_step = {};
   std::function<bool(std::uint64_t done, std::uint64_t all)> on_progress = {};
 };
 
-/// What the first predict() runs on: link 2h leads from host h to the network, link 2h + 1 from the
-/// network to it. The placement must be as there.
+/// The fabric that the first predict() uses. Link 2h leads from host h to the network, link 2h + 1
+/// from the network to host h. Pass the same placement as to predict().
 std::unique_ptr<sim::Fabric> hosts_fabric(const lower::Placement& placement,
                                           const Calibration& calibration);
 
-/// Of a call by ranks that live on these hosts. A pure function. Errors of sim::simulate(), of
-/// ir::verify() where the schedule is none that can run, and kInvalidArgument where it has not as
-/// many ranks as the placement.
+/// Predicts a call of ranks that are placed on hosts this way. A pure function. Fails as
+/// sim::simulate() does, as ir::verify() does if the schedule cannot run, and with kInvalidArgument
+/// if schedule and placement have different numbers of ranks.
 Result<sim::Outcome> predict(const ir::Schedule& schedule, const sim::Amount& amount,
                              const lower::Placement& placement, const Calibration& calibration,
                              const PredictOptions& options = {});
 
-/// The same where links and their latencies are the fabric's: of a topology (sim::TopologyFabric),
-/// or a switch. What the ranks do for messages, and what the CPUs do, is the calibration's;
-/// its `between_gbs` and its latencies are not used.
+/// The same with links and latencies from `fabric`: a topology (sim::TopologyFabric) or a switch.
+/// The calibration gives the work of ranks and CPUs. Its `between_gbs` and its latencies are not
+/// used.
 Result<sim::Outcome> predict(const ir::Schedule& schedule, const sim::Amount& amount,
                              const lower::Placement& placement, sim::Fabric& fabric,
                              const Calibration& calibration, const PredictOptions& options = {});

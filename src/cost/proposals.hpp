@@ -1,9 +1,9 @@
-// What the model proposes: of the algorithms that can run a call between hosts, those that are
-// predicted to be clearly faster than what the rules would choose.
+// The model's proposals: algorithms for a call between hosts that are predicted to be clearly
+// faster than the rules' choice.
 //
-// Links differ from one cluster to the next by a factor of a hundred and more, and with them the
-// sizes from which one algorithm beats another: rules of thumb cannot know them, a calibration
-// does. On one host the model knows too little of caches and of the scheduler to be asked.
+// Links differ between clusters by a factor of a hundred and more. So do the sizes from which one
+// algorithm beats another. Rules of thumb cannot know them, but a calibration does. Within one host
+// the model knows too little about caches and the scheduler, so it is not asked.
 #pragma once
 
 #include <cstdint>
@@ -21,37 +21,37 @@ namespace tutti {
 
 struct Proposal {
   const ir::Algorithm* algorithm = nullptr;
-  double us = 0;        ///< predicted for it
-  double ruled_us = 0;  ///< for what the rules would choose
+  double us = 0;        ///< its predicted time
+  double ruled_us = 0;  ///< predicted time of the rules' choice
 };
 
-/// A call that somebody is to run.
+/// A call that is about to run.
 struct ProposedCall {
   ir::Request request;
   std::uint64_t block_bytes = 0;
-  std::uint64_t largest_input = 0;  ///< of any rank, in bytes
-  std::uint64_t blocks = 1;         ///< of the longer of a rank's two buffers
+  std::uint64_t largest_input = 0;  ///< largest input of any rank, in bytes
+  std::uint64_t blocks = 1;         ///< number of blocks in the larger of a rank's two buffers
 };
 
-/// Of one communicator. It remembers what it found; one thread at a time. The same on all ranks
-/// that have the same calibration: the model adds and multiplies in one order everywhere.
+/// For one communicator. Remembers its results; one thread at a time. Ranks with the same
+/// calibration get the same results, because the model computes in the same order everywhere.
 class Proposals {
  public:
-  /// Share of the time of the rules' choice below which another is proposed: a prediction is not
-  /// so exact that less would count.
+  /// An algorithm is proposed if its predicted time is less than this share of the rules' choice.
+  /// Predictions are not exact enough for smaller gains.
   static constexpr double kClearly = 0.9;
-  static constexpr std::int32_t kMostRanks = 32;  ///< above, nothing is proposed
-  /// Longer buffers are not simulated: what they take is extrapolated from this and half of it.
+  static constexpr std::int32_t kMostRanks = 32;  ///< with more ranks nothing is proposed
+  /// Larger buffers are not simulated. Their time is extrapolated from this size and half of it.
   static constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20U;
-  /// Steps times slices of a simulation, which takes some tenths of a second; what has more is no
-  /// candidate.
+  /// Most steps times slices in a simulation, which then takes some tenths of a second. Algorithms
+  /// that need more are no candidates.
   static constexpr std::uint64_t kMostTasks = std::uint64_t{1} << 18U;
 
   Proposals(Calibration calibration, std::size_t staging_bytes)
       : calibration_(std::move(calibration)), staging_bytes_(staging_bytes) {}
 
-  /// Those of `candidates` that are clearly faster than `ruled`, the fastest first. All largest
-  /// inputs of one class (tuning.hpp) have the same answer. It stays valid.
+  /// The `candidates` that are clearly faster than `ruled`, fastest first. All largest inputs of
+  /// one class (tuning.hpp) get the same answer. The reference stays valid.
   const std::vector<Proposal>& faster_than(const ir::Algorithm& ruled, const ProposedCall& call,
                                            std::span<const ir::Algorithm* const> candidates,
                                            const lower::Placement& placement);

@@ -1,7 +1,7 @@
-// Which algorithm a call uses, and why.
+// Chooses the algorithm of a call, and says why.
 //
-// The choice depends on nothing but what every rank of the communicator shares: the request, the
-// size, the placement and settings agreed at creation. Otherwise ranks disagree, and hang.
+// The choice depends only on what every rank of the communicator shares: the request, the size, the
+// placement and settings agreed at creation. Otherwise ranks would disagree and hang.
 #pragma once
 
 #include <cstddef>
@@ -23,9 +23,9 @@
 namespace tutti {
 
 struct Choice {
-  /// Who chose, the strongest last.
+  /// Who chose; later ones override earlier ones.
   enum class By : std::uint8_t {
-    kRules,    ///< of thumb: src/cost/rules.hpp
+    kRules,    ///< rules of thumb: src/cost/rules.hpp
     kModel,    ///< src/cost/proposals.hpp, with a calibration
     kTable,    ///< what `tutti tune` measured
     kSetting,  ///< TUTTI_ALGO
@@ -33,61 +33,61 @@ struct Choice {
   };
   By by = By::kRules;
   const ir::Algorithm* algorithm = nullptr;
-  const ir::Algorithm* mapped = nullptr;  ///< instead, where every rank maps all buffers
-  /// Whether the kernel is to read large inputs where it can; none: nobody said.
+  const ir::Algorithm* mapped = nullptr;  ///< replaces `algorithm` if every rank maps all buffers
+  /// Whether the kernel shall read large inputs where it can; empty if nobody asked.
   std::optional<bool> kernel_reads;
   std::string reason;  ///< one sentence for logs and `tutti explain`
-  /// Between hosts: the next best ones, for where `algorithm` cannot run: there is no room for the
-  /// slots that it needs.
+  /// Between hosts: the next best algorithms, for when `algorithm` cannot run because its slots
+  /// have no room.
   std::vector<const ir::Algorithm*> instead;
-  /// Others that give the same results bit for bit, and may be faster on these machines.
+  /// Others with bit-for-bit equal results that may be faster on these machines.
   std::vector<const ir::Algorithm*> others;
 };
 
-/// Agreed between ranks at communicator creation. Value.
+/// What ranks agree on when a communicator is created. Value.
 struct TunerPolicy {
-  /// TUTTI_ALGO / NCCL_ALGO: "" or an algorithm's name (NCCL's Ring and Tree are understood), or
-  /// "collective:name;collective:name,name". The first that supports a collective applies.
-  /// A list after ^ says what not to use. In place of a list of names, file:PATH (up to the next
-  /// ';') is the algorithm in a file; it applies to the calls that the file is for.
+  /// TUTTI_ALGO / NCCL_ALGO: "", or an algorithm's name (also NCCL's Ring and Tree), or
+  /// "collective:name;collective:name,name". The first name that supports a collective applies. A
+  /// list after ^ excludes algorithms. Instead of a list, file:PATH (up to the next ';') names an
+  /// algorithm in a file; it applies to the calls that the file is for.
   std::string forced;
   bool deterministic = false;
-  /// The algorithms of files_of(forced), by path; they must outlive the tuner.
+  /// The algorithms of files_of(forced), by path. They must outlive the tuner.
   std::map<std::string, const ir::Algorithm*, std::less<>> files = {};
-  MeasuredTable table = {};      ///< of other arrangements too
-  Arrangement arrangement = {};  ///< of the ranks of this communicator
-  /// What proposals between hosts are predicted with; none: the rules alone.
+  MeasuredTable table = {};      ///< also contains other arrangements
+  Arrangement arrangement = {};  ///< of this communicator's ranks
+  /// For predictions between hosts. Empty: only the rules are used.
   std::optional<Calibration> calibration = {};
   std::size_t staging_bytes = std::size_t{1} << 20U;  ///< TUTTI_STAGING_BYTES, for predictions
 };
 
 class Tuner {
  public:
-  /// `algorithms` must outlive the tuner. kInvalidArgument when policy.forced names what is neither
-  /// among them nor in policy.files.
+  /// `algorithms` must outlive the tuner. kInvalidArgument when policy.forced names an algorithm
+  /// that is neither among them nor in policy.files.
   static Result<Tuner> create(const std::vector<ir::Algorithm>& algorithms, TunerPolicy policy);
 
-  /// What the caller asked for, else what TUTTI_ALGO says; else, unless results are to be
-  /// deterministic, what the table says, or between hosts what the model finds clearly faster than
-  /// by_rules(); else that. One thread at a time: the model's answers are remembered.
+  /// The caller's choice, else TUTTI_ALGO's. Else, unless results must be deterministic, the
+  /// table's, or between hosts an algorithm that the model finds clearly faster than by_rules().
+  /// Else by_rules(). One thread at a time, because it remembers the model's answers.
   [[nodiscard]] Result<Choice> choose(const Situation& situation,
                                       const lower::Placement& placement) const;
-  /// As where nothing was asked for or measured; TUTTI_ALGO may exclude what is not to be used.
+  /// The choice without requests and measurements. TUTTI_ALGO may still exclude algorithms.
   [[nodiscard]] Result<Choice> by_rules(const Situation& situation,
                                         const lower::Placement& placement) const;
-  /// From now on `algorithm` runs what it can of the collective; "": as if nobody had asked.
-  /// kInvalidArgument when there is no such algorithm, kUnsupported when it can do nothing of
-  /// `request`.
+  /// From now on `algorithm` runs whatever it can of the collective; "" cancels this.
+  /// kInvalidArgument when there is no such algorithm, kUnsupported when it cannot run `request` in
+  /// any form.
   Status ask_for(const ir::Request& request, std::string_view algorithm,
                  std::optional<bool> kernel_reads);
-  /// What choose() passes over: algorithms that the table names for these ranks and that do not
-  /// exist, lose precision, or cannot do it with this layout of hosts. "name (collective)", sorted.
+  /// Algorithms that the table names for these ranks and that choose() ignores: they do not exist,
+  /// lose precision, or do not support this layout of hosts. "name (collective)", sorted.
   [[nodiscard]] std::vector<std::string> unusable_in_table(const ir::Layout& layout) const;
-  /// Why TUTTI_ALGO does not settle such calls though it names their collective; ok: it settles
-  /// them, or names no algorithm for that collective. Files may be for others.
+  /// Why TUTTI_ALGO does not decide such calls although it names their collective. Ok if it decides
+  /// them, or names no algorithm for that collective. Files may be for other calls.
   [[nodiscard]] Status check_setting(const ir::Request& request) const;
-  /// Of an all-gather that no program makes, whatever the policy; nullptr: there is none. Straight
-  /// to each rank, it needs one slot however many ranks there are.
+  /// The algorithm for all-gathers that Tutti makes itself, whatever the policy; nullptr if there
+  /// is none. It sends directly to each rank, so it needs one slot for any number of ranks.
   [[nodiscard]] const ir::Algorithm* for_exchange() const { return find("direct"); }
 
  private:
@@ -98,7 +98,7 @@ class Tuner {
     [[nodiscard]] bool applies_to(Collective wanted) const;
   };
 
-  /// Of the caller.
+  /// The caller's choice.
   struct Wish {
     const ir::Algorithm* algorithm = nullptr;
     std::optional<bool> kernel_reads;

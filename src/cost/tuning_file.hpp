@@ -1,4 +1,4 @@
-// Where verdicts are kept from one process to the next: a small JSON file for each machine.
+// Keeps verdicts between processes: a small JSON file for each machine.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,22 @@
 
 namespace tutti {
 
-/// What the times of a machine depend on: processor, CPUs that this thread may use, kernel.
+/// What times on a machine depend on: processor, CPUs that this thread may use, kernel.
 std::string machine_signature();
 
-/// The file that the setting TUTTI_TUNING_FILE means; "": none.
+/// The file that the setting TUTTI_TUNING_FILE stands for; "": none.
 std::string tuning_file(const std::string& setting, const Environment& environment,
                         std::string_view machine);
 
-/// The file that the setting TUTTI_TUNING_TABLE means, beside that one; "": none.
+/// The file that the setting TUTTI_TUNING_TABLE stands for, in the same folder; "": none.
 std::string table_file(const std::string& setting, const Environment& environment,
                        std::string_view machine);
 
-/// The measured table of a process. Its file is read when it is first asked for; one that cannot be
-/// read, or is no table, is a warning, and the table is empty. Thread-safe.
+/// The measured table of a process. Reads the file at the first request. If it cannot be read or is
+/// invalid, logs a warning and has an empty table. Thread-safe.
 class TableStore {
  public:
-  /// `path` "": there is none.
+  /// An empty `path` means no table.
   explicit TableStore(std::string path) : path_(std::move(path)) {}
 
   [[nodiscard]] const std::string& path() const { return path_; }
@@ -43,26 +43,25 @@ class TableStore {
   MeasuredTable table_;
 };
 
-/// The text of a file, and back: the verdicts of one machine. A text of another machine has none.
-/// An error names the line, or the entry, that is wrong; any bytes may be parsed.
+/// The text of a file with one machine's verdicts, and its parser. A text of another machine yields
+/// no verdicts. The parser accepts any bytes; errors name the wrong line or entry.
 std::string tuning_text(std::string_view machine, const std::vector<Verdict>& verdicts);
 Result<std::vector<Verdict>> parse_tuning(std::string_view text, std::string_view machine);
 
-/// The verdicts that a process knows: the newest 4,096, and its file holds no more. Thread-safe.
-/// The file is read when they are first asked for; one that cannot be read or written is a line in
-/// the log.
+/// The verdicts that a process knows: at most the newest 4,096, also in its file. Thread-safe.
+/// Reads the file at the first request. If it cannot be read or written, logs that.
 class TuningStore {
  public:
-  /// `path` "": nothing is kept.
+  /// An empty `path` means that nothing is kept.
   TuningStore(std::string path, std::string machine)
       : path_(std::move(path)), machine_(std::move(machine)) {}
 
   [[nodiscard]] const std::string& path() const { return path_; }
-  /// Those for communicators of `ranks` ranks that are not too old, newest first.
+  /// Verdicts for communicators of `ranks` ranks, newest first, without those that are too old.
   std::vector<Verdict> verdicts(std::int32_t ranks);
   std::size_t size();
-  /// Remembers a verdict until the process ends, and where `keep` in the file, whose other entries
-  /// stay.
+  /// Remembers a verdict until the process ends. With `keep`, also writes it to the file, whose
+  /// other entries stay.
   void add(const Verdict& verdict, bool keep);
 
  private:
@@ -71,11 +70,11 @@ class TuningStore {
   [[nodiscard]] std::vector<Verdict> newest_first() const;
   void forget_the_oldest();
   Status save();
-  /// `next` is the new file, open as `file` and locked.
+  /// Makes `next` the new file; `file` is its open and locked descriptor.
   Status replace_by(int file, const std::string& next);
 
   const std::string path_, machine_;
-  std::mutex writing_;  ///< one thread at a time writes the file; taken before mutex_
+  std::mutex writing_;  ///< one thread at a time writes the file; locked before mutex_
   std::mutex mutex_;
   bool loaded_ = false;
   std::map<CallClass, Verdict> verdicts_;
