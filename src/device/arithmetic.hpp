@@ -1,10 +1,10 @@
-// The arithmetic of reductions, one element at a time: what src/reduce/reference.cpp computes, bit
-// for bit.
+// The arithmetic of reductions, one element at a time. Computes the same bits as
+// src/reduce/reference.cpp.
 //
 // Integers wrap. 8- and 16-bit floats are widened to float32, combined in source order and rounded
-// once. A scaled element is rounded as if it had been stored in between. max and min: a NaN operand
-// yields NaN; of equal operands the earlier one stays. Multiplications and additions must not be
-// fused: for the GPU this is compiled with -fmad=false.
+// once. A scaled element is rounded as if it had been stored and read back. For max and min a NaN
+// operand yields NaN, and of equal operands the earlier one stays. Multiplications and additions
+// must not be fused, so the GPU code is compiled with -fmad=false.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace tutti::device {
 
-/// What an element is in memory, what it is while it is combined, and how to go between the two.
+/// An element's type in memory, its type while it is combined, and the conversions between them.
 template <class T>
 struct Plain {
   using Stored = T;
@@ -33,13 +33,13 @@ struct Narrow {
   TUTTI_DEVICE static Stored store(Value value) { return narrow<Format>(value); }
 };
 
-/// What becomes of elements on their way from the sources to the destinations.
+/// What a reduction does with elements between sources and destinations.
 enum class Way : std::uint8_t {
   kAdd,
   kMultiply,
   kMaximum,
   kMinimum,
-  kScaledAdd,  ///< some are scaled, then all added
+  kScaledAdd,  ///< scales some, then adds all
 };
 
 template <class T>
@@ -55,7 +55,7 @@ TUTTI_DEVICE inline T add(T a, T b) {
 template <class T>
 TUTTI_DEVICE inline T multiply(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
-    // In no less than 32 unsigned bits: narrower ones would be promoted to int and might overflow.
+    // In at least 32 unsigned bits: narrower types would be promoted to int and might overflow.
     using Wide = std::conditional_t<(sizeof(T) < 4), std::uint32_t, std::make_unsigned_t<T>>;
     return static_cast<T>(static_cast<Wide>(a) * static_cast<Wide>(b));
   } else {
@@ -63,7 +63,7 @@ TUTTI_DEVICE inline T multiply(T a, T b) {
   }
 }
 
-/// Toward zero for integers. `divisor` > 0.
+/// Integers truncate toward zero. `divisor` > 0.
 template <class T>
 TUTTI_DEVICE inline T divide(T value, std::int32_t divisor) {
   if constexpr (std::is_integral_v<T> && std::is_signed_v<T> && sizeof(T) <= 4) {
@@ -93,17 +93,17 @@ TUTTI_DEVICE inline T combine_two(T a, T b) {
   }
 }
 
-/// The operator of a reduction with what goes with it. Plain data.
+/// The operator of a reduction and its parameters. Plain data.
 struct Arithmetic {
   DataType type = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
   std::uint16_t padding = 0;
-  std::int32_t divisor = 0;       ///< kAvg: of what completes; > 0
+  std::int32_t divisor = 0;       ///< kAvg: divisor of complete sums; > 0
   std::uint64_t factor_bits = 0;  ///< kPreMulSum: one element of `type`, in the low bytes
 };
 static_assert(std::has_unique_object_representations_v<Arithmetic>);
 
-/// f(E{}) for the element E of `type`.
+/// Calls f(E{}) for the element E of `type`.
 template <class F>
 TUTTI_DEVICE inline void with_element(DataType type, const F& f) {
   switch (type) {
@@ -134,7 +134,7 @@ TUTTI_DEVICE inline void with_element(DataType type, const F& f) {
   }
 }
 
-/// Which types code is made for. Kernels are made for one each, which keeps them small.
+/// The types that code is generated for. Each kernel serves one type, which keeps it small.
 struct AllTypes {
   template <class F>
   TUTTI_DEVICE static void with_element(DataType type, const F& f) {
@@ -154,7 +154,7 @@ struct WayTag {
   static constexpr Way kWay = kTheWay;
 };
 
-/// f(WayTag<...>{}) for the operator.
+/// Calls f(WayTag<...>{}) for the operator.
 template <class F>
 TUTTI_DEVICE inline void with_way(ReduceOp op, const F& f) {
   switch (op) {

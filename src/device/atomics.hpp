@@ -1,8 +1,8 @@
-// Words that ranks share: loads that acquire and stores that release, seen by the whole system.
+// Words that ranks share: acquiring loads and releasing stores with system-wide scope.
 //
-// The order is that of the accesses themselves; there are no fences, which the thread sanitizer
-// could not follow. A block publishes what all of its threads have stored by a barrier and one
-// releasing store; another one takes it over by an acquiring load in one thread and a barrier.
+// Order comes from these accesses only. There are no fences, which the thread sanitizer could not
+// follow. To publish what all threads of a block stored: a barrier, then one releasing store. To
+// receive it: an acquiring load in one thread, then a barrier.
 #pragma once
 
 #include <cstdint>

@@ -1,13 +1,13 @@
-// What the device code is written over: a block of threads that works together.
+// The abstraction below the device code: a block of threads that work together.
 //
 // A `Block` type offers
-//   index(), count()   which block of how many this is;
+//   index(), count()   this block's index, and the number of blocks;
 //   for_each(n, f)     f(0) .. f(n - 1), spread over the threads;
-//   elect(f)           f() in one of them;
-//   barrier()          what any thread did before it, all see after it;
-//   any(b)             a barrier that also tells all of them whether b was true in one.
-// All threads of a block call these in the same order. CudaBlock is a thread block of a GPU,
-// HostBlock a few threads of this machine, most often one.
+//   elect(f)           f() in one thread;
+//   barrier()          whatever any thread did before it, all threads see after it;
+//   any(b)             a barrier that also returns whether b was true in any thread.
+// All threads of a block call these in the same order. CudaBlock is a thread block of a GPU.
+// HostBlock is a few threads of this machine, most often one.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace tutti::device {
 
 #if defined(__CUDACC__)
 
-/// Value. The thread block that runs this.
+/// Value. The thread block that runs this code.
 class CudaBlock {
  public:
   TUTTI_DEVICE std::uint32_t index() const {
@@ -72,7 +72,7 @@ class CudaBlock {
 
 #else
 
-/// Resource: where the threads of a block meet. Its words have no owner; all of them write.
+/// Resource: the barrier of a block's threads. All threads write its words.
 class Rendezvous {
  public:
   explicit Rendezvous(std::uint32_t threads) : threads_(threads) {}
@@ -81,13 +81,13 @@ class Rendezvous {
 
   [[nodiscard]] std::uint32_t threads() const { return threads_; }
 
-  /// Returns once all threads are here, and whether one of them brought true.
+  /// Returns when all threads have arrived: whether any of them passed true.
   bool meet(bool mine) {
     if (threads_ == 1) return mine;
     const std::uint32_t round = round_.load(std::memory_order_relaxed);
     if (mine) any_[round % 2].store(true, std::memory_order_relaxed);
     if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {
-      // Everybody has read what round - 1 came to, or would not be here.
+      // All threads have read the result of round - 1; otherwise they would not be here.
       any_[(round + 1) % 2].store(false, std::memory_order_relaxed);
       arrived_.store(0, std::memory_order_relaxed);
       round_.store(round + 1, std::memory_order_release);
@@ -104,7 +104,7 @@ class Rendezvous {
   std::atomic<bool> any_[2] = {false, false};
 };
 
-/// Value. One thread of a block on the host; `rendezvous` is that of its block.
+/// Value. One thread of a block on the host. `rendezvous` belongs to its block.
 class HostBlock {
  public:
   HostBlock(std::uint32_t index, std::uint32_t count, std::uint32_t thread, Rendezvous& rendezvous)

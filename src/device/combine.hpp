@@ -1,8 +1,8 @@
 // Destinations = combination of the sources, over a range of elements.
 //
-// Where all operands lie equally far behind a multiple of 16 bytes, whole vectors of 16 bytes are
-// loaded and stored, and only head and tail by element; elsewhere everything goes by element. Which
-// of the two makes no difference to the result.
+// If all operands have the same offset from a multiple of 16 bytes, it loads and stores vectors of
+// 16 bytes, and only the head and the tail by element. Otherwise everything goes by element. The
+// result is the same.
 #pragma once
 
 #include <bit>
@@ -30,7 +30,7 @@ struct Operands {
   std::uint64_t scaled;             ///< bit s: kPreMulSum scales source s first
 };
 
-/// Elements next to each other.
+/// Adjacent elements.
 template <class Stored, std::uint32_t kElements>
 struct Elements {
   static constexpr std::uint32_t kCount = kElements;
@@ -41,7 +41,7 @@ struct alignas(kVectorBytes) Vector {
   std::uint64_t words[2];
 };
 
-/// `from` is a multiple of T's alignment.
+/// `from` must be a multiple of T's alignment.
 template <class T>
 TUTTI_DEVICE inline T load(const std::byte* from) {
 #if defined(__CUDA_ARCH__)
@@ -62,7 +62,7 @@ TUTTI_DEVICE inline void store(std::byte* to, T value) {
 #endif
 }
 
-/// How elements of type E are combined in a pass.
+/// How a pass combines elements of type E.
 template <class E, Way kWay>
 class Combination {
  public:
@@ -76,8 +76,8 @@ class Combination {
         scaled_(operands.scaled),
         factor_(E::load(first_element(arithmetic.factor_bits))) {}
 
-  /// Combines kCount elements; `read(s)` yields those of source s. Loads from kAtOnce sources may
-  /// be under way at once.
+  /// Combines kCount elements. `read(s)` returns those of source s. At most kAtOnce sources are
+  /// loaded at the same time.
   template <std::uint32_t kCount, std::uint32_t kAtOnce, class Read>
   TUTTI_DEVICE Elements<Stored, kCount> run(const Read& read) const {
     Value values[kCount];
@@ -121,7 +121,7 @@ class Combination {
   Value factor_;
 };
 
-/// Elements of a range that go one by one, and in vectors, if all operands agree.
+/// How a range is split into single elements and vectors, if all operands allow vectors.
 struct Split {
   std::uint64_t head = 0;  ///< elements before the first vector
   std::uint64_t vectors = 0;
@@ -142,7 +142,8 @@ TUTTI_DEVICE inline Split split_of(const Operands& operands, std::uint64_t eleme
   return {head, (elements - head) * element_bytes / kVectorBytes};
 }
 
-/// visit_one(e) for each element that goes alone, visit_vector(e) for the first one of each vector.
+/// Calls visit_one(e) for each single element, visit_vector(e) for the first element of each
+/// vector.
 template <class Block, class One, class Many>
 TUTTI_DEVICE inline void for_each_part(const Block& block, const Split& split,
                                        std::uint64_t elements, std::uint64_t element_bytes,
@@ -155,14 +156,14 @@ TUTTI_DEVICE inline void for_each_part(const Block& block, const Split& split,
                  [&](std::uint64_t i) { visit_one(i < split.head ? i : i + in_vectors); });
 }
 
-/// The integer of so many bytes.
+/// The integer of kBytes bytes.
 template <std::size_t kBytes>
 using UnitOf = std::conditional_t<
     kBytes == 1, std::uint8_t,
     std::conditional_t<kBytes == 2, std::uint16_t,
                        std::conditional_t<kBytes == 4, std::uint32_t, std::uint64_t>>>;
 
-/// Copies elements of the size of Unit from the one source to the destinations.
+/// Copies elements of Unit's size from the only source to the destinations.
 template <class Unit, class Block>
 TUTTI_DEVICE inline void copy_units(const Block& block, const Operands& operands,
                                     std::uint64_t elements) {
@@ -184,7 +185,8 @@ TUTTI_DEVICE inline void combine_elements(const Block& block, const Arithmetic& 
                                           std::uint64_t elements) {
   using Stored = typename E::Stored;
   constexpr std::uint32_t kPerVector = kVectorBytes / sizeof(Stored);
-  constexpr std::uint32_t kAtOnce = sizeof(Stored) >= 4 ? 4 : sizeof(Stored);  // registers!
+  constexpr std::uint32_t kAtOnce =
+      sizeof(Stored) >= 4 ? 4 : sizeof(Stored);  // limited by registers
   const Combination<E, kWay> combination(arithmetic, completes, operands);
   const auto one = [&](std::uint64_t element) {
     const std::uint64_t at = element * sizeof(Stored);
@@ -206,13 +208,13 @@ TUTTI_DEVICE inline void combine_elements(const Block& block, const Arithmetic& 
                 many);
 }
 
-/// Whether a pass moves its source as it is.
+/// Whether a pass copies its source unchanged.
 TUTTI_DEVICE inline bool only_copies(const Arithmetic& arithmetic, const Operands& operands) {
   return operands.source_count == 1 &&
          (arithmetic.op != ReduceOp::kPreMulSum || operands.scaled == 0);
 }
 
-/// By all threads of the block, without a barrier. `completes`: kAvg divides.
+/// All threads of the block call it; it has no barrier. `completes`: kAvg divides.
 template <class Types = AllTypes, class Block>
 TUTTI_DEVICE inline void combine(const Block& block, const Arithmetic& arithmetic, bool completes,
                                  const Operands& operands, std::uint64_t elements) {

@@ -1,24 +1,24 @@
-// The step interpreter: one block's part of one rank's call.
+// The step interpreter: runs one block's part of one rank's call.
 //
 // A call has the same three parts in each protocol:
-//   entering   the rank writes the number of the call into the words that its peers hold of it;
-//   running    passes over this block's share of every chunk, in program order, waiting for words
-//              of peers where the program says so;
-//   leaving    what the peers must know before they reuse memory.
+//   entering   the rank stores the call's number in its words at its peers;
+//   running    passes over this block's share of every chunk, in program order. They wait for
+//              peers' words where the program says so;
+//   leaving    whatever peers must know before they reuse memory.
 //
-// Why memory of an area can be reused. Packets and slots have two halves, for even and odd calls. A
-// rank writes into a half in call k only when those who read what it held in call k - 2 have
-// entered call k - 1: they are done with call k - 2 then, as calls are made in order. That needs
-// everybody's word in every call, also of those who neither read nor write in it (a broadcast from
-// another root may come next), so every rank enters every call by telling all peers. Nobody waits
-// for an answer: a rank may be as far ahead as one call of those who read from it, and a wait for
-// call k - 1 is over, as a rule, before it begins.
-//   packets   are all read, by the rank in whose area they lie, before it leaves the call: it is
-//             sent exactly what its program reads. So who writes to a reader waits for that reader.
-//   slots     lie with their writer, who cannot know who read them two calls before, under another
-//             program. So it waits for all.
-// User buffers (kDirect) are touched only after their owner entered the call, and their owner
-// leaves it only after all who touch them have said that they are done.
+// Why memory of an area can be reused. Packets and slots have two halves, for even and odd calls.
+// In call k a rank writes a half only after the readers of call k - 2 have entered call k - 1. They
+// are done with call k - 2 then, because calls run in order. So a rank needs every peer's word in
+// every call, even from peers that neither read nor write in it: a broadcast from another root may
+// come next. So every rank enters every call by telling all peers. No rank waits for an answer. A
+// rank may be one call ahead of its readers, and its wait for call k - 1 is usually over before it
+// begins.
+//   packets   the rank in whose area they lie reads them all before it leaves the call, because it
+//             gets exactly what its program reads. So a writer waits for that reader only.
+//   slots     lie with their writer. It cannot know who read them two calls before, under another
+//             program. So it waits for all peers.
+// User buffers (kDirect) are touched only after their owner has entered the call. The owner leaves
+// it only after all ranks that touch them have reported that they are done.
 #pragma once
 
 #include <cstddef>
@@ -38,26 +38,27 @@ namespace tutti::device {
 /// What a rank waits for.
 enum class Duty : std::uint8_t {
   kPacket,      ///< data that a peer pushes
-  kFreePacket,  ///< readers to be done with what lies where this rank pushes to
-  kFreeSlots,   ///< the same of its own slots, of two calls before
-  kProgress,    ///< of a peer within the call
-  kEntry,       ///< owners of buffers to be in the call
-  kUsers,       ///< those who touch this rank's buffers to be done
+  kFreePacket,  ///< readers to finish with the packets that this rank will overwrite
+  kFreeSlots,   ///< readers to finish with this rank's slots of two calls before
+  kProgress,    ///< a peer's progress within the call
+  kEntry,       ///< owners of buffers to enter the call
+  kUsers,       ///< ranks that touch this rank's buffers to finish
 };
 
-/// How a rank behaves: as it must. Tests have others, which neglect a duty or dawdle.
+/// How a rank behaves: correctly. Tests use other types, which neglect a duty or act late.
 struct Dutiful {
   TUTTI_DEVICE static constexpr bool neglects(Duty) { return false; }
-  /// Called where the order in which ranks act matters.
+  /// Called wherever the order in which ranks act matters.
   TUTTI_DEVICE static void dawdle() {}
 };
 
-/// Shared by the threads of a block. A pass fills one while threads may still use the other.
+/// Shared by the threads of a block. A pass fills one element while threads may still use the
+/// other.
 struct Workspace {
   Operands operands[2];
 };
 
-/// The position in a call of kDirect after which a rank touches nobody's buffers any more.
+/// The position in a kDirect call after which a rank touches no peer's buffers.
 inline constexpr std::uint64_t kDoneWithBuffers = 1;
 
 /// Each thread of the block has one. The program's type must be among Types.
@@ -77,8 +78,8 @@ class Interpreter {
     arithmetic_.factor_bits = launch.factor_bits;
   }
 
-  /// Runs the call. False: gave up, as *launch.failure says, and no call can follow: one that was
-  /// launched behind it does nothing, since peers would take its data for this one's.
+  /// Runs the call. False: it gave up, for the reason in *launch.failure. No call can follow: calls
+  /// launched after it do nothing, because peers would mistake their data for this call's.
   TUTTI_DEVICE bool run() {
     if (call_ == kNoCall + 1) return false;
     enter();
@@ -91,7 +92,7 @@ class Interpreter {
   }
 
  private:
-  /// In the place of the number of calls of a block that gave up.
+  /// Replaces the call count of a block that gave up.
   static constexpr std::uint64_t kNoCall = ~std::uint64_t{0};
 
   // --- a call ---
@@ -109,14 +110,14 @@ class Interpreter {
     block_.barrier();
   }
 
-  /// Nobody writes there before this rank has entered the next call.
+  /// No peer writes there before this rank has entered the next call.
   TUTTI_DEVICE void clear_packets() {
     auto* const packets = reinterpret_cast<Packet*>(own_ + header_.area.packets(call_));
     block_.for_each(header_.area.packet_bytes / sizeof(Packet),
                     [&](std::uint64_t i) { store_packet(packets + i, 0, 0); });
   }
 
-  /// What has to be waited for before the first op.
+  /// Waits needed before the first op.
   TUTTI_DEVICE bool begin() {
     switch (header_.protocol) {
       case Protocol::kPackets:
@@ -133,7 +134,7 @@ class Interpreter {
     });
   }
 
-  /// The pipeline; in one-round programs, one op for one slice.
+  /// Runs the pipeline. A one-round program is one op for one slice.
   TUTTI_DEVICE bool run_ops() {
     const std::uint64_t iterations = header_.slices + header_.last_stage;
     for (std::uint64_t iteration = 0; iteration < iterations; ++iteration)
@@ -145,7 +146,7 @@ class Interpreter {
     return true;
   }
 
-  /// What has to be waited for after the last op.
+  /// Waits needed after the last op.
   TUTTI_DEVICE bool end() {
     if (block_.any(failed_)) return false;
     if (header_.protocol != Protocol::kDirect) return true;
@@ -179,10 +180,10 @@ class Interpreter {
     return reinterpret_cast<Packet*>(area_of(reader) + header_.area.packets(call_) + offset);
   }
 
-  /// A word of a packet; 0 once this rank has given up.
+  /// Returns a word of a packet; 0 once this rank has given up.
   TUTTI_DEVICE std::uint64_t receive(const std::byte* packets, std::uint64_t word,
                                      std::uint32_t sender) {
-    // Packets are written by their senders, so this rank's own view of them is not const.
+    // Senders write packets, so this rank's own pointer to them is not const.
     auto* const packet = reinterpret_cast<Packet*>(const_cast<std::byte*>(packets)) + word;
     std::uint64_t data = 0;
     if (failed_) return data;
@@ -224,7 +225,7 @@ class Interpreter {
       if (range.size() == 0) continue;
       Operands& operands = workspace_.operands[turn_++ % 2];
       locate(pass, range.begin, slice, operands);
-      // Also a barrier: operands are located, and what the pass before has stored can be loaded.
+      // Also a barrier: operands are located, and the previous pass's stores are visible.
       if (block_.any(failed_)) return false;
       run_pass(pass, operands, range.size());
     }
@@ -247,7 +248,7 @@ class Interpreter {
     });
   }
 
-  /// `begin`: the first element, from the begin of the chunk.
+  /// `begin` is the first element, counted from the start of the chunk.
   TUTTI_DEVICE void locate(const Pass& pass, std::uint64_t begin, std::uint64_t slice,
                            Operands& operands) const {
     const std::uint32_t places = std::uint32_t{pass.sources} + pass.destinations;
@@ -289,20 +290,21 @@ class Interpreter {
       case Memory::kScratch:
         return own_ + area.scratch() + instance(header_.scratch_depth);
       case Memory::kInput:
-        break;  // nobody writes there
+        break;  // nothing is written there
     }
     return nullptr;
   }
 
   // --- words ---
 
-  /// What is waited for: a word of `peer` that reaches `word`.
+  /// What to wait for: a word of `peer` that reaches `word`.
   struct Goal {
     std::uint32_t peer;
     std::uint64_t word;
   };
 
-  /// Until all of goal(0) .. goal(n - 1) are reached, each thread waiting for its own; a barrier.
+  /// Waits until all of goal(0) .. goal(n - 1) are reached; each thread waits for its own. A
+  /// barrier.
   template <class F>
   TUTTI_DEVICE bool await(Duty duty, std::uint64_t n, const F& goal) {
     block_.for_each(n, [&](std::uint64_t i) {
@@ -320,7 +322,8 @@ class Interpreter {
                  [&](std::uint32_t i) { return Goal{image_.rank_number(ranks.first + i), word}; });
   }
 
-  /// This rank has come to `position`; what its block did before a barrier is seen with it.
+  /// Tells `peer` that this rank has reached `position`. What its block did before a barrier
+  /// becomes visible with it.
   TUTTI_DEVICE void tell(std::uint32_t peer, std::uint64_t position) const {
     Manners::dawdle();
     signal(word_of(area_of(peer), header_.rank), word_at(call_, position));
@@ -349,7 +352,8 @@ class Interpreter {
     return launch_.bases.areas[rank] + block_.index() * header_.area.block_bytes();
   }
 
-  /// How many calls this block has made; its own, in memory so that a launch can be replayed.
+  /// How many calls this block has made. It lies in memory of the block's own, so a launch can be
+  /// replayed.
   TUTTI_DEVICE std::uint64_t* calls() const {
     return reinterpret_cast<std::uint64_t*>(own_ + AreaShape::calls());
   }

@@ -10,11 +10,11 @@
 
 namespace tutti::device {
 
-/// At most; that many let a thread have 128 registers.
+/// Upper limit. With this many, a thread may have 128 registers.
 inline constexpr std::uint32_t kThreadsPerBlock = 512;
 
-/// One pass over buffers of one GPU: where ranks share it, a call is a few of these, each for all
-/// of them. Plain data, given by value.
+/// One pass over buffers of one GPU. If ranks share a GPU, a call is a few of these, each for all
+/// ranks. Plain data, passed by value.
 struct LocalPass {
   Operands operands;
   Arithmetic arithmetic;
@@ -23,7 +23,7 @@ struct LocalPass {
 };
 static_assert(std::is_trivially_copyable_v<LocalPass> && sizeof(LocalPass) < 4096);
 
-/// The part of this block; `operands` is shared by its threads.
+/// Runs this block's part; its threads share `operands`.
 template <class Types = AllTypes, class Block>
 TUTTI_DEVICE inline void run_local_pass(const Block& block, Operands& operands,
                                         const LocalPass& pass) {

@@ -1,5 +1,4 @@
-// What makes one source serve the GPU and the host: under nvcc every function here is compiled for
-// both.
+// Lets one source serve the GPU and the host: nvcc compiles every function here for both.
 #pragma once
 
 #if defined(__CUDACC__)

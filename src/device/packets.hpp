@@ -2,13 +2,13 @@
 //
 //   {u32 data, u32 flag, u32 data, u32 flag}
 //
-// The reader polls the data itself: a half whose flag is that of the present call is new. So a
-// value travels in one store and needs no word that says that it is there. Each half is written at
-// once, hence 8 bytes are all that has to be atomic; a GPU writes the line by one store.
+// The reader polls the data itself: a half is new if its flag is that of the current call. So a
+// value travels in one store and needs no separate word that announces it. Each half is written at
+// once, so only 8 bytes must be atomic; a GPU writes the line with one store.
 //
-// Flags are numbers of calls, modulo 2^32 - 1 and never 0. Memory that was cleared holds no packet.
-// A line that no later call has written would look new again 2 * (2^32 - 1) calls later; blocks
-// clear their packets before (is_last_lap()).
+// Flags are call numbers modulo 2^32 - 1, mapped so that they are never 0. So zeroed memory holds
+// no packet. A line that no later call has written would look new again 2 * (2^32 - 1) calls later.
+// Blocks clear their packets before that (is_last_lap()).
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ TUTTI_DEVICE constexpr std::uint32_t flag_of(std::uint64_t call) {
   return static_cast<std::uint32_t>(1 + call % kFlags);
 }
 
-/// Whether flags begin anew after this call or the next one. Of two calls in a row one uses the
-/// even packets and one the odd ones.
+/// Whether flags repeat after this call or the next one. Of two consecutive calls, one uses the
+/// even packets and one the odd packets.
 TUTTI_DEVICE constexpr bool is_last_lap(std::uint64_t call) { return call % kFlags >= kFlags - 2; }
 
 TUTTI_DEVICE inline void store_packet(Packet* to, std::uint64_t data, std::uint32_t flag) {
@@ -49,7 +49,7 @@ TUTTI_DEVICE inline void store_packet(Packet* to, std::uint64_t data, std::uint3
 #endif
 }
 
-/// Whether the packet with this flag is there; then its data.
+/// Whether the packet with this flag has arrived; if so, fills `data`.
 TUTTI_DEVICE inline bool load_packet(Packet* from, std::uint32_t flag, std::uint64_t& data) {
   std::uint64_t first = 0, second = 0;
 #if defined(__CUDA_ARCH__)

@@ -1,15 +1,15 @@
-// The image of one rank's program: what src/lower decides, with sizes, as plain data that a GPU
-// reads. Fixed-width integers and offsets, no addresses; those come with a launch.
+// The image of one rank's program: what src/lower decides, with sizes, as plain data for a GPU. It
+// has fixed-width integers and offsets, but no addresses; a launch brings those.
 //
 //   Header | Op... | Pass... | Location... | Wait... | Push... | rank numbers...
 //
 // Words:
-//   area   memory that a rank keeps for its peers and itself, mapped by all. Each block has a part
-//          of its own: a word for each peer to write, this block's number of calls, packets and
-//          slots in two halves, for even and odd calls, and scratch. All areas have one shape.
+//   area   memory that a rank keeps for its peers and itself; all ranks map it. Each block has its
+//          own part: one word per peer for that peer to write, this block's call count, packets and
+//          slots in two halves for even and odd calls, and scratch. All areas have one shape.
 //   word   how far a peer's block of the same index has come: call << kPositionBits | position. It
-//          only grows, and outlives calls, whatever their programs; 0 is before the first call.
-//          A rank writes its words at its peers, so that each polls its own memory.
+//          only grows, and persists between calls, whatever their programs are. 0 means before the
+//          first call. A rank writes its words at its peers, so each peer polls its own memory.
 #pragma once
 
 #include <cstddef>
@@ -24,25 +24,25 @@
 
 namespace tutti::device {
 
-/// More ranks share no memory.
+/// More ranks do not share memory.
 inline constexpr std::uint32_t kMaxRanks = 64;
-/// Positions within a call are below 2^kPositionBits, which leaves 2^40 calls.
+/// Positions within a call are less than 2^kPositionBits, which leaves 2^40 calls.
 inline constexpr std::uint32_t kPositionBits = 24;
-/// Words of different writers lie so far apart, as do the parts of an area.
+/// Words of different writers are this far apart, and so are the parts of an area.
 inline constexpr std::uint64_t kLineBytes = 128;
 
 TUTTI_DEVICE constexpr std::uint64_t word_at(std::uint64_t call, std::uint64_t position) {
   return call << kPositionBits | position;
 }
 
-/// Of a block's part of an area; multiples of kLineBytes. Plain data.
+/// Shape of a block's part of an area; sizes are multiples of kLineBytes. Plain data.
 struct AreaShape {
   std::uint64_t packet_bytes = 0;  ///< of one half
   std::uint64_t slot_bytes = 0;    ///< of one half
   std::uint64_t scratch_bytes = 0;
   friend bool operator==(const AreaShape&, const AreaShape&) = default;
 
-  /// From the start of a block's part.
+  /// Offset from the start of a block's part.
   TUTTI_DEVICE static constexpr std::uint64_t word(std::uint32_t writer) {
     return writer * kLineBytes;
   }
@@ -58,8 +58,8 @@ struct AreaShape {
 };
 
 enum class Protocol : std::uint32_t {
-  kPackets,  ///< each rank pushes its input to who reads it; one round
-  kDirect,   ///< peers' inputs are read, and their outputs written, where they lie; one round
+  kPackets,  ///< each rank pushes its input to its readers; one round
+  kDirect,   ///< peers' inputs are read and their outputs written directly; one round
   kStaged,   ///< through slots, slice by slice
 };
 
@@ -71,8 +71,8 @@ enum class Memory : std::uint32_t {
   kScratch,  ///< in this rank's area
 };
 
-/// Where an operand of a pass begins: `offset` bytes behind the start of the memory, and in slots
-/// and scratch `instance_bytes` more for each instance.
+/// Where an operand of a pass begins: `offset` bytes after the start of the memory. In slots and
+/// scratch, each instance adds `instance_bytes`.
 struct Location {
   std::uint64_t offset = 0;
   std::uint64_t instance_bytes = 0;
@@ -80,18 +80,19 @@ struct Location {
   std::uint32_t rank = 0;
 };
 
-/// One piece of an op: as many elements of each of its operands.
+/// One piece of an op: equally many elements of each of its operands.
 struct Pass {
-  std::uint64_t elements = 0;        ///< of the whole chunk, over all blocks
+  std::uint64_t elements = 0;        ///< of the whole chunk, summed over blocks
   std::uint64_t scaled = 0;          ///< see Operands
-  std::uint64_t in_packets = 0;      ///< bit s: source s comes in packets
+  std::uint64_t in_packets = 0;      ///< bit s: source s arrives in packets
   std::uint32_t first_location = 0;  ///< sources, then destinations
   std::uint16_t sources = 0, destinations = 0;
   std::uint32_t completes = 0;  ///< see lower::Op
   std::uint32_t padding = 0;
 };
 
-/// Before slice k: the word of `rank` reaches position (k + delta) * stride + offset of this call.
+/// Before slice k, the word of `rank` must reach position (k + delta) * stride + offset of this
+/// call.
 struct Wait {
   std::uint32_t rank = 0;
   std::int32_t delta = 0;
@@ -102,26 +103,26 @@ struct Wait {
 struct Push {
   std::uint64_t elements = 0;  ///< as in Pass
   std::uint64_t offset = 0;    ///< of the piece in the input, in bytes
-  std::uint64_t to = 0;        ///< where it goes in the packets of each reader, in bytes
+  std::uint64_t to = 0;        ///< offset in each reader's packets, in bytes
   std::uint32_t first_reader = 0, readers = 0;
 };
 
-/// Passes with what comes before and after them; one-round programs are one op that neither waits
-/// nor tells.
+/// Passes, with the waits before them and the ranks told after them. A one-round program is one op
+/// that neither waits nor tells.
 struct Op {
   std::uint32_t first_pass = 0, passes = 0;
   std::uint32_t first_wait = 0, waits = 0;
-  std::uint32_t first_reader = 0, readers = 0;  ///< who is told that it is over
+  std::uint32_t first_reader = 0, readers = 0;  ///< ranks that are told when it is complete
   std::uint32_t stage = 0;
-  std::uint32_t ordinal = 0;  ///< its number among the ops that are told of
+  std::uint32_t ordinal = 0;  ///< its index among the ops that are told of
 };
 
-/// A part of the rank numbers.
+/// A range of the rank numbers.
 struct RankList {
   std::uint32_t first = 0, count = 0;
 };
 
-/// Where a section begins, in bytes from the start of the image, and how many entries it has.
+/// Where a section begins, in bytes from the start of the image, and its number of entries.
 struct Section {
   std::uint32_t offset = 0, count = 0;
 };
@@ -133,20 +134,20 @@ struct Header {
   std::uint32_t image_bytes = 0;
   Protocol protocol = Protocol::kPackets;
   std::uint32_t rank = 0, ranks = 1;
-  std::uint32_t blocks = 1;    ///< the same on every rank
+  std::uint32_t blocks = 1;    ///< equal on every rank
   std::uint32_t told_ops = 0;  ///< ops with an ordinal
   std::uint32_t last_stage = 0;
-  Arithmetic arithmetic;  ///< but the factor, which comes with a launch
+  Arithmetic arithmetic;  ///< without the factor, which comes with a launch
   AreaShape area;
   std::uint64_t slices = 1;  ///< of each block
   std::uint64_t slice_elements = 1;
   std::uint32_t slot_depth = 1, scratch_depth = 1;  ///< instances
-  RankList owners;                                  ///< kDirect: whose buffers this rank touches
-  RankList users;                                   ///< kDirect: who touches this rank's buffers
-  RankList readers;                                 ///< kPackets: to whom this rank pushes
+  RankList owners;   ///< kDirect: ranks whose buffers this rank touches
+  RankList users;    ///< kDirect: ranks that touch this rank's buffers
+  RankList readers;  ///< kPackets: ranks to which this rank pushes
   Section ops, passes, locations, waits, pushes, rank_numbers;
 };
-/// No padding: equal programs are equal bytes.
+/// Without padding, equal programs are equal bytes.
 static_assert(std::has_unique_object_representations_v<Header>);
 static_assert(std::has_unique_object_representations_v<Op>);
 static_assert(std::has_unique_object_representations_v<Pass>);
@@ -154,7 +155,7 @@ static_assert(std::has_unique_object_representations_v<Location>);
 static_assert(std::has_unique_object_representations_v<Wait>);
 static_assert(std::has_unique_object_representations_v<Push>);
 
-/// A view of an image, which must outlive it and was checked when it was built.
+/// A view of an image, which must outlive it. The image was checked when it was built.
 class Image {
  public:
   TUTTI_DEVICE explicit Image(const std::byte* bytes) : bytes_(bytes) {}
@@ -185,15 +186,15 @@ class Image {
   const std::byte* bytes_;
 };
 
-/// Where the memory of each rank lies, as this rank reaches it. Buffers that the program does not
+/// Addresses of each rank's memory, as this rank reaches it. Buffers that the program does not
 /// touch may be null.
 struct Bases {
   const std::byte* inputs[kMaxRanks] = {};
   std::byte* outputs[kMaxRanks] = {};
-  std::byte* areas[kMaxRanks] = {};  ///< cleared before the first call
+  std::byte* areas[kMaxRanks] = {};  ///< zeroed before the first call
 };
 
-/// Why a call did not end; 0 while it did or runs.
+/// Why a call ended early; 0 while it runs or after success.
 struct Failure {
   TUTTI_DEVICE static constexpr std::uint64_t of(Wake wake, std::uint32_t peer) {
     return std::uint64_t{static_cast<std::uint32_t>(wake)} << 32 | peer;
@@ -207,13 +208,13 @@ struct Failure {
   }
 };
 
-/// What a launch is given by value. `image` is readable by the device.
+/// What a launch takes by value. The device can read `image`.
 struct Launch {
   const std::byte* image = nullptr;
   Bases bases;
-  std::uint64_t factor_bits = 0;  ///< see Arithmetic; this rank's
+  std::uint64_t factor_bits = 0;  ///< this rank's factor, see Arithmetic
   Patience patience;
-  std::uint64_t* failure = nullptr;  ///< Failure; written by any block that gives up
+  std::uint64_t* failure = nullptr;  ///< written by any block that gives up, see Failure
 };
 static_assert(std::is_trivially_copyable_v<Launch> && sizeof(Launch) < 4096);
 

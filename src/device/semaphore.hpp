@@ -1,5 +1,4 @@
-// Waiting for a word that another rank stores, never in ignorance: an abort word and a deadline end
-// every wait.
+// Waits for a word that another rank stores. An abort word and a deadline end every wait.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +18,11 @@ enum class Wake : std::uint32_t { kReached, kAborted, kTimedOut };
 
 /// How long to wait. Plain data.
 struct Patience {
-  std::uint32_t* abort_word = nullptr;  ///< not 0: give up. It may lie in memory of the host
-  std::uint64_t timeout_ns = 0;         ///< of each wait; 0: none
+  std::uint32_t* abort_word = nullptr;  ///< not 0: give up. It may lie in host memory
+  std::uint64_t timeout_ns = 0;         ///< per wait; 0: none
 };
 
-/// Nanoseconds since some moment.
+/// Nanoseconds since an unspecified moment.
 TUTTI_DEVICE inline std::uint64_t now_ns() {
 #if defined(__CUDA_ARCH__)
   std::uint64_t time;
@@ -38,8 +37,8 @@ TUTTI_DEVICE inline std::uint64_t now_ns() {
 #endif
 }
 
-/// Between two polls. On the host threads share processors: there others get to run, and who has
-/// waited for long sleeps, since one that only yields waits for its turn among all that are busy.
+/// Called between two polls. Host threads share processors, so this lets others run. A thread that
+/// has waited long sleeps, because one that only yields keeps competing with all busy threads.
 TUTTI_DEVICE inline void relax([[maybe_unused]] std::uint32_t polls) {
 #if !defined(__CUDACC__)
   constexpr std::uint32_t kYields = 16;
@@ -50,10 +49,10 @@ TUTTI_DEVICE inline void relax([[maybe_unused]] std::uint32_t polls) {
 #endif
 }
 
-/// Between two looks at the abort word, which may be far away, and at the clock.
+/// Polls between two checks of the clock and of the abort word, which may be far away.
 inline constexpr std::uint32_t kPollsPerLook = 256;
 
-/// Polls `ready()` until it is true.
+/// Polls `ready()` until it is true, aborted or timed out.
 template <class Ready>
 TUTTI_DEVICE inline Wake wait_until(const Patience& patience, const Ready& ready) {
   std::uint64_t deadline = 0;  // 0: not looked at the clock yet
@@ -69,12 +68,14 @@ TUTTI_DEVICE inline Wake wait_until(const Patience& patience, const Ready& ready
   return Wake::kReached;
 }
 
-/// Until `*word` >= `value`; then what its writer stored before signal() is seen.
+/// Waits until `*word` >= `value`. Then everything that its writer stored before signal() is
+/// visible.
 TUTTI_DEVICE inline Wake wait(std::uint64_t* word, std::uint64_t value, const Patience& patience) {
   return wait_until(patience, [&] { return load_acquire(word) >= value; });
 }
 
-/// What this thread did before, and by a barrier its block, is seen by who waits for `value`.
+/// Makes what this thread did before (and, after a barrier, its block) visible to those that wait
+/// for `value`.
 TUTTI_DEVICE inline void signal(std::uint64_t* word, std::uint64_t value) {
   store_release(word, value);
 }

@@ -1,8 +1,8 @@
 // Which part of a chunk belongs to which block.
 //
-// Every block runs the whole program on its own share of every chunk. Shares follow from the length
-// of the chunk alone, so blocks with the same index on all ranks work on the same elements, and
-// never need those of another index.
+// Every block runs the whole program on its own share of every chunk. Shares depend on the chunk's
+// length only. So blocks with the same index work on the same elements on all ranks, and never need
+// elements of another block.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 namespace tutti::device {
 
-/// Shares begin a multiple of this behind the begin of their chunk, as chunks do in their buffer
-/// where there is enough to share (ir::Chunking), so that vector accesses stay aligned.
+/// Shares begin at a multiple of this from the start of their chunk, as large chunks do in their
+/// buffer (ir::Chunking). So vector accesses stay aligned.
 inline constexpr std::uint64_t kShareUnitBytes = 64;
 
 /// In elements.
@@ -33,7 +33,7 @@ TUTTI_DEVICE constexpr Range share_of(std::uint64_t elements, std::uint64_t elem
   return {begin < elements ? begin : elements, end < elements ? end : elements};
 }
 
-/// No share of such a chunk is longer.
+/// The length of the longest share of such a chunk.
 TUTTI_DEVICE constexpr std::uint64_t longest_share(std::uint64_t elements,
                                                    std::uint64_t element_bytes,
                                                    std::uint32_t count) {
@@ -43,7 +43,7 @@ TUTTI_DEVICE constexpr std::uint64_t longest_share(std::uint64_t elements,
   return longest < elements ? longest : elements;
 }
 
-/// Part `slice` of a range that is cut every `slice_elements`; empty behind its end.
+/// Part `slice` of a range that is cut every `slice_elements` elements; empty beyond its end.
 TUTTI_DEVICE constexpr Range slice_of(Range range, std::uint64_t slice,
                                       std::uint64_t slice_elements) {
   const std::uint64_t begin = range.begin + slice * slice_elements;

@@ -1,4 +1,4 @@
-// Passes over small data, of which some sources come in packets: a word of 8 bytes at a time.
+// Passes over small data that arrives partly in packets, one 8-byte word at a time.
 #pragma once
 
 #include <bit>
@@ -16,13 +16,13 @@ TUTTI_DEVICE inline bool is_whole_word(const std::byte* at, std::uint64_t bytes)
   return bytes >= kPacketData && reinterpret_cast<std::uintptr_t>(at) % kPacketData == 0;
 }
 
-/// Words of elements of the size of Unit.
+/// Words of elements of Unit's size.
 template <class Unit>
 struct Words {
   static constexpr std::uint32_t kCount = kPacketData / sizeof(Unit);
   using Parts = Elements<Unit, kCount>;
 
-  /// The first `bytes` bytes there, at most 8, as a word; the rest of it is 0.
+  /// The first `bytes` bytes at `from`, at most 8, as a word; its other bytes are 0.
   TUTTI_DEVICE static std::uint64_t load_word(const std::byte* from, std::uint64_t bytes) {
     if (is_whole_word(from, bytes)) return load<std::uint64_t>(from);
     Parts parts = {};
@@ -41,7 +41,7 @@ struct Words {
   }
 };
 
-/// Each element of the word, scaled as kPreMulSum does.
+/// Scales each element of the word as kPreMulSum does.
 template <class E>
 TUTTI_DEVICE inline std::uint64_t scale_word(const Arithmetic& arithmetic, std::uint64_t word) {
   constexpr std::uint32_t kCount = kPacketData / sizeof(typename E::Stored);
@@ -54,7 +54,8 @@ TUTTI_DEVICE inline std::uint64_t scale_word(const Arithmetic& arithmetic, std::
   return std::bit_cast<std::uint64_t>(parts);
 }
 
-/// The words of a range: f(word, bytes behind the begin, bytes of it that are there).
+/// The words of a range: f(word index, offset of the word in bytes, number of its bytes in the
+/// range).
 template <class Block, class F>
 TUTTI_DEVICE inline void for_each_word(const Block& block, std::uint64_t bytes, const F& f) {
   block.for_each((bytes + kPacketData - 1) / kPacketData, [&](std::uint64_t word) {
@@ -63,7 +64,7 @@ TUTTI_DEVICE inline void for_each_word(const Block& block, std::uint64_t bytes, 
   });
 }
 
-/// As combine() in combine.hpp. `read(s, word, begin, bytes)` yields a word of source s.
+/// As combine() in combine.hpp. `read(s, word, begin, bytes)` returns a word of source s.
 template <class E, class Block, class Read>
 TUTTI_DEVICE inline void combine_words(const Block& block, const Arithmetic& arithmetic,
                                        bool completes, const Operands& operands,
