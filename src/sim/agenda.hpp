@@ -1,5 +1,5 @@
-// What is to happen when, in virtual time. Events of one time come in the order in which they were
-// entered, so a simulation always runs the same way.
+// Events in virtual time. Events at the same time come in insertion order, so a simulation always
+// runs the same way.
 #pragma once
 
 #include <cstddef>
@@ -11,18 +11,18 @@
 
 namespace tutti::sim {
 
-/// Value. `What` says what happens; keep it small, as it moves through a heap.
+/// Value. `What` describes the event. Keep it small, because it moves through a heap.
 template <class What>
 class Agenda {
  public:
   void enter(Time time, const What& what) { heap_.push({time, entered_++, what}); }
 
   [[nodiscard]] bool empty() const { return heap_.empty(); }
-  /// The time of the first event; kNever when there is none.
+  /// Time of the first event; kNever if there is none.
   [[nodiscard]] Time next() const { return heap_.empty() ? kNever : heap_.top().time; }
   /// The first event. There must be one.
   [[nodiscard]] const What& first() const { return heap_.top().what; }
-  /// Takes the first event away. There must be one.
+  /// Removes and returns the first event. There must be one.
   What take() {
     const What what = heap_.top().what;
     heap_.pop();

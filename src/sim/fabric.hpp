@@ -1,5 +1,4 @@
-// What joins the ranks of a simulated job: links, and the path of each lane between two ranks over
-// them.
+// The network of a simulated job: links, and the path over them for each lane between two ranks.
 #pragma once
 
 #include <cstdint>
@@ -22,37 +21,37 @@ struct Link {
   friend bool operator==(const Link&, const Link&) = default;
 };
 
-/// What a message costs besides the time on its links. Value.
+/// What a message costs besides its time on links. Value.
 struct MessageCosts {
-  double send_us = 0;           ///< work of its sender
-  double send_ps_per_byte = 0;  ///< likewise
-  double receive_us = 0;        ///< work of its receiver
+  double send_us = 0;           ///< sender's work
+  double send_ps_per_byte = 0;  ///< sender's work per byte
+  double receive_us = 0;        ///< receiver's work
   double receive_ps_per_byte = 0;
-  double latency_us = 0;  ///< besides that of the links; keeps nobody busy
+  double latency_us = 0;  ///< adds to the links' latency; occupies no rank
 };
 
-/// Ranks and links never change. Paths may be looked up by one thread at a time.
+/// Ranks and links never change. One thread at a time may look up paths.
 class Fabric {
  public:
   virtual ~Fabric() = default;
 
   [[nodiscard]] virtual std::int32_t ranks() const = 0;
   [[nodiscard]] virtual std::span<const Link> links() const = 0;
-  /// The links that a lane from one rank to another one takes, in order; none twice. Empty where
-  /// both live in the same memory. kInvalidArgument names both where nothing joins them.
+  /// The links on a lane's path between two ranks, in order; none twice. Empty if both ranks share
+  /// memory. kInvalidArgument names both ranks if nothing connects them.
   [[nodiscard]] virtual Result<std::vector<LinkId>> path(Rank from, Rank to, Lane lane) = 0;
-  /// For a message between two different ranks; nothing by default.
+  /// For a message between two different ranks; zero by default.
   [[nodiscard]] virtual MessageCosts costs(Rank /*from*/, Rank /*to*/) const { return {}; }
 };
 
-/// Every rank has a link up to one switch that never blocks, and one down from it: the network of
-/// the alpha-beta model.
+/// Every rank has a link up to one non-blocking switch and a link down from it: the network of the
+/// alpha-beta model.
 class UniformSwitch final : public Fabric {
  public:
   struct Shape {
     std::int32_t ranks = 1;
-    double bandwidth = 25;  ///< GB/s of a rank, in each direction
-    double latency = 5;     ///< microseconds from rank to rank: the model's alpha
+    double bandwidth = 25;  ///< GB/s per rank, in each direction
+    double latency = 5;     ///< microseconds between ranks: the model's alpha
   };
   explicit UniformSwitch(const Shape& shape);
 
@@ -62,21 +61,21 @@ class UniformSwitch final : public Fabric {
 
  private:
   std::int32_t ranks_;
-  std::vector<Link> links_;  // up and down of rank 0, up and down of rank 1 ...
+  std::vector<Link> links_;  // rank 0 up, rank 0 down, rank 1 up ...
 };
 
-/// Nodes of as many ranks each. Within a node, a switch that never blocks joins the ranks (NVLink);
-/// between nodes, each rank has a network interface of its own, and all meet at a second such
-/// switch. Ranks of a node follow each other.
+/// Nodes with equal numbers of ranks. Within a node, a non-blocking switch connects the ranks
+/// (NVLink). Between nodes, each rank has its own network interface, and a second non-blocking
+/// switch connects all. The ranks of a node have consecutive numbers.
 class TwoLevelSwitch final : public Fabric {
  public:
   struct Shape {
     std::int32_t nodes = 1;
     std::int32_t ranks_per_node = 1;
-    double inner_bandwidth = 450;  ///< GB/s of a rank within its node, in each direction
-    double inner_latency = 1;      ///< microseconds from rank to rank
-    double outer_bandwidth = 50;   ///< GB/s of one network interface, in each direction
-    double outer_latency = 5;      ///< microseconds from rank to rank
+    double inner_bandwidth = 450;  ///< GB/s per rank within its node, in each direction
+    double inner_latency = 1;      ///< microseconds between ranks of a node
+    double outer_bandwidth = 50;   ///< GB/s per network interface, in each direction
+    double outer_latency = 5;      ///< microseconds between ranks of different nodes
   };
   explicit TwoLevelSwitch(const Shape& shape);
 

@@ -1,12 +1,12 @@
-// How flows share links: max-min fairness, kept up to date as flows come and go.
+// Divides links among flows by max-min fairness, updated as flows come and go.
 //
-// An allocation is max-min fair when no flow can be given more without taking from one that has no
-// more than it. It is unique, and progressive filling finds it: the rates of all flows grow alike
-// until a link is full; its flows keep what they have, and the others grow on (Bertsekas, Gallager,
+// An allocation is max-min fair if no flow can get more without taking from a flow that has no more
+// than it. It is unique, and progressive filling finds it. The rates of all flows grow alike until
+// a link is full; then its flows keep their rates and the others grow on (Bertsekas, Gallager,
 // "Data Networks", 1992, section 6.5.2).
 //
-// A flow that comes or goes can change the rates of those flows alone that it is joined with by
-// links that flows share, directly or through others: only this component is computed anew.
+// A flow that comes or goes can only change flows that are connected with it through shared links,
+// directly or indirectly. Only this component is recomputed.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +16,21 @@
 namespace tutti::sim {
 
 using LinkId = std::uint32_t;  ///< position in the list of capacities
-using FlowId = std::uint32_t;  ///< given by add(), free to be given again after remove()
+using FlowId = std::uint32_t;  ///< returned by add(); reused after remove()
 
-/// Not safe for use by several threads at once.
+/// One thread at a time.
 class FairShares {
  public:
-  /// `capacities`: of each link, greater than 0. Rates have the same unit.
+  /// `capacities`: one per link, greater than 0. Rates have the same unit.
   explicit FairShares(std::vector<double> capacities);
 
-  /// A flow over `path`: one link or more, none twice. The path must stay where it is until the
+  /// Adds a flow over `path`: one or more links, none twice. The path must stay in memory until the
   /// flow is removed.
   FlowId add(std::span<const LinkId> path);
   void remove(FlowId flow);
 
-  /// Computes the rates after flows were added and removed. Returns the flows whose rate differs
-  /// from before; those just added are among them. Valid until the next call of add() or update().
+  /// Computes the rates after flows were added or removed. Returns the flows whose rate changed,
+  /// including the new ones. Valid until the next add() or update().
   std::span<const FlowId> update();
 
   /// As of the last update(); 0 for a flow added since.
@@ -41,7 +41,7 @@ class FairShares {
  private:
   struct Flow {
     std::span<const LinkId> path;
-    std::vector<std::uint32_t> places;  // where it stands in each link's list
+    std::vector<std::uint32_t> places;  // its position in each link's list
     double rate = 0;
     double old_rate = 0;
     std::uint64_t visit = 0;  // the update that saw it last
@@ -56,15 +56,15 @@ class FairShares {
     std::vector<Seat> flows;
     std::uint64_t visit = 0;
     bool changed = false;
-    double left = 0;         // capacity that is not given away yet
-    std::uint32_t open = 0;  // flows whose rate still grows
+    double left = 0;         // capacity not assigned yet
+    std::uint32_t open = 0;  // number of flows whose rate still grows
   };
 
   void mark_changed(LinkId link);
   /// Collects the links and flows of the component around `link`.
   void explore(LinkId link);
   void see(LinkId link);
-  /// Progressive filling over the component.
+  /// Progressive filling on the component.
   void fill();
   void close(FlowId flow, double rate);
 
@@ -73,7 +73,7 @@ class FairShares {
   std::vector<FlowId> free_;
   std::vector<LinkId> changed_links_;
   std::uint64_t visit_ = 0;
-  // Of the component in work; members so that they keep their memory.
+  // The current component. Members, to reuse their memory.
   std::vector<LinkId> component_;
   std::vector<FlowId> members_;
   std::vector<LinkId> full_;

@@ -1,12 +1,12 @@
-// Flows on their way over a network of links, in virtual time.
+// Flows on a network of links, in virtual time.
 //
-// A flow has so many bytes to carry over a path of links; all links of the path carry it at one
-// rate, which is its max-min fair share (src/sim/fair_shares.hpp) and changes as other flows start
-// and end. Latency is no matter of this file: a flow ends when its last byte has left.
+// A flow carries bytes over a path of links. All links of the path carry it at one rate: its
+// max-min fair share (src/sim/fair_shares.hpp), which changes as other flows start and end. This
+// file ignores latency: a flow ends when its last byte has left.
 //
-// Where messages stream, most flows that end are followed at once by one on the same path. It takes
-// the place of the first, with its rate: max-min fair shares hang on paths alone, so nobody's
-// changes, and none need be computed.
+// When messages stream, most flows that end are followed at once by another on the same path. That
+// flow takes over the first one's place and rate. Max-min fair shares depend on paths only, so no
+// rate changes and none is recomputed.
 #pragma once
 
 #include <cstdint>
@@ -20,31 +20,31 @@
 
 namespace tutti::sim {
 
-/// What a link has done since the start.
+/// What a link has carried since the start.
 struct LinkLoad {
   std::uint64_t bytes = 0;  ///< of flows that have ended
   Time busy = 0;            ///< time during which it carried at least one flow
 };
 
-/// Not safe for use by several threads at once. Time never goes back from call to call.
+/// One thread at a time. Time never decreases between calls.
 class FlowNetwork {
  public:
-  /// `capacities`: bytes per picosecond, each greater than 0.
+  /// `capacities` in bytes per picosecond, each greater than 0.
   explicit FlowNetwork(std::vector<double> capacities);
 
-  /// Starts a flow that answers to `name` when it ends. `bytes` > 0; the path as in
-  /// FairShares::add, but that it must stay where it is until the settle() after the flow's end: a
-  /// path is known by its address. The flow begins with the next settle().
+  /// Starts a flow; end_flows() reports `name` when it ends. `bytes` > 0. The path is as in
+  /// FairShares::add, but must stay in memory until the settle() after the flow's end, because its
+  /// address identifies it. The flow begins with the next settle().
   void start(std::span<const LinkId> path, std::uint64_t bytes, std::uint32_t name, Time now);
 
-  /// Gives every flow its rate. Call once all that starts and ends at `now` has done so.
+  /// Assigns every flow its rate. Call it once everything that starts or ends at `now` has done so.
   void settle(Time now);
 
-  /// When the next flow ends if nothing else happens; kNever when none is on its way. The network
-  /// must be settled.
+  /// When the next flow ends if nothing else happens; kNever if there is no flow. Call settle()
+  /// first.
   Time next_end();
 
-  /// Ends the flows whose time `now` is and appends their names, in a fixed order. Call settle()
+  /// Ends the flows that end at `now` and appends their names, in a fixed order. Call settle()
   /// before the next call.
   void end_flows(Time now, std::vector<std::uint32_t>& names);
 
@@ -54,25 +54,26 @@ class FlowNetwork {
   struct Flow {
     std::uint32_t name = 0;
     std::uint64_t bytes = 0;
-    double left = 0;        // bytes, as of `since`
-    double rate = 0;        // bytes per picosecond
-    Time since = 0;         // when it got this rate
-    Time end = kNever;      // at this rate
-    Time entered = kNever;  // where it stands in the agenda: at its end or before; else it is stale
+    double left = 0;    // bytes not carried yet, as of `since`
+    double rate = 0;    // bytes per picosecond
+    Time since = 0;     // when it got this rate
+    Time end = kNever;  // when it ends at this rate
+    Time entered =
+        kNever;  // time of its agenda entry: at its end or before; other entries are stale
   };
 
-  /// The place that a flow on this path left at the present time, or a new one.
+  /// The place that a flow on this path left at the current time, or a new place.
   FlowId place_on(std::span<const LinkId> path, Time now);
   void give_places_up(Time now);
-  /// The share that the flow has from now on.
+  /// Applies the flow's new share.
   void take_share(FlowId id, Time now);
 
   FairShares shares_;
   std::vector<Flow> flows_;  // by FlowId
   std::vector<LinkLoad> loads_;
   std::vector<Time> busy_since_;
-  std::vector<FlowId> ended_;                         // since the last settle(), in their order
-  std::unordered_map<const LinkId*, FlowId> vacant_;  // of these, by path
+  std::vector<FlowId> ended_;                         // since the last settle(), in order
+  std::unordered_map<const LinkId*, FlowId> vacant_;  // places of ended flows, by path
   Agenda<FlowId> ends_;
 };
 

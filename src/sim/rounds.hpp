@@ -1,4 +1,4 @@
-// In which round each message is sent.
+// The round in which each message is sent.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace tutti::sim {
 
-/// rounds[channel][k]: the round in which the k-th message of the channel is sent when all ranks
-/// run their programs in order and every message takes one round: the longest chain of messages
-/// that its rank has received before. Never falls along a channel. Messages that a schedule never
-/// sends because it deadlocks have round 0.
+/// rounds[channel][k]: the round of message k of the channel, if all ranks run their programs in
+/// order and every message takes one round. It is the longest chain of messages that its rank has
+/// received before. Never decreases along a channel. Messages that are never sent because the
+/// schedule deadlocks have round 0.
 std::vector<std::vector<std::uint32_t>> count_rounds(const ir::Schedule& schedule,
                                                      const ir::Matching& matching);
 

@@ -1,4 +1,4 @@
-// A fabric on which some lanes take ways of their own.
+// A fabric on which some lanes have their own paths.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace tutti::sim {
 
-/// The links that the messages of one lane between two ranks take. Value.
+/// The links of one lane's path between two ranks. Value.
 struct LanePath {
   Rank from = 0;
   Rank to = 0;
@@ -19,11 +19,11 @@ struct LanePath {
   std::vector<LinkId> links;  ///< in order; none twice
 };
 
-/// The fabric below it, but for the lanes that a schedule brings paths for: one that was planned
-/// with the network in mind knows better than routers do which way each of its messages should go.
+/// The fabric below, except for lanes for which a schedule has paths. A schedule planned for this
+/// network knows better than routers which path each message should take.
 class RoutedFabric final : public Fabric {
  public:
-  /// The fabric must outlive this.
+  /// `below` must outlive this object.
   RoutedFabric(Fabric& below, std::span<const LanePath> paths);
 
   [[nodiscard]] std::int32_t ranks() const override { return below_.ranks(); }

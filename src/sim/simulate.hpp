@@ -1,26 +1,26 @@
-// Runs a schedule on a fabric in virtual time: what would it take there?
+// Runs a schedule on a fabric in virtual time, to find how long it would take.
 //
 // The model:
-//   - A step may run once its `deps` are complete; the steps of a rank need no other order, unless
-//     SimulateOptions::rounds asks for that of the executor.
-//   - A message starts once its send may run, the message before it on its lane has left, and its
-//     channel has room (Costs::fifo_depth). It then costs its rank `message_us`, flows at the
-//     max-min fair rate of all flows on its links (src/sim/fair_shares.hpp), and arrives the
-//     latency of its path after its last byte has left. The send is complete when the last byte has
-//     left; the receive when the message has arrived and its own deps are complete. Alone, a
-//     message takes alpha + bytes * beta, as in the papers.
-//   - Messages of a lane go in the order of their rounds (src/sim/rounds.hpp), those of a round in
-//     the order of the programs; with slices, slice k+1 is one round behind slice k.
+//   - A step may run once its `deps` are complete. The steps of a rank have no other order, unless
+//     SimulateOptions::rounds asks for the executor's.
+//   - A message starts once its send may run, the previous message of its lane has left, and its
+//     channel has room (Costs::fifo_depth). It then costs its rank `message_us` and flows at its
+//     max-min fair rate (src/sim/fair_shares.hpp). It arrives when its last byte has left and the
+//     latency of its path has passed. The send is complete when the last byte has left. The receive
+//     is complete when the message has arrived and its own deps are complete. A message that is
+//     alone takes alpha + bytes * beta, as in the papers.
+//   - Messages of a lane are sent in the order of their rounds (src/sim/rounds.hpp), and within a
+//     round in program order. With slices, slice k+1 is one round behind slice k.
 //   - With Costs::ports, messages also hold ports (src/sim/ports.hpp), and the next message of a
-//     lane starts only when the one before has arrived: rounds do not overlap.
-//   - A rank does its copies, reductions and codings one after another, in the order in which they
-//     may run, and among them its work for messages where the fabric has such (Fabric::costs): to
-//     send before the message departs, and while the one before it flows; to receive after it has
-//     arrived. Ranks that share CPUs (Costs::cpu_groups) take turns at them, work by work. A
-//     message between ranks in the same memory is a copy that takes no turn, unless its bytes are
-//     work of its sender.
+//     lane starts only when the previous one has arrived: rounds do not overlap.
+//   - A rank does its copies, reductions and codings one at a time, in the order in which they
+//     become able to run. If messages cost it work (Fabric::costs), that work is in the same queue:
+//     for sending, before the message departs and while the previous one flows; for receiving,
+//     after the message has arrived. Ranks that share CPUs (Costs::cpu_groups) take turns, one
+//     piece of work at a time. A message between ranks in the same memory is a copy that takes no
+//     turn, unless its bytes are work of its sender.
 //
-// It is a model of time alone: no data moves, and the schedule is not proved (src/ir/verify.hpp).
+// This models time only: no data moves, and the schedule is not proved (src/ir/verify.hpp).
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@
 
 namespace tutti::sim {
 
-/// A rank whose own work (messages' software cost, copies, reductions) takes `factor` times as
+/// A rank whose own work (software cost of messages, copies, reductions) takes `factor` times as
 /// long.
 struct SlowRank {
   Rank rank = 0;
@@ -48,29 +48,28 @@ struct SlowLink {
   double factor = 1;
 };
 
-/// What things cost beyond the links. Everything is free by default. 1 picosecond per byte is 1
-/// microsecond per megabyte (1e6 bytes).
+/// Costs besides the links. All are zero by default. 1 picosecond per byte is 1 microsecond per
+/// megabyte (1e6 bytes).
 struct Costs {
-  double message_us = 0;          ///< work of a rank to send a message; one after another
-  double step_us = 0;             ///< of a copy, reduction or coding, however short
+  double message_us = 0;          ///< rank's work to send a message; one at a time
+  double step_us = 0;             ///< fixed cost of a copy, reduction or coding
   double copy_ps_per_byte = 0;    ///< copy, encode, decode
   double reduce_ps_per_byte = 0;  ///< reduction; the papers' gamma
-  /// Other ranks that a rank sends to, and receives from, at a time; 0: any number.
+  /// Ranks that a rank can send to, or receive from, at once; 0: any number.
   std::uint32_t ports = 0;
-  /// Messages of a (source, destination, lane) that may have started and not been received; 0: any
+  /// Most messages of a (source, destination, lane) that have started and not been received; 0: any
   /// number.
   std::uint32_t fifo_depth = 0;
-  /// Bytes that a message of encoded data has for one byte of plain data (bfloat16 of float: 0.5).
+  /// Encoded bytes per plain byte in messages of encoded data (float as bfloat16: 0.5).
   double encoded_share = 0.5;
-  /// Groups of ranks that share CPUs, by rank; empty: every rank has one of its own.
+  /// The group of each rank; ranks of a group share CPUs. Empty: every rank has its own CPU.
   std::vector<std::int32_t> cpu_groups = {};
-  std::uint32_t cpus = 1;  ///< of each group
+  std::uint32_t cpus = 1;  ///< per group
   std::vector<SlowRank> slow_ranks = {};
   std::vector<SlowLink> slow_links = {};
 };
 
-/// When a step of a rank ran; one of several slices. A send or receive runs from the start of its
-/// message.
+/// When a step of a rank ran on one slice. A send or receive runs from the start of its message.
 struct StepTime {
   Task task;
   double start_us = 0;
@@ -78,48 +77,51 @@ struct StepTime {
 };
 
 struct SimulateOptions {
-  /// Chunks are cut in slices of that many bytes, and all steps run on one slice while the next is
-  /// on the way; 0: no slices.
+  /// Slice length in bytes: all steps run on one slice while the next is under way. 0: no slices.
   std::size_t slice_bytes = 0;
-  /// ir::Proof::round, for ranks that go through their steps as the executor does: in iteration t,
-  /// in the order of its program, each step of round r on slice t - r. A rank posts sends and
-  /// receives and goes on, but at a step that needs what has not come yet it waits, also where
-  /// later ones could run; and at a send or receive until that of lower::kTransfersInFlight slices
-  /// before is complete. A receive is posted a round ahead. Empty: any order.
+  /// ir::Proof::round, to run steps in the executor's order. In iteration t a rank goes through its
+  /// program in order, and runs each step of round r on slice t - r. It posts sends and receives
+  /// and continues. It waits at a step whose inputs are missing, even if later steps could run. At
+  /// a send or receive it waits until the one of lower::kTransfersInFlight slices before is
+  /// complete. A receive is posted one round ahead. Empty: any order.
   std::vector<std::vector<std::uint32_t>> rounds = {};
-  /// Called as each step ends.
+  /// Called when a step ends.
   std::function<void(const StepTime&)> on_step = {};
-  /// Called now and then with how many of all tasks are done; false ends the simulation (kAborted).
+  /// Called now and then with the number of finished tasks and of all tasks. Returning false ends
+  /// the simulation (kAborted).
   std::function<bool(std::uint64_t done, std::uint64_t all)> on_progress = {};
 };
 
 struct LinkUse {
   std::uint64_t bytes = 0;
-  double busy_us = 0;      ///< time during which at least one message was on it
-  double utilisation = 0;  ///< bytes carried, of those it could have carried in all the time
+  double busy_us = 0;  ///< time during which it carried at least one message
+  double utilisation =
+      0;  ///< bytes carried, as a share of what it could have carried in the whole time
 };
 
 struct Outcome {
   double time_us = 0;  ///< until the last step of the last rank ended
-  /// GB/s by nccl-tests' definitions, as `tutti bench` prints them; 0 when the time is 0.
+  /// GB/s by nccl-tests' definitions, as `tutti bench` prints them; 0 if the time is 0.
   double algorithm_bandwidth = 0;
   double bus_bandwidth = 0;
   std::uint64_t tasks = 0;  ///< steps times slices
   std::uint64_t messages = 0;
-  std::uint64_t most_bytes_sent = 0;  ///< by a rank
+  std::uint64_t most_bytes_sent = 0;  ///< by any rank
   std::vector<LinkUse> links;         ///< in the order of Fabric::links()
-  std::optional<LinkId> bottleneck;   ///< the link with the highest utilisation, if any was used
+  std::optional<LinkId>
+      bottleneck;  ///< the link with the highest utilisation; empty if no link was used
 };
 
-/// The schedule must be well-formed: made by an algorithm, or proved by ir::verify. Its rank r is
-/// rank r of the fabric. kInvalidArgument: costs that are negative or not finite, a fabric with
-/// fewer ranks, two ranks that nothing joins, a send without receive, rounds of other steps, steps
-/// that wait for each other for ever (fifo_depth too small), more than 11 days of virtual time.
+/// The schedule must be well-formed: made by an algorithm or proved by ir::verify. Its rank r is
+/// rank r of the fabric. kInvalidArgument: negative or infinite costs, a fabric with fewer ranks,
+/// two ranks that nothing connects, a send without a receive, rounds that do not fit the steps,
+/// steps that wait for each other forever (fifo_depth too small), more than 11 days of virtual
+/// time.
 Result<Outcome> simulate(const ir::Schedule& schedule, const Amount& amount, Fabric& fabric,
                          const Costs& costs = {}, const SimulateOptions& options = {});
 
-/// The size by which algorithm bandwidth is counted: of the vector, or of all blocks where buffers
-/// are split by rank. Bytes.
+/// The size in bytes that algorithm bandwidth refers to: the vector, or all blocks if buffers are
+/// split by rank.
 double size_of_call(const ir::Request& request, const Amount& amount);
 /// Factor from algorithm to bus bandwidth: 2(n-1)/n, (n-1)/n or 1.
 double bus_factor(const ir::Request& request);

@@ -14,7 +14,7 @@
 
 namespace tutti::sim {
 
-/// What a simulation works on; all of it outlives the simulation.
+/// The inputs of a simulation; they must outlive it.
 struct Job {
   const ir::Schedule& schedule;
   const Volumes& volumes;
@@ -26,15 +26,15 @@ struct Job {
 
 class Simulation {
  public:
-  /// Takes the graph, which it uses up.
+  /// Consumes the graph.
   Simulation(const Job& job, TaskGraph graph);
 
-  /// To the end. The errors of simulate() that show only here. Call once.
+  /// Runs to the end. Returns those errors of simulate() that only show here. Call once.
   Result<Outcome> run();
 
  private:
   enum class Happening : std::uint8_t {
-    kWorkDone,  // a rank has done what it was working on; subject: the rank
+    kWorkDone,  // a rank has finished its current work; subject: the rank
     kDeparts,   // a message begins to flow; subject: the message
     kLeft,      // its last byte has left
     kArrives,   // its last byte has arrived
@@ -52,32 +52,32 @@ class Simulation {
     bool is_encoded = false;
   };
   struct ChannelState {
-    MessageId next = 0;           // to be started
-    std::uint32_t in_flight = 0;  // started and not received
-    /// The message before has not left, or, with ports, not arrived; or its sender still works on
-    /// it, where that is work.
+    MessageId next = 0;           // the next message to start
+    std::uint32_t in_flight = 0;  // messages started and not received
+    /// The previous message has not left (with ports: not arrived), or its sender is still working
+    /// on it.
     bool is_busy = false;
-    bool is_flowing = false;           // where sending is work: a message is on the links
-    std::queue<MessageId> prepared{};  // likewise: those that wait for it
-    bool waits = false;                // for ports
+    bool is_flowing = false;           // if sending is work: a message is on the links
+    std::queue<MessageId> prepared{};  // if sending is work: messages that wait for the links
+    bool waits = false;                // waits for ports
   };
-  /// Something that keeps a rank busy: a task of its own, or a message to be sent or received.
+  /// Work that occupies a rank: a task of its own, or sending or receiving a message.
   struct Work {
     enum class Kind : std::uint8_t { kStep, kSend, kReceive } kind = Kind::kStep;
     Task task;
     MessageId message = 0;
     Time duration = 0;
   };
-  /// A rank, which works at one thing at a time.
+  /// A rank, which does one piece of work at a time.
   struct Worker {
     double slowdown = 1;
-    Time free_to_send = 0;  // when the software cost of the last message is paid
+    Time free_to_send = 0;  // when the last message's software cost is paid
     std::optional<Work> work;
     Time since = 0;
     std::queue<Work> waiting;
     bool waits_for_cpu = false;
   };
-  /// The order of a rank's tasks, and the first that it has not begun.
+  /// The order of a rank's tasks, and the index of the first that it has not begun.
   struct Itinerary {
     std::vector<Task> tasks;
     std::size_t next = 0;
@@ -93,16 +93,16 @@ class Simulation {
   [[nodiscard]] const Message& message(MessageId id) const { return job_.traffic.messages()[id]; }
 
   void start_ready_tasks();
-  /// Everything that follows at once from what has happened.
+  /// Processes everything that follows immediately from what has happened.
   void run_present();
   void take_events();
   void complete(const Task& task, Time since);
   void ready(const Task& task);
 
-  // Where steps have an order.
+  // For steps that have an order.
   [[nodiscard]] bool in_order() const { return !itineraries_.empty(); }
   void plan_itinerary(Rank rank);
-  /// Begins the rank's tasks as far as it gets.
+  /// Begins the rank's tasks as far as possible.
   void go_on(Rank rank);
   [[nodiscard]] bool may_begin(const Task& task) const;
 
@@ -122,13 +122,13 @@ class Simulation {
   void work_on(Rank rank);
   void finish(const Work& work, Time since);
   void work_done(Rank rank);
-  /// Whether the rank has a CPU now; if not, it gets its turn.
+  /// Takes a CPU for the rank; if none is free, queues the rank and returns false.
   bool take_cpu(Rank rank);
   void free_cpu(Rank rank);
   [[nodiscard]] Time duration(const Task& task) const;
   [[nodiscard]] Time duration(Rank rank, double us, double ps_per_byte, MessageId message) const;
 
-  // Which scratch holds encoded data.
+  // Which scratch chunks hold encoded data.
   [[nodiscard]] bool holds_code(const Task& task) const;
   void set_code(const Task& task, bool is_encoded);
 
@@ -143,7 +143,7 @@ class Simulation {
   Agenda<Event> agenda_;
   Time now_ = 0;
 
-  std::vector<Task> completed_;  // whose dependents are not told yet
+  std::vector<Task> completed_;  // dependents are not notified yet
   std::vector<MessageState> messages_;
   std::vector<ChannelState> channels_;
   std::vector<Worker> workers_;

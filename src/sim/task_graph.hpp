@@ -1,8 +1,8 @@
 // Which steps may run: those whose dependencies are complete.
 //
 // Words used throughout src/sim:
-//   slice   the same part of every chunk. A call of several slices runs all its steps once a slice,
-//           as executors do, so that a rank works on one slice while the next is on the way.
+//   slice   the same part of every chunk. A call with several slices runs all its steps once per
+//           slice, as executors do, so a rank works on one slice while the next is under way.
 //   task    one step of one rank on one slice.
 #pragma once
 
@@ -23,10 +23,10 @@ struct Task {
 
 class TaskGraph {
  public:
-  /// Most tasks of a simulation; each takes about 20 bytes.
+  /// Most tasks of a simulation. Each takes about 20 bytes.
   static constexpr std::uint64_t kMostTasks = std::uint64_t{1} << 31U;
 
-  /// kUnavailable when there are more tasks than kMostTasks. The schedule must be well-formed.
+  /// kUnavailable with more than kMostTasks tasks. The schedule must be well-formed.
   static Result<TaskGraph> create(const ir::Schedule& schedule, std::uint64_t slices);
 
   [[nodiscard]] std::uint64_t tasks() const { return waits_for_.size(); }
@@ -36,17 +36,17 @@ class TaskGraph {
     return first_step_[static_cast<std::size_t>(rank) + 1] -
            first_step_[static_cast<std::size_t>(rank)];
   }
-  /// A number of the step that no step of another rank has; below the number of all steps.
+  /// A number for the step, unique over all ranks and less than the number of all steps.
   [[nodiscard]] std::uint32_t number(Rank rank, ir::StepId step) const {
     return first_step_[static_cast<std::size_t>(rank)] + step;
   }
-  /// Likewise of the task: below tasks().
+  /// A number for the task, less than tasks().
   [[nodiscard]] std::uint32_t number(const Task& task) const {
     return first_step_[static_cast<std::size_t>(task.rank)] * slices_ +
            task.slice * steps(task.rank) + task.step;
   }
 
-  /// The task is complete: calls `ready(Task)` for each that waited for it and for no other.
+  /// The task is complete. Calls `ready(Task)` for each task that was only waiting for this one.
   template <class Ready>
   void complete(const Task& task, Ready&& ready) {
     const std::uint32_t step = number(task.rank, task.step);
@@ -56,7 +56,7 @@ class TaskGraph {
         ready(Task{task.rank, dependents_[i], task.slice});
   }
 
-  /// Dependencies of the task that are not complete yet.
+  /// Number of dependencies of the task that are not complete.
   [[nodiscard]] std::uint32_t waits_for(const Task& task) const { return waits_for_[number(task)]; }
 
  private:

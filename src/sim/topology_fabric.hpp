@@ -1,4 +1,4 @@
-// A fabric made of a topology and of where the ranks live in it.
+// A fabric made from a topology and the placement of the ranks in it.
 #pragma once
 
 #include <span>
@@ -11,11 +11,11 @@
 
 namespace tutti::sim {
 
-/// Messages take the best path (src/topo/model/paths.hpp); all lanes of a pair of ranks take the
-/// same. Paths are found as they are asked for. Link numbers are the topology's.
+/// Messages take the best path (src/topo/model/paths.hpp). All lanes between two ranks take the
+/// same one. Paths are computed on demand. Link numbers are the topology's.
 class TopologyFabric final : public Fabric {
  public:
-  /// The topology must outlive the fabric. Errors of topo::check(placement, topology).
+  /// The topology must outlive the fabric. Fails as topo::check(placement, topology) does.
   static Result<TopologyFabric> create(const topo::Topology& topology, topo::Placement placement);
 
   [[nodiscard]] std::int32_t ranks() const override {

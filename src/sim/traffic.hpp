@@ -1,4 +1,4 @@
-// The messages of a schedule: who sends them to whom, over which links, in which order.
+// The messages of a schedule: sender, receiver, links and order.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@
 
 namespace tutti::sim {
 
-using PairId = std::uint32_t;     ///< position in Traffic::pairs()
-using MessageId = std::uint32_t;  ///< position in Traffic::messages()
-using ir::ChannelId;              ///< position in Traffic::channels()
+using PairId = std::uint32_t;     ///< index into Traffic::pairs()
+using MessageId = std::uint32_t;  ///< index into Traffic::messages()
+using ir::ChannelId;              ///< index into Traffic::channels()
 
 /// Two ranks that exchange messages, in one direction.
 struct Pair {
@@ -25,8 +25,8 @@ struct Pair {
   MessageCosts costs;
 };
 
-/// One lane of a pair. Its messages follow each other in the order of their ids: by turn, and by
-/// step within a turn.
+/// One lane of a pair. Its messages follow each other in the order of their ids: by turn, then by
+/// step.
 struct Channel {
   PairId pair = 0;
   std::vector<LinkId> path = {};
@@ -35,14 +35,14 @@ struct Channel {
   MessageId end = 0;  ///< one past the last
 };
 
-/// What one send hands to one receive in one slice.
+/// What one send passes to one receive in one slice.
 struct Message {
   ChannelId channel = 0;
   ir::StepId send = 0;
   ir::StepId receive = 0;
   std::uint32_t slice = 0;
-  /// Its round (src/sim/rounds.hpp, unless others were given) plus its slice: messages that are
-  /// sent at the same time when all ranks go at the same pace have the same turn.
+  /// Its round (from src/sim/rounds.hpp, unless given) plus its slice. If all ranks run at the same
+  /// pace, messages with the same turn are sent at the same time.
   std::uint32_t turn = 0;
 };
 
@@ -51,9 +51,9 @@ class Traffic {
  public:
   using Rounds = std::vector<std::vector<std::uint32_t>>;
 
-  /// Pairs sends with receives. `rounds`, by rank and step: ir::Proof::round, or empty to count
-  /// them. kInvalidArgument for a send or receive without partner, and where the fabric joins two
-  /// ranks by no path.
+  /// Pairs sends with receives. `rounds`, by rank and step, is ir::Proof::round, or empty to count
+  /// rounds here. kInvalidArgument for a send or receive without a partner, and if the fabric has
+  /// no path between two ranks.
   static Result<Traffic> plan(const ir::Schedule& schedule, Fabric& fabric, const TaskGraph& graph,
                               const Rounds& rounds = {});
 
@@ -73,20 +73,20 @@ class Traffic {
   [[nodiscard]] Task receive_of(const Message& message) const {
     return {pair_of(message).destination, message.receive, message.slice};
   }
-  /// The message of a send or a receive; `step_number` is TaskGraph's.
+  /// The message of a send or a receive. `step_number` is TaskGraph's.
   [[nodiscard]] MessageId message_of(std::uint32_t step_number, std::uint32_t slice) const {
     return order_[first_of_[step_number] + slice];
   }
 
  private:
   Status join(const ir::Matching& matching, Fabric& fabric);
-  /// `rounds`: by channel and message.
+  /// `rounds` by channel and message.
   void line_up(const ir::Matching& matching, const Rounds& rounds, const TaskGraph& graph);
 
   std::vector<Pair> pairs_;
   std::vector<Channel> channels_;
   std::vector<Message> messages_;
-  std::vector<std::uint32_t> first_of_;  // of each send and receive: where its slices stand below
+  std::vector<std::uint32_t> first_of_;  // per send and receive: index of its slices in order_
   std::vector<MessageId> order_;
 };
 

@@ -9,7 +9,7 @@
 
 namespace tutti::sim {
 
-/// How much data a call moves: `count` elements a block (NCCL's count argument).
+/// How much data a call moves: `count` elements per block (NCCL's count argument).
 struct Amount {
   std::size_t count = 0;
   std::size_t element_bytes = 1;
@@ -18,12 +18,12 @@ struct Amount {
 /// Value that refers to the schedule, which must outlive it.
 class Volumes {
  public:
-  /// Every chunk is cut in slices of `slice_bytes`, rounded down to elements and at least one; the
-  /// last ones of a shorter chunk are empty. 0: one slice.
+  /// Cuts every chunk into slices of `slice_bytes`, rounded down to elements, but at least one
+  /// element. The last slices of a shorter chunk are empty. 0: one slice.
   Volumes(const ir::Schedule& schedule, const Amount& amount, std::size_t slice_bytes);
 
   [[nodiscard]] std::uint64_t slices() const { return slices_; }
-  /// Bytes of slice `slice` of chunks of `rank`.
+  /// Bytes of slice `slice` of `chunks` on `rank`.
   [[nodiscard]] std::uint64_t bytes(Rank rank, const ir::ChunkSet& chunks,
                                     std::uint32_t slice) const;
 
