@@ -1,4 +1,4 @@
-// The memory that a rank offers.
+// The GPU memory that a rank offers to other ranks.
 #pragma once
 
 #include <cstddef>
@@ -12,24 +12,25 @@
 
 namespace tutti::cuda_p2p {
 
-/// Resource, shared by the ranks of this process that use it. Not cleared.
+/// Resource, shared by the ranks of this process that use it. Not zeroed.
 class Area {
  public:
-  /// Of the kind that reaches furthest: by handles for the fabric where the device offers those and
-  /// the driver gives them, by descriptors, and by IPC where the device has no memory handles.
+  /// Allocates the kind that reaches furthest: memory with fabric handles if the device offers them
+  /// and the driver grants them, else with descriptors, else with IPC if the device has no memory
+  /// handles.
   static Result<std::shared_ptr<const Area>> create(const cuda::SharedDriver& driver,
                                                     const cuda::DeviceFacts& device,
                                                     std::size_t bytes);
 
   [[nodiscard]] std::byte* data() const;
-  /// With what the driver rounded up.
+  /// Size as rounded up by the driver.
   [[nodiscard]] std::size_t bytes() const;
   [[nodiscard]] MemoryKind kind() const { return kind_; }
   /// For Offer::handle.
   [[nodiscard]] const HandleBytes& handle() const { return handle_; }
-  /// What processes of this host import; empty unless kDescriptor.
+  /// The descriptor that processes of this host import; empty unless kDescriptor.
   [[nodiscard]] Result<Fd> export_fd() const;
-  /// Lets another device of this process load and store it at the same address.
+  /// Lets another device of this process load and store the area at the same address.
   Status let_reach(int device) const;
 
  private:

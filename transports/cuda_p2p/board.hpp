@@ -19,7 +19,7 @@ class Board {
     const std::scoped_lock lock(mutex_);
     areas_[{communicator, rank}] = std::move(area);
   }
-  /// Null where that rank has put none.
+  /// Null if that rank has put none.
   std::shared_ptr<const Area> find(std::uint64_t communicator, Rank rank) {
     const std::scoped_lock lock(mutex_);
     const auto found = areas_.find({communicator, rank});

@@ -1,9 +1,10 @@
-// Ranks in different processes of one host give each other the descriptors of their memory.
+// Ranks in different processes of one host exchange descriptors of their memory.
 //
-// Each rank dials all lower ranks, in order, and then accepts all higher ones, so nobody waits in a
-// circle: rank 0 only accepts, and whoever it has let in goes on to the next. Both sides prove that
-// they hold the request's key before a descriptor is passed, and are of one user. A stranger who
-// knocks is dropped, at once if it says something wrong and after kPatience if it says nothing.
+// Each rank dials all lower ranks in order, then accepts all higher ones. So there is no circular
+// wait: rank 0 only accepts, and each rank that it has served goes on to the next. Before a
+// descriptor is passed, both sides prove that they hold the request's key and belong to one user. A
+// stranger that connects is dropped: at once if it sends something wrong, after kPatience if it
+// sends nothing.
 #pragma once
 
 #include <chrono>
@@ -19,22 +20,22 @@
 
 namespace tutti::cuda_p2p {
 
-/// For how long a visitor that holds no key can keep others waiting.
+/// How long a visitor without a key can make others wait.
 inline constexpr auto kPatience = std::chrono::seconds(2);
 
 struct DescriptorSwap {
   Rank rank = 0;
   std::uint64_t communicator = 0;
   std::span<const std::byte> key;
-  std::span<const Offer> offers;  ///< of all ranks, this one's too; none of them a problem
-  int listener = -1;              ///< at the address of this rank's offer
-  int fd = -1;                    ///< what this rank gives; -1: its memory is not kDescriptor
+  std::span<const Offer> offers;  ///< of all ranks, including this one; none is a problem
+  int listener = -1;              ///< listens at the address in this rank's offer
+  int fd = -1;                    ///< what this rank passes; -1: its memory is not kDescriptor
   Deadline deadline;
 };
 
-/// By rank: what those gave that are in another process and whose memory is kDescriptor; nobody has
-/// looked into it yet. Its first error is returned once all ranks were tried, so that one that is
-/// missing holds nobody else up.
+/// By rank: the descriptors of ranks in other processes whose memory is kDescriptor, not inspected
+/// yet. Tries all ranks and then returns the first error, so a missing rank does not hold up
+/// others.
 Result<std::vector<Fd>> swap_descriptors(const DescriptorSwap& swap);
 
 }  // namespace tutti::cuda_p2p

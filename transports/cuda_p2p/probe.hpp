@@ -1,13 +1,13 @@
-// Whether GPUs really reach each other's memory, tried with small copies.
+// Tests with small copies whether GPUs really reach each other's memory.
 //
-// The driver's word is not enough: behind PCIe switches with access control (ACS) on, or under an
-// IOMMU that translates, copies between GPUs may never end, or end without having moved anything,
-// while the driver says that peers can be accessed. So each rank stores a pattern, which names
-// writer and reader, in every peer's memory, finds those of all peers in its own, and loads what
-// each peer holds for it. All copies are of the rank's own GPU and stream.
+// The driver's word is not enough. Behind PCIe switches with access control (ACS), or an IOMMU that
+// translates, copies between GPUs may never end, or end without moving data. The driver says that
+// peers are accessible all the same. So each rank stores a pattern that names writer and reader in
+// every peer's memory. Then it checks the patterns that its peers stored in its own memory, and
+// loads what each peer holds for it. All copies use the rank's own GPU and stream.
 //
-// Each rank has one probe page, of an array for each of three purposes, by rank: what it says to
-// each reader, what each writer stored there, and what was loaded from each.
+// Each rank has one probe page with three arrays, indexed by rank: what it offers to each reader,
+// what each writer stored there, and what it loaded from each peer.
 #pragma once
 
 #include <array>
@@ -21,25 +21,26 @@
 
 namespace tutti::cuda_p2p {
 
-/// A rank in the probe.
+/// One rank's part of the probe.
 struct ProbeSide {
   std::string gpu;            ///< for messages
   std::byte* page = nullptr;  ///< at least probe_page_bytes(), as this rank's GPU sees it
 };
 std::size_t probe_page_bytes(std::int32_t ranks);
 
-/// Value over what outlives it.
+/// Value that refers to its arguments, which must outlive it.
 class Probe {
  public:
-  /// `sides`: all ranks, this one's too. The context of its GPU is current in all calls.
+  /// `sides`: all ranks, including this one. The context of this rank's GPU must be current in all
+  /// calls.
   Probe(const cuda::Driver& driver, WatchedStream& stream, Rank self, std::uint64_t communicator,
         std::vector<ProbeSide> sides);
 
-  /// Stores in every peer's page. Errors name both GPUs and the remedy. Once all ranks are done
-  /// with it:
+  /// Stores in every peer's page. Errors name both GPUs and the remedy. Call load() when all ranks
+  /// have finished this.
   Status store(Deadline deadline);
-  /// finds what all peers stored, and loads from every peer's page. After an error of either,
-  /// look at stream.stuck().
+  /// Checks what all peers stored, and loads from every peer's page. After an error of store() or
+  /// load(), check stream.stuck().
   Status load(Deadline deadline);
 
  private:

@@ -16,17 +16,17 @@ namespace tutti::cuda_p2p {
 /// How a rank's memory is reached, for PeerMemory::describe.
 enum class Way : std::uint8_t { kOwn, kProcess, kDescriptor, kFabric, kIpc };
 
-/// The memory of one rank, as the GPU of this one reaches it.
+/// One rank's memory, as this rank's GPU reaches it.
 struct Reached {
   Way way = Way::kOwn;
   std::byte* data = nullptr;
-  std::shared_ptr<const void> owner;  ///< keeps it
+  std::shared_ptr<const void> owner;  ///< keeps the memory alive
 };
 
-/// Resource, of one thread.
+/// Resource. One thread.
 class Sharing {
  public:
-  /// All arguments outlive it.
+  /// All arguments must outlive it.
   Sharing(const cuda::SharedDriver& driver, const CudaP2pOptions& options, Board& board,
           const PeerMemoryRequest& request)
       : driver_(driver), options_(options), board_(board), request_(request) {}
@@ -34,11 +34,11 @@ class Sharing {
   Sharing(const Sharing&) = delete;
   Sharing& operator=(const Sharing&) = delete;
 
-  /// PeerMemoryTransport::share. Called once.
+  /// Does PeerMemoryTransport::share. Call once.
   Result<std::unique_ptr<PeerMemory>> run();
 
  private:
-  // The steps: what this rank does in them.
+  // What this rank does in each step.
   Result<Offer> prepare();
   Status import();
   Status store();
@@ -69,7 +69,7 @@ class Sharing {
   std::shared_ptr<const Area> own_;
   std::optional<WatchedStream> stream_;
   Fd own_fd_;                         // of own_, until it is passed on
-  Fd listener_;                       // likewise
+  Fd listener_;                       // until descriptors are passed
   std::vector<Offer> offers_;         // by rank
   std::vector<std::string> visible_;  // uuids of this process's devices, by ordinal
   std::vector<Reached> reached_;

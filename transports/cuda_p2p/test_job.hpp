@@ -1,5 +1,5 @@
-// Jobs of ranks that are threads of this process, for tests. Those of different process tokens take
-// each other for other processes, and go the ways of those.
+// Jobs for tests, whose ranks are threads of this process. Ranks with different process tokens
+// treat each other as other processes.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ using ::testing::HasSubstr;
 inline constexpr std::size_t kBytes = 5000;
 using Outcome = Result<std::unique_ptr<PeerMemory>>;
 
-/// All-gathers of ranks that are threads.
+/// An all-gather for ranks that are threads.
 class Gathering {
  public:
   explicit Gathering(std::size_t ranks) : coming_(ranks) {}
@@ -74,13 +74,13 @@ struct Job {
   std::vector<Seat> seats;
   CudaP2pOptions options{};
   Nanos patience = kPatience;
-  /// Sees what rank 0 says in every all-gather, before it does.
+  /// Sees rank 0's contribution to every all-gather before it is sent.
   std::function<void(std::span<const std::byte>)> listen = [](auto) {};
-  /// Sees what every all-gather of rank 0 brings, before rank 0 does.
+  /// Sees the result of rank 0's every all-gather before rank 0 does, and may change it.
   std::function<void(std::vector<Blob>&)> look = [](auto&) {};
 };
 
-/// What all ranks of a job get, by rank.
+/// The results of all ranks of a job, by rank.
 inline std::vector<Outcome> share(const FakeClient& fake, const Job& job) {
   const auto ranks = static_cast<Rank>(job.seats.size());
   std::map<std::uint64_t, std::unique_ptr<PeerMemoryTransport>> processes;
@@ -125,10 +125,11 @@ inline bool all_memory(const std::vector<Outcome>& outcomes) {
   return std::ranges::all_of(outcomes, [](const Outcome& one) { return one && *one != nullptr; });
 }
 
-/// On the driver in memory.
+/// Runs on the fake driver.
 class CudaP2p : public testing::Test {
  protected:
-  /// Every rank finds its area clear, and what each other rank stores there by its own address.
+  /// Checks that every rank finds its area zeroed, and what each other rank stores there by its own
+  /// address.
   void expect_shared(const std::vector<Outcome>& outcomes) const {
     ASSERT_TRUE(all_memory(outcomes));
     const auto ranks = static_cast<Rank>(outcomes.size());
@@ -149,7 +150,7 @@ class CudaP2p : public testing::Test {
         EXPECT_EQ(get(*fake, (*outcomes[reader])->areas()[reader] + place_of(writer)),
                   word_for(writer, reader));
   }
-  /// Null everywhere, and one line for each rank, which contains `words`.
+  /// Checks that every rank gets null, and that one line per rank contains `words`.
   void expect_fallback(const Job& job, const std::string& words) const {
     testing::internal::CaptureStderr();
     const auto outcomes = share(fake, job);

@@ -12,19 +12,19 @@
 
 namespace tutti::cuda_p2p {
 
-// Before any thread, and after the client's own wish.
+// Runs before any thread starts, and replaces the client's own number.
 inline const int kAskedForFourDevices =
     ::setenv("FAKE_CUDA_DEVICES", "4", 1);  // NOLINT(concurrency-mt-unsafe)
 
 inline constexpr std::array<std::byte, 32> kKey{std::byte{7}};
 inline constexpr auto kPatience = std::chrono::seconds(20);
 
-/// Stores a word of device memory with a copy; false where the driver refuses.
+/// Stores a word of device memory with a copy; false if the driver refuses.
 inline bool put(const cuda::Driver& driver, std::byte* to, std::uint32_t value) {
   return driver.copy_async(to, &value, sizeof value, nullptr) && driver.synchronize(nullptr);
 }
 
-/// A word of device memory; one that nobody stores where it cannot be loaded.
+/// Loads a word of device memory. If that fails, returns a word that no rank stores.
 inline std::uint32_t get(const cuda::Driver& driver, const std::byte* from) {
   std::uint32_t value = 0;
   const bool loaded =
@@ -32,7 +32,7 @@ inline std::uint32_t get(const cuda::Driver& driver, const std::byte* from) {
   return loaded ? value : 0xdeadbeef;
 }
 
-/// What `writer` stores for `reader`, and where in the reader's area.
+/// The word that `writer` stores for `reader`.
 inline std::uint32_t word_for(Rank writer, Rank reader) {
   return static_cast<std::uint32_t>(1000 + writer * 100 + reader);
 }

@@ -1,4 +1,4 @@
-// A stream whose work is waited for with a deadline, because it may never end.
+// A stream with a deadline for its work, because the work may never end.
 #pragma once
 
 #include <memory>
@@ -15,11 +15,11 @@ class WatchedStream {
   static Result<WatchedStream> create(cuda::SharedDriver driver, int device);
   [[nodiscard]] cuda::abi::Stream get() const { return stream_->get(); }
 
-  /// Until all that was submitted is done: polls and sleeps, since a wait of the driver would have
-  /// no end where the work has none. kTimeout at the deadline.
+  /// Waits until all submitted work is done. Polls and sleeps, because a wait of the driver would
+  /// never return if the work never ends. kTimeout at the deadline.
   Status wait(Deadline deadline);
-  /// wait() has failed: work may be under way for good. Then neither this stream nor any memory
-  /// that the work uses may be given back: src/base/keep_for_good.hpp.
+  /// wait() has failed, so work may never end. Then neither this stream nor any memory that the
+  /// work uses may be freed: see src/base/keep_for_good.hpp.
   [[nodiscard]] bool stuck() const { return stuck_; }
   [[nodiscard]] std::shared_ptr<const void> resource() const { return stream_; }
 

@@ -1,5 +1,5 @@
-// A connection inside one process over a hostile wire made from a seed: it delivers in pieces of
-// random size, late, lets streams overtake each other, and dies on demand.
+// A connection inside one process over a hostile wire, driven by a seed. It delivers late and in
+// pieces of random size, lets streams overtake each other, and dies on demand.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +13,13 @@
 namespace tutti {
 
 struct LoopbackOptions {
-  /// Bytes become readable after up to this many read calls.
+  /// Bytes become readable after at most this many read calls.
   std::uint32_t max_delay_steps = 8;
-  /// Bytes in flight each way.
+  /// Most bytes in flight in each direction.
   std::size_t capacity = 64 << 10;
-  /// Wires of the connection, each with delays of its own.
+  /// Number of wires of the connection, each with its own delays.
   std::size_t wires = 1;
-  /// A wire is cut, and what is in flight is lost, once this many bytes were written to it in all.
+  /// Cuts a wire, and loses bytes in flight, once this many bytes were written to it in total.
   std::optional<std::uint64_t> drop_after_bytes{};
 };
 
@@ -30,7 +30,7 @@ struct LoopbackPair {
   std::function<void()> kill;
 };
 
-/// Driven by one thread, everything that happens follows from the seed.
+/// If one thread drives both ends, the seed determines everything that happens.
 LoopbackPair make_loopback_pair(std::uint64_t seed, const LoopbackOptions& options = {});
 
 }  // namespace tutti

@@ -1,10 +1,10 @@
-// A ring of bytes in shared memory: one producer, one consumer, each in its own process, each
-// treating what the other writes as hostile.
+// A ring of bytes in shared memory with one producer and one consumer. Each is in its own process
+// and treats what the other writes as hostile.
 //
-// Layout: a header of 512 bytes (zeroes at first), then the bytes. Positions count bytes since the
-// start and never wrap; each has one writer and a line of its own. A side keeps its own position
-// and the last value seen of the other's in private memory; a value read from the ring is copied
-// once and must lie between what was seen before and what the ring can hold.
+// Layout: a header of 512 bytes, zero at first, then the bytes. Positions count bytes since the
+// start and never wrap. Each position has one writer and its own cache line. A side keeps its own
+// position, and the last value seen of the other's, in private memory. A value read from the ring
+// is copied once. It must lie between what was seen before and what the ring can hold.
 #pragma once
 
 #include <atomic>
@@ -21,21 +21,21 @@ namespace tutti {
 struct RingHeader {
   alignas(128) std::atomic<std::uint64_t> written;  ///< by the producer
   alignas(128) std::atomic<std::uint64_t> read;     ///< by the consumer
-  /// Not 0: that side may sleep; the other clears it and rings.
+  /// Not 0: that side may sleep. The other side clears it and wakes that side.
   alignas(128) std::atomic<std::uint32_t> producer_sleeps;
   alignas(128) std::atomic<std::uint32_t> consumer_sleeps;
-  std::atomic<std::uint32_t> consumer_left;  ///< not 0: it will not touch the ring again
+  std::atomic<std::uint32_t> consumer_left;  ///< not 0: the consumer will not touch the ring again
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 static_assert(sizeof(RingHeader) == 512);
 
-/// The producer's end. Value over memory that outlives it; one thread at a time.
+/// The producer's end. Value that refers to memory, which must outlive it. One thread at a time.
 class RingProducer {
  public:
-  /// `memory`: the header and a power of two of bytes.
+  /// `memory`: the header, then a power of two of bytes.
   explicit RingProducer(std::span<std::byte> memory);
   Result<std::size_t> write(std::span<const iovec> pieces);
-  /// Whether the consumer sleeps and this call took on to ring for it.
+  /// Whether the consumer sleeps and this caller must wake it.
   [[nodiscard]] bool must_ring();
   void sleep(bool may_sleep) { header_->producer_sleeps.store(may_sleep); }
 
@@ -48,14 +48,14 @@ class RingProducer {
   std::uint64_t read_ = 0;  // last seen
 };
 
-/// The consumer's end, likewise.
+/// The consumer's end. As RingProducer.
 class RingConsumer {
  public:
   explicit RingConsumer(std::span<std::byte> memory);
   Result<std::size_t> read(std::span<const iovec> pieces);
   [[nodiscard]] bool must_ring();
   void sleep(bool may_sleep) { header_->consumer_sleeps.store(may_sleep); }
-  /// The consumer's last act.
+  /// The consumer's last action.
   void leave() { header_->consumer_left.store(1, std::memory_order_release); }
 
  private:

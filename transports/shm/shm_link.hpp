@@ -1,8 +1,8 @@
-// Two byte rings as a ByteLink, and a unix socket that tells of the peer's end.
+// A ByteLink made of two byte rings, and a unix socket that reports the peer's end.
 //
-// Bytes cross in the rings alone. The socket stays open for two reasons: its end is the end of the
-// peer, and one byte on it wakes a peer that sleeps on poll_fd(). A side counts as asleep after
-// some thousand fruitless calls; until then a sleeper is woken by its own timeout.
+// Bytes travel in the rings only. The socket stays open for two reasons: its end is the peer's end,
+// and one byte on it wakes a peer that sleeps on poll_fd(). A side counts as asleep after some
+// thousand fruitless calls. Until then only its own timeout wakes it.
 #pragma once
 
 #include <functional>
@@ -19,9 +19,9 @@
 
 namespace tutti {
 
-/// Memory for rings, of this process's heap. A slower peer may still touch a ring that this side is
-/// done with, so it is given back only once the peer has left it or its process has ended; that is
-/// looked at whenever a ring is taken. Thread-safe.
+/// Memory for rings, from this process's heap. A slower peer may still touch a ring after this side
+/// is done with it. So a ring is freed only once the peer has left it or its process has ended.
+/// Each allocation of a ring checks that. Thread-safe.
 class RingYard {
  public:
   explicit RingYard(std::shared_ptr<SharedHeap> heap) : heap_(std::move(heap)) {}
@@ -41,7 +41,7 @@ class RingYard {
   std::vector<Left> left_;
 };
 
-/// A ring's memory.
+/// The memory of one ring.
 class OwnRing {
  public:
   /// `peer`: the process that reads the ring.
@@ -66,8 +66,8 @@ class ShmLink final : public ByteLink {
   struct Parts {
     Fd socket;  ///< non-blocking
     std::shared_ptr<OwnRing> outgoing;
-    std::unique_ptr<PeerMapping> mapping;  ///< the peer's heap
-    std::span<std::byte> incoming;         ///< the peer's ring inside it
+    std::unique_ptr<PeerMapping> mapping;  ///< maps the peer's heap
+    std::span<std::byte> incoming;         ///< the peer's ring in that heap
   };
   explicit ShmLink(Parts parts);
   ~ShmLink() override { consumer_.leave(); }
@@ -85,7 +85,7 @@ class ShmLink final : public ByteLink {
   void stay_awake();
 
   Parts parts_;
-  Fd process_;  // of the peer; empty where the kernel has none to give
+  Fd process_;  // the peer's pidfd; empty if the kernel has none
   RingProducer producer_;
   RingConsumer consumer_;
   std::uint32_t fruitless_ = 0;

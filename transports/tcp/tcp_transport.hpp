@@ -1,9 +1,9 @@
-// TCP: reaches every host, maps nothing.
+// TCP: reaches every host, maps no memory.
 //
-// One or several sockets a pair of processes, each authenticated. A small message is one send on
-// the first; the chunks of large ones go to whichever socket has sent what it was given before, so
-// a flow that gets less of the network gets less of the data. progress() never sleeps, so that a
-// caller who spins sees a message as soon as the kernel has it.
+// A pair of processes has one or several authenticated sockets. A small message is one send on the
+// first socket. Chunks of large messages go to any socket that has sent what it was given before,
+// so a slower flow gets less data. progress() never sleeps, so a spinning caller sees a message as
+// soon as the kernel has it.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ namespace tutti {
 
 struct TcpOptions {
   std::uint64_t token = 0;       ///< of this process
-  InterfaceChoice interfaces{};  ///< the listener is bound to the best of them, and to no other
-  /// A host that answers nothing for so long is dead. A live process that does not read is not.
+  InterfaceChoice interfaces{};  ///< the listener binds only to the best of these
+  /// A host that does not answer for this long is dead. A live process that does not read is not.
   Nanos liveness = std::chrono::seconds(15);
-  /// Of each connection that this side dials; the other side takes what it gets.
+  /// Sockets per connection that this side dials. For others, the dialling side decides.
   std::size_t sockets = 1;
 };
 
