@@ -1,12 +1,13 @@
-// The part of the CUDA driver's binary interface that is used here, written from its documented
-// entry points, so that building needs no NVIDIA header. The driver keeps these layouts: what
-// changes gets a new name (_v2). driver_abi_test.cpp holds them to NVIDIA's header where it is.
+// The part of the CUDA driver's binary interface that Tutti uses, written from the documented entry
+// points, so that building needs no NVIDIA header. The driver keeps these layouts: a changed
+// function gets a new name (_v2). driver_abi_test.cpp compares them with NVIDIA's header where
+// there is one.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-// The driver's own tags: a handle is of the same type here as in a program that includes cuda.h.
+// The driver's own tags: a handle has the same type here as in a program that includes cuda.h.
 struct CUctx_st;
 struct CUstream_st;
 struct CUevent_st;
@@ -36,11 +37,12 @@ using UserObject = CUuserObject_st*;
 using AllocationHandle = unsigned long long;
 using HostFunction = void (*)(void* user);
 
-// Streams that have no handle of their own, by the numbers that stand for them.
-inline constexpr std::uintptr_t kLegacyStream = 1;     // so does 0
-inline constexpr std::uintptr_t kPerThreadStream = 2;  // one a thread
+// Streams without a handle, and the numbers that stand for them.
+inline constexpr std::uintptr_t kLegacyStream = 1;     // also 0
+inline constexpr std::uintptr_t kPerThreadStream = 2;  // one per thread
 
-/// What every entry point returns. Those that are told apart here or made by the tests' driver.
+/// What every entry point returns: values that Tutti distinguishes, or that the fake driver
+/// returns.
 enum class Return : unsigned {
   kSuccess = 0,
   kInvalidValue = 1,
@@ -140,11 +142,11 @@ struct FabricHandle {
 
 enum class MemoryOperation : unsigned { kWaitValue32 = 1, kWriteValue32 = 2 };
 
-/// One operation of a batch: the wait and the write have the same layout.
+/// One operation of a batch. Wait and write have the same layout.
 struct BatchOperation {
   MemoryOperation operation;
   Address address;
-  std::uint64_t value;  // the low 32 bits of it
+  std::uint64_t value;  // only the low 32 bits
   unsigned flags;
   Address alias;
   std::uint64_t padding;
@@ -179,7 +181,7 @@ struct AccessDescription {
   AccessFlags flags;
 };
 
-/// The entry points. Those at the end, from a release on, are null where the driver is older.
+/// The entry points. Those at the end, marked with a release, are null if the driver is older.
 struct Functions {
   Return (*init)(unsigned flags) = nullptr;
   Return (*driver_version)(int* version) = nullptr;
@@ -271,7 +273,7 @@ struct Functions {
   Return (*memory_set_access)(Address address, std::size_t bytes,
                               const AccessDescription* descriptions, std::size_t count) = nullptr;
 
-  // 11.3: what a graph under capture keeps alive.
+  // 11.3: objects that a graph under capture keeps alive.
   Return (*stream_capture_info_v2)(Stream stream, CaptureStatus* status, std::uint64_t* id,
                                    Graph* graph, const GraphNode** dependencies,
                                    std::size_t* count) = nullptr;
@@ -281,7 +283,7 @@ struct Functions {
   Return (*graph_retain_user_object)(Graph graph, UserObject object, unsigned count,
                                      unsigned flags) = nullptr;
 
-  // 11.7: words that a stream waits for and writes, with no option of the kernel module needed.
+  // 11.7: words that a stream waits for and writes, without an option of the kernel module.
   Return (*stream_wait_value)(Stream stream, Address address, std::uint32_t value,
                               unsigned flags) = nullptr;
   Return (*stream_write_value)(Stream stream, Address address, std::uint32_t value,
@@ -289,7 +291,7 @@ struct Functions {
   Return (*stream_batch)(Stream stream, unsigned count, BatchOperation* operations,
                          unsigned flags) = nullptr;
 
-  // 12.3: v2 refuses where a graph has edges of a newer kind.
+  // 12.3: v2 fails if a graph has edges of a newer kind.
   Return (*stream_capture_info_v3)(Stream stream, CaptureStatus* status, std::uint64_t* id,
                                    Graph* graph, const GraphNode** dependencies, const void** edges,
                                    std::size_t* count) = nullptr;

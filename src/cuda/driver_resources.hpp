@@ -1,8 +1,9 @@
-// What is made by the CUDA driver and has to be given back to it: RAII over its handles.
+// RAII for handles that the CUDA driver creates and must get back.
 //
-// Each moves and does not copy, keeps its Driver alive, and gives back in its destructor. What
-// fails there is logged: nobody can mend it. No work that uses it may be pending then; giving back
-// DeviceMemory alone waits for the work of the device, as the driver does.
+// Each type moves and does not copy, keeps its Driver alive, and frees its handle in the
+// destructor. A failure there is logged, because the caller could not handle it. No work that uses
+// the handle may be pending then. Only freeing DeviceMemory waits for the device's work, as the
+// driver does.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,7 @@ namespace tutti::cuda {
 class Driver;
 using SharedDriver = std::shared_ptr<const Driver>;
 
-/// Holds one Handle, for which there is `void give_back(const Driver&, const Handle&)`.
+/// Holds one Handle. Needs `void give_back(const Driver&, const Handle&)`.
 template <class Handle>
 class Owned {
  public:
@@ -89,19 +90,19 @@ void give_back(const Driver& driver, const DeviceRange& handle);
 void give_back(const Driver& driver, const IpcRange& handle);
 void give_back(const Driver& driver, const VmmRange& handle);
 
-/// A point in a stream, without a time.
+/// A point in a stream, without a time stamp.
 class Event {
  public:
   static Result<Event> create(SharedDriver driver, int device);
   [[nodiscard]] abi::Event get() const { return owned_.handle().event; }
   [[nodiscard]] int device() const { return owned_.handle().device; }
 
-  /// Stands for all that was submitted to `stream` before. Its device's context must be current.
+  /// Marks everything queued on `stream` so far. Its device's context must be current.
   Status record(abi::Stream stream) const;
-  /// What is submitted to `stream` from now on runs after the last record (at once if there is
-  /// none). In a stream under capture it makes a dependency.
+  /// Makes later work on `stream` wait for the last record (for nothing if there is none). In a
+  /// stream under capture this becomes a dependency.
   Status hold(abi::Stream stream) const;
-  /// Whether the last record was reached; true if there is none.
+  /// Whether the last record has been reached; true if there is none.
   Result<bool> done() const;
   /// Sleeps until done().
   Status synchronize() const;
@@ -111,10 +112,11 @@ class Event {
   Owned<EventHandle> owned_;
 };
 
-/// A stream that does not wait for the legacy default stream. Its end does not wait for its work.
+/// A stream that does not synchronise with the legacy default stream. Destroying it does not wait
+/// for its work.
 class OwnedStream {
  public:
-  /// `priority`: lower numbers are more urgent, 0 is ordinary; the driver limits it to its range.
+  /// `priority`: lower numbers are more urgent, 0 is normal. The driver limits it to its range.
   static Result<OwnedStream> create(SharedDriver driver, int device, int priority = 0);
   [[nodiscard]] abi::Stream get() const { return owned_.handle().stream; }
   [[nodiscard]] int device() const { return owned_.handle().device; }
@@ -124,16 +126,16 @@ class OwnedStream {
   Owned<StreamHandle> owned_;
 };
 
-/// Existing memory of the host, pinned and visible to all devices. Ends before the memory does.
+/// Pins existing host memory and makes it visible to all devices. Must end before the memory does.
 class HostRegistration {
  public:
-  /// Fails where part of `memory` is registered already.
+  /// Fails if part of `memory` is registered already.
   static Result<HostRegistration> create(SharedDriver driver, int device,
                                          std::span<std::byte> memory);
   [[nodiscard]] std::span<std::byte> memory() const {
     return {owned_.handle().data, owned_.handle().bytes};
   }
-  /// Where the device sees memory().
+  /// The address of memory() as the device sees it.
   [[nodiscard]] abi::Address device_address() const { return device_address_; }
 
  private:
@@ -143,7 +145,7 @@ class HostRegistration {
   abi::Address device_address_;
 };
 
-/// Memory of a device, uninitialised, aligned to 256 bytes at least.
+/// Device memory, uninitialised, aligned to at least 256 bytes.
 class DeviceMemory {
  public:
   static Result<DeviceMemory> allocate(SharedDriver driver, int device, std::size_t bytes);
@@ -160,9 +162,10 @@ class DeviceMemory {
 /// Memory of another process on this host, by its handle (Driver::ipc_handle).
 class IpcMemory {
  public:
-  /// Fails in the process that exported it: there the pointer itself is good.
+  /// Fails in the process that exported it; use the pointer itself there.
   static Result<IpcMemory> open(SharedDriver driver, int device, const abi::IpcHandle& handle);
-  /// Of the other process's whole allocation, also where the handle was asked inside of it.
+  /// Start of the other process's whole allocation, even if the handle was made from an address
+  /// inside it.
   [[nodiscard]] abi::Address address() const { return owned_.handle().address; }
   [[nodiscard]] void* data() const { return abi::pointer_to(address()); }
 
@@ -176,13 +179,13 @@ class VmmAllocation {
  public:
   enum class Reach : std::uint8_t { kHost, kFabric };
 
-  /// `bytes` is rounded up to the device's granularity (2 MiB on most). Reach::kFabric makes it
-  /// exportable to other hosts where the device offers that and making it works, and otherwise
-  /// falls back to kHost: ask reach().
+  /// `bytes` is rounded up to the device's granularity (2 MiB on most). Reach::kFabric makes the
+  /// memory exportable to other hosts, if the device offers that and the allocation succeeds.
+  /// Otherwise it falls back to kHost: ask reach().
   static Result<VmmAllocation> create(SharedDriver driver, int device, std::size_t bytes,
                                       Reach reach = Reach::kHost);
-  /// Of another process, or of this one once more. `bytes` as the exporter's bytes(). The
-  /// descriptor stays the caller's.
+  /// Imports memory of another process, or of this one again. `bytes` is the exporter's bytes().
+  /// The caller keeps the descriptor.
   static Result<VmmAllocation> import(SharedDriver driver, int device, int fd, std::size_t bytes);
   static Result<VmmAllocation> import(SharedDriver driver, int device,
                                       const abi::FabricHandle& handle, std::size_t bytes);
@@ -194,11 +197,11 @@ class VmmAllocation {
   [[nodiscard]] Reach reach() const {
     return owned_.handle().handle_type == abi::HandleType::kFabric ? Reach::kFabric : Reach::kHost;
   }
-  /// For a process on this host. kUnsupported where reach() is kFabric.
+  /// For a process on this host. kUnsupported if reach() is kFabric.
   Result<Fd> export_fd() const;
-  /// kUnsupported where reach() is kHost.
+  /// kUnsupported if reach() is kHost.
   Result<abi::FabricHandle> export_fabric() const;
-  /// Lets `device` load and store it as well.
+  /// Lets another device load and store the memory, too.
   Status grant(int device) const;
 
  private:
@@ -219,10 +222,10 @@ class Module {
   Owned<ModuleHandle> owned_;
 };
 
-/// Makes a context current on this thread until it ends, then what was current before.
+/// Makes a context current on this thread; its end restores the previous one.
 class ContextScope {
  public:
-  /// What Driver::make_current returns. `driver` null: there is nothing to restore.
+  /// What Driver::make_current returns. `driver` null: nothing to restore.
   ContextScope(const Driver* driver, abi::Context before) : driver_(driver), before_(before) {}
   ContextScope(ContextScope&& other) noexcept
       : driver_(std::exchange(other.driver_, nullptr)), before_(other.before_) {}
@@ -236,7 +239,7 @@ class ContextScope {
   abi::Context before_;
 };
 
-/// While it lasts, this thread may make calls that CUDA otherwise forbids beside a stream capture.
+/// While it exists, this thread may make calls that CUDA otherwise forbids during a stream capture.
 class RelaxedCapture {
  public:
   static Result<RelaxedCapture> begin(const Driver& driver);

@@ -1,5 +1,5 @@
-// The part of NVML's binary interface that is used here, written from its documented layouts, so
-// that building needs no NVIDIA header. NVML keeps these layouts: changed ones get new names (_v2).
+// The part of NVML's binary interface that Tutti uses, written from its documented layouts, so that
+// building needs no NVIDIA header. NVML keeps these layouts: a changed one gets a new name (_v2).
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct FieldValue {  // nvmlFieldValue_t
   unsigned scope;
   long long timestamp;
   long long latency_us;
-  int type;  // of the value; 1: unsigned int
+  int type;  // type of the value; 1: unsigned int
   Return result;
   union {
     unsigned unsigned_int;
@@ -44,12 +44,13 @@ struct FabricInfo {  // nvmlGpuFabricInfo_t
 static_assert(sizeof(FabricInfo) == 28 && offsetof(FabricInfo, state) == 24);
 
 inline constexpr unsigned char kFabricCompleted = 3;
-inline constexpr unsigned kMostNvlinks = 36;  // more than any GPU has; what it lacks is refused
+inline constexpr unsigned kMostNvlinks =
+    36;  // more than any GPU has; NVML returns an error for missing ones
 inline constexpr unsigned kC2cLinkCount = 170, kC2cLinkStatus = 171, kC2cLinkMaxMbPerS = 172;
-// Types of the device at the other end of an NVLink.
+// Kinds of device at the other end of an NVLink.
 inline constexpr int kRemoteGpu = 0, kRemoteCpu = 1, kRemoteSwitch = 2;
 
-/// The entry points. The last five are absent from older drivers and may be null.
+/// The entry points. The last five may be null, because older drivers lack them.
 struct Functions {
   Return (*init)() = nullptr;
   Return (*shutdown)() = nullptr;

@@ -1,4 +1,4 @@
-// The CUDA driver in memory, opened by a test: the seam, and what only tests ask of it.
+// The fake CUDA driver as tests use it: the seam, and controls that only tests need.
 #pragma once
 
 #include <cstdio>
@@ -12,11 +12,12 @@
 
 namespace tutti::cuda {
 
-// Before any thread: two devices, unless somebody asks for another number.
+// Runs before any thread starts: two devices, unless the environment asks for another number.
 inline const int kAskedForTwoDevices =
     ::setenv("FAKE_CUDA_DEVICES", "2", 0);  // NOLINT(concurrency-mt-unsafe)
 
-/// `library` is its file. Ends the process where it cannot be opened: nothing can be tested then.
+/// `library` is the fake driver's file. Ends the process if it cannot be opened, because no test
+/// can run then.
 class FakeClient {
  public:
   explicit FakeClient(const char* library)
@@ -44,7 +45,7 @@ class FakeClient {
                                                                 sizeof...(argument_bytes));
   }
 
-  // Entry points that only programs which use CUDA call, not this library.
+  // Entry points that CUDA programs call, but this library does not.
   abi::Return begin_capture(abi::Stream stream,
                             abi::CaptureMode mode = abi::CaptureMode::kGlobal) const {
     return symbol<abi::Return (*)(abi::Stream, abi::CaptureMode)>("cuStreamBeginCapture_v2")(stream,
