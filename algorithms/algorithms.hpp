@@ -1,7 +1,7 @@
-// Every algorithm Tutti knows, one file each; this is the list.
+// The list of all algorithms. Each has a file of its own.
 //
-// An algorithm's name and collective pick its program; the file of that name says what the idea
-// is, what it costs and when it wins. docs/algorithms.md compares them.
+// A request is run by the algorithm of a given name for a given collective. The file of that name
+// describes the idea, the cost, and when it wins. docs/algorithms.md compares them.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace tutti::algorithms {
 
-/// All of them, in the order of `tutti algo list`. Lives as long as the process.
+/// All algorithms, in the order of `tutti algo list`. Valid as long as the process.
 std::span<const ir::Algorithm> all();
 
 ir::Algorithm one_shot();

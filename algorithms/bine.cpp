@@ -1,27 +1,27 @@
-// Bine: a binomial tree laid out so that its messages stay near.
+// Bine: a binomial tree with short messages.
 //
-// Words: a rank's place is a whole number, 0 at the root of the collective; places that differ by n
-// are the same rank. The tree grows in rounds L-1, ..., 1, 0. In round s every rank that is in it
-// serves the place rho(s) further on if its own place is even, and rho(s) back if it is odd, where
-// rho(s) = (1 - (-2)^(s+1)) / 3 = 1, -1, 3, -5, 11, ... A rank that is in the tree already is not
-// served again; after round 0 everybody is, whatever n. In a binomial tree the messages of a round
-// all go the same way, 2^s places; here they go to and fro, two thirds as far.
+// Words: a rank's place is an integer, 0 at the root of the collective. Places that differ by n are
+// the same rank. The tree grows in rounds L-1, ..., 1, 0. In round s every rank in the tree serves
+// another place. It lies rho(s) forward if the rank's own place is even, and rho(s) back if it is
+// odd, where rho(s) = (1 - (-2)^(s+1)) / 3 = 1, -1, 3, -5, 11, ... A rank already in the tree is
+// not served again. After round 0 all ranks are in it, for any n. In a binomial tree all messages
+// of a round go the same way, 2^s places. Here they go both ways, two thirds as far.
 //
 //   collective   rounds          bytes sent by the busiest rank
 //   broadcast    floor(log2 n)   S c, the root
 //   reduce       floor(log2 n)   S
 //
-// Rounds are messages that depend on one another. c, the root's children, is L = ceil(log2 n), or
-// L-1 where the root finds a rank served already (n = 9, 10, 17, 18, 20, 33, ...).
+// Rounds count messages that depend on one another. c is the number of the root's children: L =
+// ceil(log2 n), or L-1 if the root meets a rank that is served already (n = 9, 10, 17, 18, 20, 33,
+// ...).
 //
-// Wins: broadcast and reduce of small messages, against the binomial tree, where ranks near each
-// other share a host, a switch or a ring, and links between such groups are scarce. Bine's
-// exchanges for the collectives without a root are those of Swing (swing.cpp). A sum is rounded
-// once per child.
+// Wins: broadcast and reduce of small messages, against the binomial tree, if near ranks share a
+// host, a switch or a ring and links between such groups are scarce. Bine's exchanges for
+// collectives without a root are those of Swing (swing.cpp). A sum is rounded once per child.
 //
 // Source: De Sensi et al., "Bine Trees: Enhancing Collective Operations by Optimizing Communication
-// Locality" (SC 2025, arXiv 2508.17311). That a place is counted without wrapping around, by which
-// the tree exists for odd n too, is ours.
+// Locality" (SC 2025, arXiv 2508.17311). Counting places without wrapping around is ours; it makes
+// the tree exist for odd n too.
 #include <algorithm>
 #include <bit>
 

@@ -1,18 +1,18 @@
 // Bruck: all-to-all and all-gather in ceil(log2 n) rounds.
 //
-// Words: in the all-to-all, slot i of rank r begins as its block for rank r+i: a parcel with i
-// places to go. In the round of distance d = 1, 2, 4, ... every parcel whose distance has that bit
-// set moves d places on, in the slot it was in. A parcel is home after the round of its highest
-// bit; slot i then holds the block of rank r-i. Slots that travel together are packed into one
-// message. In the all-gather a round of distance d fetches up to d blocks from rank r+d, which
-// holds blocks r+d, r+d+1, ...; they land in place, a run that wraps being two messages.
+// Words: in the all-to-all, slot i of rank r begins with r's block for rank r+i: a parcel that has
+// i places to go. Rounds have distances d = 1, 2, 4, ... In each, every parcel whose i has that bit
+// set moves d places and stays in slot i. A parcel has arrived after the round of its highest bit;
+// slot i then holds the block of rank r-i. Slots that travel together are packed into one message.
+// In the all-gather, a round of distance d fetches up to d blocks from rank r+d, which holds blocks
+// r+d, r+d+1, ... They land in place. A run that wraps around is two messages.
 //
 //   collective    rounds   bytes sent by each rank
 //   all_to_all    L        (S/n) * the set bits of 1 .. n-1 (n/2 log2 n if n is a power of two)
 //   all_gather    L        S (n-1)/n                                     with L = ceil(log2 n)
 //
 // Wins: the all-to-all for blocks of a few bytes on many ranks, where n-1 messages cost more than
-// moving each byte log2(n)/2 times; the all-gather for small and medium blocks.
+// moving each byte log2(n)/2 times. The all-gather for small and medium blocks.
 //
 // Source: Bruck et al., "Efficient algorithms for all-to-all communications in multiport
 // message-passing systems" (1997).

@@ -1,14 +1,14 @@
-// Chain: broadcast and reduce along a line of ranks that begins or ends at the root.
+// Chain: broadcast and reduce along a line of ranks with the root at one end.
 //
-// Words: rank r's next rank is r+1, around the circle from the root on. A vector is one message; it
-// is whoever runs the schedule that cuts it into slices, which then follow each other down the
-// chain, so that all its links work at once.
+// Words: rank r's next rank is r+1, around the circle from the root on. A vector is one message.
+// The executor cuts it into slices, which follow each other along the chain and keep all its links
+// busy.
 //
 //   collective           rounds   bytes sent by the busiest rank
 //   broadcast, reduce    n-1      S
 //
-// Wins: for vectors of many slices, where each rank should send to one other alone; and as a part
-// of larger schedules, inside nodes. Without slices it is n-1 messages one after the other: ring
+// Wins: for vectors of many slices, if each rank should send to one other rank only; and inside
+// nodes as a part of larger schedules. Without slices it is n-1 messages one after the other; ring
 // cuts the vector by itself. Sums are rounded once per hop, in the order of the chain.
 //
 // Source: the pipelines of MPI libraries; Pjesivac-Grbovic et al., "Performance analysis of MPI

@@ -1,21 +1,21 @@
-// Circulant: reduce-scatter, all-gather and all-reduce in the fewest rounds and with the fewest
-// bytes, for any number of ranks.
+// Circulant: reduce-scatter, all-gather and all-reduce with the fewest rounds and bytes, for any
+// number of ranks.
 //
-// Words: rank r numbers the blocks from its own: its block i is block (r+i) mod n of the vector.
-// A reduce-scatter starts with s = n partial sums at each rank. A round with s of them left keeps
-// the first h = ceil(s/2), sends the other s-h to rank r+h, whose first s-h blocks they are, and
-// adds what comes from r-h to its own first s-h. After L = ceil(log2 n) rounds block 0, the rank's
-// own, is complete. The all-gather is the same backwards. Distances are the same for all ranks, so
-// the links used form a circulant graph.
+// Words: rank r numbers blocks from its own: its block i is block (r+i) mod n of the vector. A
+// reduce-scatter starts with s = n partial sums at each rank. A round that starts with s of them
+// keeps the first h = ceil(s/2) and sends the other s-h to rank r+h, whose first s-h blocks these
+// are. It adds what arrives from r-h to its own first s-h. After L = ceil(log2 n) rounds block 0,
+// the rank's own, is complete. The all-gather is the same backwards. Distances are the same for all
+// ranks, so the links used form a circulant graph.
 //
 //   collective       rounds   bytes sent by each rank
 //   reduce_scatter   L        S (n-1)/n
 //   all_gather       L        S (n-1)/n
 //   all_reduce       2 L      2 S (n-1)/n
 //
-// Wins: for medium sizes at every n on a network where distance does not matter; unlike
-// rabenseifner it loses nothing when n is not a power of two. One rank finishes each block, so all
-// ranks get the same bits; each round rounds once.
+// Wins: for medium sizes at every n, if distance in the network does not matter. Unlike
+// rabenseifner it loses nothing if n is not a power of two. One rank finishes each block, so all
+// ranks get the same bits. Each round rounds once.
 //
 // Source: Traeff, "Optimal, Non-pipelined Reduce-scatter and Allreduce Algorithms"
 // (arXiv 2410.14234).

@@ -1,25 +1,25 @@
-// Circulant blocks: a pipelined broadcast, and backwards a reduce, in the fewest rounds that are
-// possible when a rank sends and receives one block at a time, for any number of ranks.
+// Circulant blocks: a pipelined broadcast, and backwards a reduce, for any number of ranks. It
+// takes the fewest rounds possible if a rank sends and receives one block at a time.
 //
 // Words: v is a rank's position counted from the root, L = ceil(log2 n), and the vector is cut into
-// q blocks. skip[L] = n and skip[k] = ceil(skip[k+1] / 2) down to skip[0] = 1. Rounds are numbered
-// k = 0 .. L-1 and over again; L of them are a sweep. In round k position v sends a block to
-// v + skip[k] and receives one from v - skip[k]. Which block is written relative to the sweep: the
-// offset grows by L from one sweep to the next. The base block of v > 0 is the index of the last
-// skip taken when v is reached from 0 by the largest skips that fit; it is the one new block, not
-// negative, that v gets in its first sweep. Negative numbers are blocks of an earlier sweep, and
-// are left out where there was none; numbers of q and more mean block q-1.
+// q blocks. skip[L] = n and skip[k] = ceil(skip[k+1] / 2), down to skip[0] = 1. Rounds are numbered
+// k = 0 .. L-1 repeatedly; L rounds are a sweep. In round k position v sends a block to v + skip[k]
+// and receives one from v - skip[k]. Block numbers are relative to the sweep: the offset grows by L
+// with each sweep. To reach v > 0 from 0, take the largest skips that fit. The index of the last
+// skip taken is the base block of v. In its first sweep v gets only this block as a new,
+// non-negative one. Negative numbers are blocks of an earlier sweep, and are left out if there was
+// none. Numbers of q and more mean block q-1.
 //
 //   collective   rounds     bytes sent by the busiest rank
 //   broadcast    q-1 + L    S (q-1+L)/q, the root
 //   reduce       q-1 + L    S
 //
-// Wins: for broadcasts and reductions of large messages at any n: a chain needs n-2+q rounds, a
+// Wins: for broadcasts and reductions of large messages at any n. A chain needs n-2+q rounds, a
 // binomial tree L + (q-1) L. A reduce rounds once for each of the at most n-1 additions on the way.
 //
 // Source: Traeff, "Optimal Broadcast Schedules in Logarithmic Time with Applications to Broadcast,
 // All-Broadcast, Reduction and All-Reduction" (arXiv 2407.18004). The receive schedule is found
-// here by plain search: O(n) per rank instead of O(log n), and nothing to get wrong.
+// here by plain search: O(n) per rank instead of O(log n), but simple.
 #include <algorithm>
 
 #include "algorithms/algorithms.hpp"

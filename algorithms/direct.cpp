@@ -1,8 +1,8 @@
-// Direct: every block goes straight from the rank that has it to each rank that wants it.
+// Direct: every block goes straight from the rank that has it to each rank that needs it.
 //
-// Words: a block is the part of a buffer that belongs to one rank. Nothing is relayed and nothing
-// is added; all messages are independent of each other. Each rank begins with its next neighbour
-// around the circle, so that no rank is everybody's first target.
+// Words: a block is the part of a buffer that belongs to one rank. No data is relayed or added, and
+// all messages are independent. Each rank begins with its next neighbour around the circle, so no
+// rank is the first target of all.
 //
 //   collective    rounds   bytes sent by the busiest rank
 //   all_gather    1        S (n-1)/n
@@ -11,9 +11,9 @@
 //   gather        1        S/n
 //   scatter       1        S (n-1)/n
 //
-// Wins: for all_gather, all_to_all, gather and scatter wherever all pairs of ranks are equally
-// near, as nothing can move fewer bytes; for a broadcast of a few bytes, or between few ranks. All
-// peers send at once: a network that cannot take that wants pairwise or a ring.
+// Wins: for all_gather, all_to_all, gather and scatter if all pairs of ranks are equally near,
+// because no algorithm moves fewer bytes. For a broadcast of a few bytes, or between few ranks. All
+// peers send at once; use pairwise or a ring on networks that cannot take that.
 //
 // Source: the linear algorithms of MPI libraries; Thakur et al., "Optimization of Collective
 // Communication Operations in MPICH" (2005).

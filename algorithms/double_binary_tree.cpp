@@ -1,20 +1,20 @@
-// Double binary tree: two trees over the same ranks, each carrying half of the vector, so placed
-// that hardly any rank is inside both.
+// Double binary tree: two trees over the same ranks. Each carries half of the vector, and hardly
+// any rank is an inner node of both.
 //
 // Words: the tree over n nodes hangs from node 0, whose only child is the largest power of two
-// below n; a node r > 0 with lowest set bit b has its children at r - b/2 and r + b/2 (or, where
-// that is beyond n, at the next smaller step). Odd numbers are leaves. The second tree is the first
-// one mirrored (n even) or shifted by one (n odd), which turns leaves into inner nodes. Tree t
-// carries chunk t of two: sums go up to its root and come back down. Broadcast and reduce put the
-// root of the collective above both trees, which then span the other n-1 ranks.
+// below n. A node r > 0 with lowest set bit b has its children at r - b/2 and r + b/2; if the
+// latter is beyond n, the step is halved until it fits. Odd numbers are leaves. The second tree is
+// the first one mirrored (n even) or shifted by one (n odd), which turns leaves into inner nodes.
+// Tree t carries chunk t of two: sums go up to its root and come back down. Broadcast and reduce
+// put the collective's root above both trees, which then span the other n-1 ranks.
 //
 //   collective           rounds                      bytes sent by the busiest rank
 //   all_reduce           2 ceil(log2 n)              2 S (n = 2: S, n = 3: 3/2 S)
 //   broadcast, reduce    1 + ceil(log2 (n-1))        S
 //
-// Wins: for small and medium messages over many ranks: logarithmic rounds, and the bytes of a ring
-// once the slices of a large message follow each other through the trees. One rank finishes each
-// element, so all ranks get the same bits; each level rounds once.
+// Wins: for small and medium messages over many ranks. Rounds are logarithmic, and a large message
+// whose slices follow each other through the trees moves the bytes of a ring. One rank finishes
+// each element, so all ranks get the same bits. Each level rounds once.
 //
 // Source: Sanders, Speck, Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and
 // scan" (2009).

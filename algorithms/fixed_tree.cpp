@@ -1,22 +1,22 @@
-// Fixed tree: sums whose order of addition depends on the number of ranks alone.
+// Fixed tree: sums whose order of addition depends only on the number of ranks.
 //
-// Words: the tree over ranks lo .. hi-1 is rank lo's contribution if there is one rank; else the
-// tree over the first m of them plus the tree over the others, in this order, where m is the
+// Words: the tree over ranks lo .. hi-1 is rank lo's contribution if that is one rank. Otherwise it
+// is the tree over the first m of them plus the tree over the others, in this order, where m is the
 // largest power of two below hi-lo: (x0 + x1) + (x2 + x3), ((x0 + x1) + (x2 + x3)) + x4. Every
-// partial sum is rounded to the type of the elements. Hosts, sizes, protocols and timing make no
-// difference; and n contributions added in pairs of neighbours before the call, each pair by one of
-// n/2 ranks, give the same bits as n ranks with one contribution each, for even n.
+// partial sum is rounded to the elements' type. Hosts, sizes, protocols and timing make no
+// difference. Neighbours may also be added in pairs before the call: for even n, n/2 ranks that
+// have each added one pair get the same bits as n ranks with one contribution each.
 //
-// Rank r owns the r-th of n parts of the vector, or block r of a reduce_scatter. Each rank sends
-// part p of its input to owner p, who adds the contributions along the tree; then the owner sends
-// the sum to whoever wants it.
+// Rank r owns part r of n parts of the vector, or block r of a reduce_scatter. Each rank sends part
+// p of its input to owner p, which adds the contributions along the tree. Then the owner sends the
+// sum to the ranks that need it.
 //
 //   collective       rounds   bytes sent by the busiest rank
 //   all_reduce       2        2 S (n-1)/n
 //   reduce_scatter   1        S (n-1)/n
 //   reduce           2        S
 //
-// Wins: nowhere by its time. It is for who wants sums of floats that can be repeated with the same
+// Wins: nowhere in time. It is for users who need float sums that can be repeated with the same
 // contributions on another number of ranks or hosts.
 //
 // Source: pairwise summation, Higham, "Accuracy and Stability of Numerical Algorithms" (2002),

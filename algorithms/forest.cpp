@@ -1,18 +1,17 @@
 // Forest: each rank's data travels along the rank's own spanning trees.
 //
 // Words: a root's block is cut into k chunks, one for each of its k trees. A tree of weight w
-// stands for w equal trees; one of them is a strand. Depth counts hops from the root.
+// stands for w equal trees; each of them is a strand. Depth counts hops from the root.
 //
-// Between two ranks each strand has a lane of its own, so none waits for another. As many strands
-// pass a link as fit through it, so where flows share links fairly each gets the rate that it was
-// planned for, however the others do. Data on long ways may have several, to come before that which
-// takes one hop.
+// Between two ranks each strand has a lane of its own, so no strand waits for another. A link
+// carries at most as many strands as it has capacity for. So if flows share links fairly, each gets
+// its planned rate, whatever the others do. Data on long paths may have several lanes, to arrive
+// before data that takes one hop.
 //
 // All-gather and broadcast send chunks down their trees, from the root to the leaves.
-// Reduce-scatter and reduce send them up, each rank adding its own contribution on the way;
-// all-reduce does one after the other. What a rank does at one depth comes before what it does at
-// the next, in the same order on both sides of every message, so ranks that execute their programs
-// in order cannot deadlock.
+// Reduce-scatter and reduce send them up, and each rank adds its own contribution. All-reduce does
+// one after the other. A rank does its work at one depth before that at the next, in the same order
+// on both sides of every message. So ranks that execute their programs in order cannot deadlock.
 //
 //   collective             rounds     time for long messages (S is the size convention of Cost)
 //   all_gather             height     S/n * Forest::time
@@ -20,9 +19,9 @@
 //   all_reduce             2 height   2 S/n * Forest::time
 //   broadcast, reduce      height     S * Forest::time
 //
-// Wins: for large messages on networks that are neither flat nor regular, and where links have
-// degraded: no schedule that combines at ranks only has a shorter Forest::time. Short messages do
-// not care for bandwidth and lose by the height of the trees.
+// Wins: for large messages on networks that are neither flat nor regular, or that have degraded
+// links: no schedule that combines data only at ranks has a shorter Forest::time. Short messages do
+// not need bandwidth; for them the height of the trees costs more.
 //
 // Source: Zhao et al., "ForestColl: Throughput-optimal collective communications on heterogeneous
 // network fabrics" (arXiv 2402.06787).

@@ -1,8 +1,8 @@
-// Hierarchical, on all rails: what can be done inside a node is done there, and every rank of a
-// node carries an equal share of what has to cross to the others.
+// Hierarchical, on all rails: work that can be done inside a node is done there, and every rank of
+// a node carries an equal share of the data that must cross to other nodes.
 //
-// Words: nodes and rails are those of nodes.hpp. A part is the share of a vector that belongs to a
-// rail. N nodes of g ranks, n = N g; X is the algorithm between nodes, on one rail.
+// Words: nodes.hpp defines nodes and rails. A part is the share of a vector that belongs to one
+// rail. There are N nodes of g ranks, n = N g. X is the algorithm between nodes, on one rail.
 //
 //   collective       inside                 on each rail          inside
 //   all_reduce       reduce_scatter of S    X of S/g              all_gather of S
@@ -12,11 +12,11 @@
 //   reduce           reduce_scatter of S    X of S/g              gather, at the root
 //   all_to_all       all_to_all of S        X of S
 //
-// Between nodes nothing moves that need not, and each message is g times as large as without the
-// levels: an all_to_all sends (N-1) g times fewer of them. Executors run all steps on one slice of
-// the data while the next is on the way, so both levels are busy at once.
+// Only necessary data moves between nodes, and each message is g times as large as without levels:
+// an all_to_all sends (N-1) g times fewer of them. Executors run all steps on one slice of the data
+// while the next is under way, so both levels are busy at once.
 //
-// Wins: wherever links inside a node are faster than between them, which they always are.
+// Wins: if links inside a node are faster than links between nodes, as usual.
 //
 // Sources: Cho et al., "BlueConnect" (MLSys 2019); Jia et al. (arXiv 1807.11205); the all_to_all is
 // the two-dimensional one of Hwang et al., "Tutel" (arXiv 2206.03382).

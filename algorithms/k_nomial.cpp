@@ -1,10 +1,10 @@
 // k-nomial trees: the binomial tree (k = 2) and its wider relatives.
 //
-// Words: a rank's place is its distance after the root, written in base k. Its parent's place has
-// the lowest digit that is not 0 cleared; so place v, whose lowest such digit counts k^i, has the
-// children v + j k^m for m < i and 0 < j < k, and the ranks below it, itself included, are the
-// places v .. v + k^i - 1. Broadcast and scatter serve far children first, since those have the
-// most ranks below them; reduce and gather hear near children first, since those are ready first.
+// Words: a rank's place is its distance after the root, written in base k. To get the parent's
+// place, clear the lowest digit that is not 0. So place v, whose lowest nonzero digit counts k^i,
+// has the children v + j k^m for m < i and 0 < j < k. The subtree of v is the places v .. v + k^i -
+// 1. Broadcast and scatter serve far children first, because those have the largest subtrees.
+// Reduce and gather receive from near children first, because those are ready first.
 //
 //   collective   rounds   bytes sent by the busiest rank
 //   broadcast    h        S c, the root
@@ -12,14 +12,15 @@
 //   gather       h        S b/n
 //   scatter      h        S (n-1)/n, the root
 //
-// Rounds are messages that depend on one another: h is the number of 1, 11, 111, ... in base k that
-// are below n (floor(log2 n) for k = 2). c counts the root's children, the places below n with one
-// digit that is not 0 (ceil(log2 n) for k = 2). b is the most ranks below any child.
+// Rounds count messages that depend on one another. h is the number of values 1, 11, 111, ... in
+// base k that are below n (floor(log2 n) for k = 2). c is the number of the root's children: the
+// places below n with one nonzero digit (ceil(log2 n) for k = 2). b is the most ranks in the
+// subtree of any child.
 //
-// Wins: broadcast and reduce of small messages among ranks whose distances are alike; gather and
-// scatter of small blocks on many ranks, whose root then has a few messages instead of n-1. The
-// wider tree is flatter and its root sends more: it wins where a rank can have several messages
-// under way at once. Partial sums are of adjacent places; a sum is rounded once per child.
+// Wins: broadcast and reduce of small messages among ranks at similar distances. Gather and scatter
+// of small blocks on many ranks: the root has a few messages instead of n-1. A wider tree is
+// flatter, but its root sends more; it wins if a rank can have several messages under way at once.
+// Partial sums combine adjacent places. A sum is rounded once per child.
 //
 // Source: Chan, Heimlich, Purkayastha, van de Geijn, "Collective communication: theory, practice,
 // and experience" (2007), section 4; radix k as in UCC's and MPICH's k-nomial trees.

@@ -1,5 +1,5 @@
-// Leader: one rank of each node speaks for it. The others hand it what they have, and get from it
-// what has become of that.
+// Leader: one rank of each node communicates for it. The others give it their data and get the
+// result from it.
 //
 // N nodes of g ranks; X is the algorithm between the leaders.
 //
@@ -8,13 +8,13 @@
 //   broadcast                        X of S            broadcast of S
 //   reduce        reduce of S        X of S
 //
-// The leader is the rank of local number 0, at the root's node the root.
+// The leader is the rank with local number 0; at the root's node it is the root.
 //
-// Wins: for small messages, as fewer ranks send between nodes: X counts rounds for N ranks and not
-// for n, and each node's interface carries one message where the rails carry g. Larger messages
-// want all ranks to share the work (hierarchical). Where ranks of a node stand in a chain and X is
-// a double binary tree (tree_over_chains), nobody sends a large message more than three times: it
-// is what NCCL calls a tree, on one channel.
+// Wins: for small messages, because fewer ranks send between nodes. X counts rounds for N ranks
+// instead of n, and each node's interface carries one message where the rails carry g. For larger
+// messages all ranks should share the work (hierarchical). If the ranks of a node form a chain and
+// X is a double binary tree (tree_over_chains), no rank sends a large message more than three
+// times. NCCL's tree is the same, on one channel.
 //
 // Source: Karonis et al., "Exploiting hierarchy in parallel computer networks to optimize
 // collective operation performance" (IPDPS 2000).

@@ -1,17 +1,18 @@
-// Neighbor exchange: an all-gather in which every rank talks to its two neighbours only, in half of
-// the rounds of the ring.
+// Neighbor exchange: an all-gather in which every rank communicates with its two neighbours only,
+// in half the rounds of the ring.
 //
-// Words: ranks 2j and 2j+1 are pair j, and blocks travel by pairs. In round 0 the two of a pair
-// exchange their blocks. After that an even rank turns to the neighbour before it in odd rounds and
-// to the one after it in even rounds, an odd rank the other way around; both send the pair of
-// blocks that they received in the round before (their own in round 1). So a rank of pair j
-// receives, by turns, the pairs 1, 2, 3, ... away on either side.
+// Words: ranks 2j and 2j+1 are pair j, and blocks travel in pairs. In round 0 the two ranks of a
+// pair exchange their blocks. After that, an even rank exchanges with the neighbour before it in
+// odd rounds, and with the one after it in even rounds. An odd rank does the opposite. Both send
+// the pair of blocks that they received in the previous round (in round 1, their own pair). So a
+// rank of pair j alternately receives the pairs at distances 1, 2, 3, ... on either side.
 //
 //   collective   rounds   bytes sent by each rank
 //   all_gather   n/2      S (n-1)/n            n even
 //
-// Wins: against the ring, for blocks so small that rounds count, where only neighbours are joined
-// by good links, in both directions; with logarithmic rounds in reach (circulant, pat), it loses.
+// Wins: against the ring, for blocks so small that rounds count, if only neighbours are connected
+// by good links in both directions. It loses where algorithms with logarithmic rounds work
+// (circulant, pat).
 //
 // Source: Chen, Zhang, Yuan, "Performance evaluation of allgather algorithms on Terascale Linux
 // cluster with fast Ethernet" (HPC Asia 2005).

@@ -1,17 +1,17 @@
-// One-shot: every rank sends its contribution straight to each rank that needs it, and each adds up
-// what it gets by itself.
+// One-shot: every rank sends its contribution straight to each rank that needs it, and each
+// receiver adds up by itself.
 //
-// Words: a contribution is one rank's input to a sum. Contributions are added in the order of
-// ranks, 0 + 1 + ... + n-1, this rank's own at its place, so every rank computes the same bits.
+// Words: a contribution is one rank's input to a sum. Contributions are added in rank order, 0 + 1
+// + ... + n-1, with the rank's own at its place, so every rank computes the same bits.
 //
 //   collective       rounds   bytes sent by the busiest rank
 //   all_reduce       1        (n-1) S
 //   reduce_scatter   1        S (n-1)/n
 //   reduce           1        S
 //
-// Wins: for small messages, where the number of rounds is all that counts, and for reduce_scatter
-// at every size where all pairs of ranks are equally near. The all-reduce moves n/2 times what is
-// needed and gives way to two_shot as soon as bytes matter.
+// Wins: for small messages, where only the number of rounds counts. For reduce_scatter at every
+// size, if all pairs of ranks are equally near. The all-reduce moves n/2 times the necessary bytes,
+// so two_shot wins as soon as bytes matter.
 //
 // Source: the "all-pairs" or "one-shot" all-reduce of single-node libraries; Cowan et al.,
 // MSCCLang (arXiv 2201.11840).

@@ -1,8 +1,8 @@
-// Pairwise: an all-to-all in n-1 steps, in each of which every rank sends one block and gets one.
+// Pairwise: an all-to-all in n-1 steps. In each step every rank sends one block and receives one.
 //
-// Words: in step t rank r sends the block for r+t and receives the one from r-t. The messages are
-// those of direct; what differs is the order. A step's receive comes before the next step's send,
-// so at any time a rank is busy with one partner in each direction and no receiver is swamped.
+// Words: in step t rank r sends the block for r+t and receives the block from r-t. The messages are
+// those of direct, in another order. A step's receive comes before the next step's send. So at any
+// time a rank has one partner in each direction, and no receiver is overloaded.
 //
 //   collective    rounds    bytes sent by each rank
 //   all_to_all    n-1       S (n-1)/n

@@ -1,26 +1,26 @@
-// PAT, parallel aggregated trees: reduce-scatter, all-gather and all-reduce in logarithmic rounds
-// whose large messages stay near.
+// PAT, parallel aggregated trees: reduce-scatter, all-gather and all-reduce in logarithmic rounds.
+// Large messages travel short distances.
 //
-// Words: in the all-gather block b travels down a binomial tree from rank b to the ranks after it,
-// far distances first. The round of distance d = 2^(L-1), ..., 2, 1 finds at rank r the blocks
-// r, r - 2d, r - 4d, ... of ranks less than n before it; it sends those that are less than n - d
-// before it to rank r + d. All n trees run at once, and what goes the same way in a round is one
-// message (two where it wraps around from block 0 to the last block). The reduce-scatter is the
-// same backwards.
+// Words: in the all-gather, block b travels down a binomial tree from rank b to the ranks after it,
+// far distances first. Rounds have distances d = 2^(L-1), ..., 2, 1. At the start of such a round,
+// rank r holds the blocks r, r - 2d, r - 4d, ... of ranks less than n before it. It sends those
+// less than n - d before it to rank r + d. All n trees run at once. Blocks that go the same way in
+// a round are one message (two if they wrap around from block 0 to the last block). The
+// reduce-scatter is the same backwards.
 //
 //   collective       rounds   bytes sent by each rank
 //   reduce_scatter   L        S (n-1)/n
 //   all_gather       L        S (n-1)/n                                  with L = ceil(log2 n)
 //   all_reduce       2 L      2 S (n-1)/n
 //
-// Wins: where distance costs: the round of distance n/2 moves one block and the round of distance 1
-// moves n/2, where circulant and bruck move most of the data farthest. Where it does not, circulant
-// has the same rounds and bytes, and more of its messages are in one piece. One rank finishes each
-// block, so all ranks get the same bits; each round rounds once.
+// Wins: if distance is expensive. The round of distance n/2 moves one block and the round of
+// distance 1 moves n/2 blocks, whereas circulant and bruck move most data farthest. If distance
+// does not matter, circulant has the same rounds and bytes, and more of its messages are
+// contiguous. One rank finishes each block, so all ranks get the same bits. Each round rounds once.
 //
 // Source: Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale"
-// (arXiv 2506.20252), with full aggregation. The paper also sends fewer blocks at a time, to bound
-// its buffers; here messages are sliced by whoever lowers the schedule.
+// (arXiv 2506.20252), with full aggregation. The paper also sends fewer blocks at a time to bound
+// its buffers; here lowering cuts messages into slices instead.
 #include <algorithm>
 
 #include "algorithms/algorithms.hpp"

@@ -1,19 +1,19 @@
 // Rabenseifner: a reduce-scatter by recursive halving, then an all-gather by recursive doubling.
 //
-// Words: p is the largest power of two in n, and the vector is cut into p chunks. In step s of the
-// halving a rank and its partner, whose number differs in bit s, split the chunks they hold between
-// them by bit s of the chunk's number: each keeps the half that agrees with its own number and adds
-// what the partner sends of it. After log2 p steps rank r holds chunk r; the doubling runs the
-// steps backwards. The large messages thus go to the near ranks, and what a rank holds is always a
-// stride of chunks. Ranks p .. n-1 are extras: an extra hands its whole input to its proxy, the
-// rank p below it, at the beginning and gets the whole result at the end.
+// Words: p is the largest power of two <= n, and the vector is cut into p chunks. In step s of the
+// halving, a rank's partner is the rank whose number differs in bit s. The two split the chunks
+// they hold by bit s of the chunk number. Each keeps the half that agrees with its own number, and
+// adds what the partner sends of that half. After log2 p steps rank r holds chunk r. The doubling
+// runs the steps backwards. So large messages go to near ranks, and a rank always holds chunks at a
+// fixed stride. Ranks p .. n-1 are extras. An extra gives its whole input to its proxy, the rank p
+// below it, at the beginning, and gets the whole result at the end.
 //
 //   n              rounds          bytes sent by the busiest rank
 //   power of two   2 log2 n        2 S (n-1)/n
 //   other          2 log2 p + 2    2 S (p-1)/p + S, a proxy
 //
-// Wins: for medium and large messages on powers of two; elsewhere the circulant all-reduce does
-// better. One rank finishes each chunk, so all ranks get the same bits; each step rounds once.
+// Wins: for medium and large messages on powers of two; otherwise the circulant all-reduce is
+// better. One rank finishes each chunk, so all ranks get the same bits. Each step rounds once.
 //
 // Source: Rabenseifner, "Optimization of collective reduction operations" (ICCS 2004).
 #include <bit>

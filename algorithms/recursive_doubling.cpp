@@ -1,9 +1,9 @@
-// Recursive doubling: in step s ranks exchange all they have with the rank whose number differs in
-// bit s, so what each knows doubles every step.
+// Recursive doubling: in step s each rank exchanges all it has with the rank whose number differs
+// in bit s. So what each rank knows doubles with every step.
 //
-// Words: p is the largest power of two in n. Ranks p .. n-1 are extras: an extra hands its input to
-// its proxy, the rank p below it, before the exchange and gets the result after it. The all-gather
-// has no use for extras and needs n = p.
+// Words: p is the largest power of two <= n. Ranks p .. n-1 are extras: an extra gives its input to
+// its proxy, the rank p below it, before the exchange, and gets the result after it. The all-gather
+// supports no extras and needs n = p.
 //
 //   collective              rounds            bytes sent by the busiest rank
 //   all_reduce, n = p       log2 n            S log2 n
@@ -11,7 +11,7 @@
 //   all_gather, n = p       log2 n            S (n-1)/n
 //
 // Wins: for small all-reduces over more ranks than one_shot can serve. Both ends of an exchange add
-// the same two sums, one as a+b and the other as b+a, so all ranks get the same bits; each step
+// the same two sums, one as a+b and the other as b+a, so all ranks get the same bits. Each step
 // rounds once. (Payloads of NaNs, and signs of zeros under min and max, may differ.)
 //
 // Source: Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in

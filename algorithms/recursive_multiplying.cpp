@@ -1,27 +1,27 @@
-// Recursive multiplying: as recursive doubling, but groups of up to four ranks exchange all they
-// have, so that what each knows grows up to fourfold a round.
+// Recursive multiplying: as recursive doubling, but in groups of up to four ranks that exchange all
+// they have. So what each rank knows grows up to fourfold per round.
 //
-// Words: p, the core, is a product of radices 2, 3 and 4, with no two twos. Numbered in the mixed
-// base of these radices, the ranks that differ in digit i alone are a group of round i, and each of
-// a group sends everything to the others. Ranks p .. n-1 are extras, as in recursive doubling: an
-// extra hands its input to its proxy, the rank p below it, before the exchange and gets the result
-// after it. Of the p above n/2 that has the fewest rounds, extras included, the largest is taken.
-// The all-gather has no use for extras and needs n = p.
+// Words: p, the core, is a product of radices 2, 3 and 4, with at most one 2. Ranks are numbered in
+// the mixed base of these radices. Ranks that differ only in digit i form a group of round i, and
+// each of a group sends everything to the others. Ranks p .. n-1 are extras, as in recursive
+// doubling: an extra gives its input to its proxy, the rank p below it, before the exchange, and
+// gets the result after it. p is chosen above n/2 with the fewest rounds, extras included; the
+// largest such p wins. The all-gather supports no extras and needs n = p.
 //
 //   collective              rounds    bytes sent by the busiest rank
 //   all_reduce, n = p       m         S c
 //   all_reduce, otherwise   m + 1 *   S (c + 1), a proxy
 //   all_gather, n = p       m         S (n-1)/n
 //
-// m is the number of radices, and c their sum less m. A power of four has m = log4 n and c = 3 m,
+// m is the number of radices, and c their sum minus m. A power of four has m = log4 n and c = 3 m,
 // where recursive doubling has 2 m rounds and sends 2 m S. (* A chain of messages that begins and
-// ends at extras has m + 2. It needs more than p/r of them, r being the last radix; with at most 33
-// ranks there never are so many.)
+// ends at extras has m + 2. It needs more than p/r extras, where r is the last radix; up to 33
+// ranks there are never so many.)
 //
-// Wins: for small all-reduces where the network takes several messages of a rank at once, and for
-// numbers of ranks such as 12 or 24 at which doubling would need proxies. The partial sums of a
-// group are added in the order of its ranks by each of it, so all ranks get the same bits; each
-// round rounds once.
+// Wins: for small all-reduces if the network takes several messages of a rank at once, and for
+// numbers of ranks such as 12 or 24, for which doubling would need proxies. Every rank of a group
+// adds the group's partial sums in rank order, so all ranks get the same bits. Each round rounds
+// once.
 //
 // Source: Ruefenacht, Bull, Booth, "Generalisation of recursive doubling for AllReduce: Now with
 // simulation" (Parallel Computing 2017); the choice of radices is ours.

@@ -1,9 +1,9 @@
-// Ring: ranks stand in a circle and every message goes to the next one.
+// Ring: ranks form a circle, and every message goes to the next rank.
 //
-// Words: chunk c starts its way at rank c and travels once around, picking up each rank's
-// contribution (reduce-scatter), and once more around as the finished sum (all-gather). Broadcast
-// and reduce use the circle as a chain that begins or ends at the root: the vector is cut into n
-// chunks, so that all links of the chain work at once.
+// Words: chunk c starts at rank c and travels around once, adding each rank's contribution
+// (reduce-scatter). Then the finished sum travels around once more (all-gather). Broadcast and
+// reduce use the circle as a chain with the root at one end. The vector is cut into n chunks, so
+// all links of the chain work at once.
 //
 //   collective             rounds     bytes sent by the busiest rank
 //   all_reduce             2 (n-1)    2 S (n-1)/n
@@ -11,10 +11,10 @@
 //   reduce_scatter         n-1        S (n-1)/n
 //   broadcast, reduce      2 (n-1)    S
 //
-// A chain of n ranks takes q chunks to its end in n-1 + q-1 rounds of one message each; q = n.
+// A chain of n ranks delivers q chunks in n-1 + q-1 rounds of one message each; here q = n.
 //
-// Wins: for large messages on many ranks, and wherever neighbours are joined by the best links: it
-// sends the fewest bytes possible and each rank talks to two others only. Its rounds grow with n,
+// Wins: for large messages on many ranks, and where neighbours have the best links. It sends the
+// fewest bytes possible, and each rank communicates with two others only. Its rounds grow with n,
 // so small messages lose. Sums are rounded once per hop, each chunk starting at another rank.
 //
 // Source: Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations"

@@ -1,16 +1,16 @@
-// Spread: a broadcast in which every rank, the root too, hands one part of the vector to all.
+// Spread: a broadcast in which every rank, including the root, sends one part of the vector to all.
 //
 // Words: the vector is cut into n chunks; the rank at position p from the root owns chunk p. In the
-// first round the root sends each owner its chunk; in the second each owner, the root among them,
-// sends its chunk to all that have not got it.
+// first round the root sends each owner its chunk. In the second round each owner, including the
+// root, sends its chunk to all ranks that lack it.
 //
 //   collective   rounds          bytes sent by the busiest rank
 //   broadcast    2 (1 if n = 2)  2 S (n-1)/n, the root; (n-2)/n S, any other
 //
-// Wins: for large messages where ranks load and store each other's memory. There an owner loads its
-// chunk from the root and stores it to everyone in one pass, so that each byte is loaded once, and
-// all ranks, the root too, store equally many; with direct the root does nothing, and each of the
-// others loads everything. On a wire two_shot, whose root owns nothing, sends less.
+// Wins: for large messages if ranks load and store each other's memory. Then an owner loads its
+// chunk from the root and stores it to all ranks in one pass. So each byte is loaded once, and all
+// ranks, including the root, store equally many bytes. With direct the root does nothing, and each
+// of the others loads everything. On a wire, two_shot sends less, because its root owns nothing.
 //
 // Source: van de Geijn's scatter and all-gather (Thakur, Rabenseifner, Gropp, "Optimization of
 // Collective Communication Operations in MPICH", 2005), with a share for the root.

@@ -1,15 +1,14 @@
-// Swing: exchanges with partners on alternating sides, so that messages stay near on a ring or a
-// torus.
+// Swing: exchanges with partners on alternating sides, so messages stay near on a ring or a torus.
 //
-// Words: in step s a rank's partner is rho(s) further on where the rank is even and as far back
-// where it is odd, rho(s) = 1, -1, 3, -5, 11, ... (swing_partner). After L = ceil(log2 n) steps
-// everybody has reached everybody, in hops that are two thirds as long as those of recursive
-// doubling. The all-gather takes the steps backwards, L-1, ..., 1, 0: in each a rank gets from its
-// partner the blocks that the partner has and it lacks. For a power of two those are n/2^(s+1)
-// blocks; for other even n some arrive by two ways, and only the first counts. Rotating the circle
-// by two ranks, or turning it over with even and odd exchanged, changes nothing: so when a block
-// arrives depends on the distance from its owner alone, forwards from even owners and backwards
-// from odd ones. The reduce-scatter is the all-gather backwards.
+// Words: in step s a rank's partner is rho(s) forward if the rank is even, and rho(s) back if it is
+// odd, with rho(s) = 1, -1, 3, -5, 11, ... (swing_partner). After L = ceil(log2 n) steps every rank
+// has reached every other. The hops are two thirds as long as those of recursive doubling. The
+// all-gather takes the steps backwards: L-1, ..., 1, 0. In each, a rank gets the blocks that its
+// partner has and it lacks. For a power of two these are n/2^(s+1) blocks. For other even n some
+// blocks would arrive on two paths; only the first arrival counts. Rotating the circle by two ranks
+// changes nothing, and neither does reversing it with even and odd exchanged. So when a block
+// arrives depends only on the distance from its owner: forwards from even owners, backwards from
+// odd owners. The reduce-scatter is the all-gather backwards.
 //
 //   algorithm       collective       rounds         bytes sent by the busiest rank
 //   swing           reduce_scatter   L              S (n-1)/n                           n even
@@ -17,15 +16,15 @@
 //                   all_reduce       2 L            2 S (n-1)/n                         n even
 //   swing_latency   all_reduce, as recursive_doubling: log2 n rounds of S; other n by proxies
 //
-// Wins: on rings and tori, for messages too small for the ring algorithm's n-1 rounds; on networks
+// Wins: on rings and tori, for messages too small for the ring algorithm's n-1 rounds. On networks
 // where distance does not matter, circulant does the same for every n. One rank finishes each
-// block, so all ranks get the same bits; each step rounds once.
+// block, so all ranks get the same bits. Each step rounds once.
 //
-// swing_latency exchanges whole vectors and takes the steps backwards too. In the paper's order, 0
+// swing_latency exchanges whole vectors and takes the steps backwards, too. In the paper's order, 0
 // first, ranks would add the same numbers by differently shaped trees (rank 0 as (01+67)+(23+45),
-// rank 1 as (01+23)+(67+45)) and get different bits. Backwards, ranks that have heard the same
-// ranks have added them by the same tree: those are the ranks whose numbers agree modulo a power of
-// two, evens with evens and odds with odds.
+// rank 1 as (01+23)+(67+45)) and get different bits. Backwards, ranks that hold the sum of the same
+// ranks have added them by the same tree. Such ranks have numbers that agree modulo a power of two:
+// first evens with evens and odds with odds.
 //
 // Source: De Sensi et al., "Swing: Short-cutting Rings for Higher Bandwidth Allreduce" (NSDI 2024).
 #include "algorithms/algorithms.hpp"

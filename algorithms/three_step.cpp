@@ -1,19 +1,20 @@
-// Three-step: an all-to-all in which two nodes exchange one message in each direction.
+// Three-step: an all-to-all in which each pair of nodes exchanges one message in each direction.
 //
-// Words: nodes are those of nodes.hpp. For every other node a node has a gateway, one of its ranks:
-// the gateways of node a take turns, so that with g ranks each stands for k = ceil((N-1)/g) nodes
-// at most. First the ranks of a node hand each gateway what they have for its nodes (and each other
-// what stays); then the two gateways of a pair of nodes exchange all that their nodes have for each
-// other; then a gateway hands out what has come. N nodes of g ranks, n = N g.
+// Words: nodes.hpp defines nodes. For every other node, a node has a gateway, one of its ranks. The
+// gateways of a node take turns, so with g ranks each serves at most k = ceil((N-1)/g) nodes. First
+// the ranks of a node give each gateway their data for its nodes, and give each other the data that
+// stays in the node. Then the two gateways of each pair of nodes exchange all data between these
+// nodes. Then each gateway distributes what arrived. There are N nodes of g ranks, n = N g.
 //
 //   collective    rounds   bytes sent by the busiest rank
 //   all_to_all    3        S ((g-1) + (N-1) g + 2 k g (g-1)) / n
 //
-// Between nodes nothing moves that need not, in N-1 messages of g^2 blocks for a node, where
-// hierarchical_pairwise has g (N-1) of g blocks and pairwise g^2 (N-1) of one. What crosses nodes
-// takes two more hops inside them, where all_to_all on all rails takes one.
+// Only necessary data moves between nodes. A node sends N-1 messages of g^2 blocks, where
+// hierarchical_pairwise sends g (N-1) messages of g blocks, and pairwise g^2 (N-1) messages of one
+// block. Data that crosses nodes takes two more hops inside them, where all_to_all on all rails
+// takes one.
 //
-// Wins: for blocks so small that the messages between nodes are what costs.
+// Wins: for blocks so small that the number of messages between nodes decides the time.
 //
 // Sources: the three-step all-to-all among the example programs of msccl-tools (Cowan et al.,
 // "MSCCLang", ASPLOS 2023); with one rank as the gateway to all nodes it is the hierarchical one of

@@ -1,20 +1,21 @@
 // Grids: a reduce_scatter along one dimension after the other, and all_gathers back.
 //
-// Words: a line is the ranks that differ in one dimension alone. A copy is one such course on a
-// share of the data; it takes the dimensions in an order of its own. Extents p1 ... pk, n ranks.
+// Words: a line is the ranks that differ in one dimension only. A copy is one complete run on a
+// share of the data; each copy takes the dimensions in its own order. Extents are p1 ... pk, with n
+// ranks.
 //
 //   collective       rounds            bytes sent by the busiest rank
 //   all_reduce       2 sum (pi - 1)    2 S (n-1)/n
 //   all_gather       sum (pi - 1)      S (n-1)/n
 //   reduce_scatter   sum (pi - 1)      S (n-1)/n
 //
-// (with rings on the lines). Along the first dimension S (p1-1)/p1 moves, along the next one
-// p1 times less, and so on.
+// (with rings on the lines). Along the first dimension S (p1-1)/p1 bytes move, along the next one
+// p1 times fewer, and so on.
 //
-// Wins: blue_connect where each dimension is slower than the one before (NVLink, rails of a rack,
-// spine): most bytes take the fastest links, and rounds are far fewer than a ring's 2 (n-1). On a
-// torus it would leave all dimensions but one idle; there the copies of torus keep the two links
-// of each dimension busy at once.
+// Wins: blue_connect if each dimension is slower than the one before (NVLink, rails of a rack,
+// spine). Most bytes take the fastest links, and rounds are far fewer than a ring's 2 (n-1). On a
+// torus it would leave all dimensions but one idle. There the copies of torus keep both links of
+// each dimension busy at once.
 //
 // Sources: Cho et al., "BlueConnect" (MLSys 2019); Mikami et al., 2D-torus all-reduce (arXiv
 // 1811.05233); copies that start at different dimensions and directions: Jain, Sabharwal, "Optimal

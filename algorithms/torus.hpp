@@ -1,4 +1,4 @@
-// Algorithms for grids of any number of dimensions, made of an algorithm for each line.
+// Algorithms for grids of any number of dimensions, built from an algorithm for one line.
 #pragma once
 
 #include <string_view>
@@ -7,12 +7,12 @@
 
 namespace tutti::algorithms {
 
-/// One dimension after the other, the nearest first.
+/// Takes one dimension after the other, nearest first.
 ir::Algorithm blue_connect(std::string_view name, std::string_view summary,
                            const ir::Algorithm& line);
 
-/// As many copies of that as a rank has links in a torus, two for each dimension: each on its share
-/// of the data, beginning at another dimension or going around in the other direction.
+/// Runs one blue_connect per torus link of a rank (two per dimension), each on its share of the
+/// data. Each begins at a different dimension or runs in a different direction.
 ir::Algorithm torus(std::string_view name, std::string_view summary, const ir::Algorithm& line);
 
 }  // namespace tutti::algorithms

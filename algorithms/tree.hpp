@@ -8,19 +8,19 @@
 
 namespace tutti::algorithms {
 
-/// One rank's place in a tree and the lane on which the tree's messages travel. A value; `children`
-/// must outlive it.
+/// One rank's place in a tree, and the lane of the tree's messages. A value; `children` must
+/// outlive it.
 struct Branch {
   Rank parent = kNoRank;           ///< kNoRank: this rank is the root
-  std::span<const Rank> children;  ///< kNoRank stands for no child
+  std::span<const Rank> children;  ///< kNoRank means no child
   Lane lane = 0;
 };
 
-/// Adds what the children send, in their order, to `own` and sends the sum to the parent; the root
-/// leaves it in `result`. Partial sums are in scratch, so `own` stays whole.
+/// Adds the children's data, in their order, to `own` and sends the sum to the parent. The root
+/// leaves it in `result`. Partial sums are in scratch, so `own` does not change.
 void sum_up(Member& me, const Branch& branch, ChunkSet own, ChunkSet result);
 
-/// Receives `result` from the parent, unless this is the root, which has it, and sends it to the
+/// Receives `result` from the parent, unless this rank is the root, which has it. Sends it to the
 /// children in their order.
 void hand_down(Member& me, const Branch& branch, ChunkSet result);
 

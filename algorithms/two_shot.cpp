@@ -1,19 +1,19 @@
-// Two-shot: the vector is cut into parts, each part is handled by one owner, and every message goes
-// straight to where it is needed.
+// Two-shot: the vector is cut into parts, each part has one owner, and every message goes straight
+// to where it is needed.
 //
 // Words: the vector is cut into n chunks; rank r owns chunk r. In the first round each rank sends
-// chunk p of its input to owner p, who adds the n contributions in the order of ranks; in the
-// second round the owner sends the sum to whoever wants it. Each element is rounded by its owner
-// alone, so all ranks get the same bits. A broadcast has no use for a part owned by the root,
-// which has everything: it cuts the vector into n-1 chunks, one for each of the others.
+// chunk p of its input to owner p, which adds the n contributions in rank order. In the second
+// round the owner sends the sum to the ranks that need it. Only its owner rounds an element, so all
+// ranks get the same bits. The root of a broadcast has everything and needs no part of its own. So
+// a broadcast cuts the vector into n-1 chunks, one for each other rank.
 //
 //   collective   rounds          bytes sent by the busiest rank
 //   all_reduce   2               2 S (n-1)/n
 //   reduce       2               S
 //   broadcast    2 (1 if n = 2)  S
 //
-// Wins: for medium and large messages where every pair of ranks is equally near (one host): the
-// bytes of a ring in two rounds. With many ranks, 2(n-1) messages a rank become the limit.
+// Wins: for medium and large messages if every pair of ranks is equally near (one host): the bytes
+// of a ring in two rounds. With many ranks, the 2(n-1) messages per rank become the limit.
 //
 // Source: Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in
 // MPICH" (2005), scatter + all-gather; MSCCLang's all-pairs all-reduce (arXiv 2201.11840).

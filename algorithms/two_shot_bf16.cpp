@@ -1,17 +1,17 @@
-// Two-shot with bfloat16 on the wire: the two-shot all-reduce for float32 data in which everything
-// that travels is encoded first, and so takes half the bytes.
+// Two-shot with bfloat16 on the wire: the two-shot all-reduce for float32 data. All data is encoded
+// before it travels, so it takes half the bytes.
 //
-// Words: as in two_shot, rank r owns chunk r of n. A contribution is encoded by its sender and
-// decoded by the owner; the owner's own goes the same way, so a sum does not depend on who owns
-// it. The owner adds the n contributions in float32 in the order of ranks, encodes the sum once and
-// sends it to all; everybody, the owner too, decodes the encoded sum, so all ranks get the same
-// bits.
+// Words: as in two_shot, rank r owns chunk r of n. The sender encodes a contribution and the owner
+// decodes it. The owner's own contribution is encoded and decoded, too, so a sum does not depend on
+// who owns it. The owner adds the n contributions in float32 in rank order, encodes the sum once
+// and sends it to all. Every rank, including the owner, decodes the encoded sum, so all ranks get
+// the same bits.
 //
 //   collective    rounds   bytes sent by each rank
 //   all_reduce    2        S (n-1)/n
 //
-// Wins: for large float32 messages where the wire is the limit and 8 bits of mantissa are enough:
-// each contribution and the sum are rounded to bfloat16 once, whatever n is.
+// Wins: for large float32 messages if the wire is the limit and 8 bits of mantissa are enough. Each
+// contribution, and the sum, is rounded to bfloat16 once, for any n.
 //
 // Source: two-shot as in two_shot.cpp; the order of encode and add as in the quantised all-reduce
 // of Flash Communication (arXiv 2412.04964).
