@@ -1,8 +1,8 @@
 // AdamW on flat ranges (Loshchilov and Hutter, ICLR 2019, algorithm 2, with the learning rate
 // multiplying the decay as in PyTorch).
 //
-// Every element is computed by itself, in float32, each operation rounded alone: results do not
-// depend on how parameters are cut into ranges, and so not on who owns which shard.
+// Every element is computed independently in float32, and each operation is rounded separately. So
+// results do not depend on how parameters are cut into ranges, or on who owns which shard.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ struct AdamW {
   friend bool operator==(const AdamW&, const AdamW&) = default;
 };
 
-/// The state of the parameters of one range, of equal lengths: zero before the first step.
+/// The state for one range of parameters, with the range's length; zero before the first step.
 struct AdamWState {
   std::span<float> first, second;  ///< moments
 };
 
-/// Step number `step`, 1 for the first. `gradient_scale` multiplies each gradient; `decays`:
-/// whether weight decay applies. All spans have one length.
+/// Takes step number `step`, starting from 1. `gradient_scale` multiplies each gradient. `decays`:
+/// whether weight decay applies. All spans have the same length.
 void adamw_step(const AdamW& options, std::int64_t step, float gradient_scale, bool decays,
                 std::span<const float> gradients, std::span<float> parameters, AdamWState state);
 

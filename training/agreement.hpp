@@ -1,4 +1,4 @@
-// What ranks tell each other outside of their training: collective, small and rare.
+// What ranks tell each other besides training data: collective, small and rare calls.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,23 @@
 
 namespace tutti::training {
 
-/// kPeerFailed, which names a rank.
+/// kPeerFailed that names a rank.
 Error peer_failure(std::size_t rank, std::string what);
 
-/// Every rank's text, on every rank.
+/// Returns every rank's text to every rank.
 Result<std::vector<std::string>> gather_texts(Comm& comm, std::string_view mine);
 
-/// Whether all ranks are well. Else each that is not gets its own error, and the others kPeerFailed
-/// with the rank and the error of the first of these.
+/// Whether all ranks are well. If not, each failed rank gets its own error. The others get
+/// kPeerFailed with the first failed rank and its error.
 Status agree(Comm& comm, const Status& mine);
 
-/// kPeerFailed on all ranks where one has another number than rank 0; `what`: "resumes from another
-/// step".
+/// kPeerFailed on all ranks if a rank's number differs from rank 0's. `what` says how: "resumes
+/// from another step".
 Status agree_on_number(Comm& comm, std::uint64_t number, std::string_view what);
 
-/// kPeerFailed on all ranks where one has another model than rank 0, with that rank and the first
-/// parameter that differs; or another `options`, a hash of what else has to be the same.
+/// kPeerFailed on all ranks if a rank's model differs from rank 0's; names that rank and the first
+/// parameter that differs. The same if `options` differs, a hash of everything else that must be
+/// equal.
 Status agree_on_model(Comm& comm, const ParameterTable& table, std::uint64_t options);
 
 }  // namespace tutti::training

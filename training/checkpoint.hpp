@@ -1,12 +1,12 @@
-// Checkpoints: written by some number of ranks, read by any other.
+// Checkpoints: written by some number of ranks, readable by any other number.
 //
-//   FOLDER/step_50/manifest.json   what there is and where (manifest.hpp)
-//   FOLDER/step_50/rank_0.bin ...  float32, what that rank owned
+//   FOLDER/step_50/manifest.json   what there is, and where (manifest.hpp)
+//   FOLDER/step_50/rank_0.bin ...  float32 data that this rank owned
 //   FOLDER/latest                  "step_50"
 //
-// A checkpoint is written to FOLDER/step_50.tmp, flushed to the disk, and renamed as its last act:
-// a folder without ".tmp" is complete, whatever ended the writers. What is read is held to the
-// checksum of each piece.
+// A checkpoint is written to FOLDER/step_50.tmp, flushed to the disk, and finally renamed. So a
+// folder without ".tmp" is complete, whatever happened to its writers. Readers verify the checksum
+// of each piece.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@
 
 namespace tutti::training {
 
-/// Part of a tensor that this rank owns: elements from `begin` on.
+/// A part of a tensor that this rank owns: elements from `begin` on.
 struct OwnedPiece {
   std::string kind;  ///< "parameter", "first" ...
   ParameterId parameter = 0;
@@ -33,36 +33,38 @@ struct OwnedPiece {
   std::span<const float> data;
 };
 
-/// What is saved beside tensors, the same on all ranks.
+/// What is saved besides tensors; equal on all ranks.
 struct CheckpointHead {
   std::uint64_t step = 0;
   std::map<std::string, std::uint64_t> counters;
 };
 
-/// Writes a checkpoint. Collective: all ranks together own every element of each kind once, as is
-/// checked before the checkpoint counts. All ranks return alike, and the error of one that could
-/// not write names it; an earlier checkpoint is not touched then. kUnavailable: the disk is full or
-/// cannot be written. kInvalidUsage: there is one of this step.
+/// Writes a checkpoint. Collective. The ranks together must own every element of each kind exactly
+/// once; this is checked before the checkpoint becomes valid. All ranks return alike. If a rank
+/// could not write, the error names it, and earlier checkpoints are not touched. kUnavailable: the
+/// disk is full or not writable. kInvalidUsage: a checkpoint of this step exists already.
 Status save_checkpoint(const std::filesystem::path& folder, const CheckpointHead& head,
                        const ParameterTable& table, std::span<const OwnedPiece> owned, Comm& comm);
 
-/// A checkpoint that is there to be read. Value.
+/// A readable checkpoint. Value.
 class Checkpoint {
  public:
-  /// The one of `step`; without, the latest that is complete and whose manifest can be read, though
-  /// `latest` may name another. kUnavailable: there is none. kWrongData: its manifest is damaged.
+  /// The checkpoint of `step`. Without `step`, the latest that is complete and has a readable
+  /// manifest, whatever the file `latest` says. kUnavailable: there is none. kWrongData: its
+  /// manifest is damaged.
   static Result<Checkpoint> open(const std::filesystem::path& folder,
                                  std::optional<std::uint64_t> step = std::nullopt);
 
   [[nodiscard]] const Manifest& manifest() const { return manifest_; }
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
 
-  /// kInvalidArgument where the model has other parameters; shows the first difference.
+  /// kInvalidArgument if the model has other parameters; shows the first difference.
   [[nodiscard]] Status check_model(const ParameterTable& table) const;
-  /// Whether the files are as long as the manifest says: for readers that take memory for all of
-  /// it.
+  /// Whether the files are as long as the manifest says. For readers that allocate memory for all
+  /// data.
   [[nodiscard]] Status check_files() const;
-  /// Elements of a parameter from `begin` on. kWrongData names the file that is damaged or short.
+  /// Reads elements of a parameter from `begin` on. kWrongData names a file that is damaged or too
+  /// short.
   Status read(std::string_view kind, ParameterId parameter, std::uint64_t begin,
               std::span<float> into) const;
 

@@ -1,5 +1,5 @@
-// Where checkpoints are: FOLDER/step_50, which is complete, and FOLDER/step_50.tmp, which ranks are
-// writing, or were when they ended.
+// Names of checkpoint folders: FOLDER/step_50 is complete. FOLDER/step_50.tmp is being written, or
+// its writers ended too early.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ std::filesystem::path complete_checkpoint(const std::filesystem::path& folder, s
 std::filesystem::path unfinished_checkpoint(const std::filesystem::path& folder,
                                             std::uint64_t step);
 
-/// Of "step_50"; none of any other name.
+/// The step in "step_50"; nullopt for any other name.
 std::optional<std::uint64_t> step_in_name(std::string_view name);
 
-/// Of the checkpoints in a folder, damaged ones included; ascending, none where there is no such
-/// folder. kUnavailable: it cannot be read.
+/// Steps of the checkpoints in a folder, including damaged ones, ascending. Empty if there is no
+/// such folder. kUnavailable: it cannot be read.
 Result<std::vector<std::uint64_t>> complete_steps(const std::filesystem::path& folder);
 Result<std::vector<std::uint64_t>> unfinished_steps(const std::filesystem::path& folder);
 

@@ -1,4 +1,4 @@
-// CRC-32C (Castagnoli), as of iSCSI (RFC 3720, appendix B.4): finds what storage did to bytes.
+// CRC-32C (Castagnoli), as in iSCSI (RFC 3720, appendix B.4): detects bytes damaged by storage.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ inline constexpr std::array<std::uint32_t, 256> kTable = make_table();
 
 }  // namespace crc32c_detail
 
-/// Of bytes that come in parts. Value.
+/// Checksum of bytes that arrive in parts. Value.
 class Crc32c {
  public:
   constexpr Crc32c& add(std::span<const std::byte> bytes) {

@@ -1,11 +1,12 @@
-// Where a rank has its gradients, and how they get to those who step: whole, or in windows out of
-// which they go to the ranks that own them; sums over all ranks and passes of what it owns.
+// Where a rank keeps its gradients, and how they reach the ranks that take the step. Gradients are
+// whole, or in windows from which they go to their owners. It also keeps the sums over all ranks
+// and passes of the shards that this rank owns.
 //
-// Groups whose gradients are all ready are sent beside the caller, strictly in one order, so that
-// all ranks make the same calls whatever the order in which their gradients come (Li et al.,
-// PyTorch Distributed, VLDB 2020, section 3.2): buckets as the layout has them, units from the last
-// to the first. A group whose turn has not come keeps its window; where all are taken, there is one
-// more.
+// A group whose gradients are all ready is sent while the caller goes on. Groups are sent strictly
+// in one order, so all ranks make the same calls, in whatever order their gradients come (Li et
+// al., PyTorch Distributed, VLDB 2020, section 3.2). The order of buckets is the layout's; units go
+// from the last to the first. A group whose turn has not come keeps its window. If all windows are
+// taken, one more is made.
 #pragma once
 
 #include <cstddef>
@@ -27,11 +28,11 @@
 
 namespace tutti::training {
 
-/// One rank's. One thread at a time. Resource.
+/// One rank's store. One thread at a time. Resource.
 class GradientStore {
  public:
-  /// `reductions` are the ranks that share shards, `replicas` those that have the same shard. They
-  /// outlive it.
+  /// `reductions` are the ranks that share shards, `replicas` those with the same shard. Both must
+  /// outlive the store.
   static Result<GradientStore> create(const Plan& plan, Comm& reductions, Comm& replicas,
                                       StepGuard& guard);
 
@@ -44,13 +45,13 @@ class GradientStore {
   /// Parameters that are not ready in this pass.
   [[nodiscard]] std::vector<ParameterId> missing() const;
 
-  /// No step has begun.
+  /// Whether no step has begun.
   [[nodiscard]] bool is_idle() const { return !is_open_ && pass_ == 0; }
-  /// Whether the last pass of a step is over, until clear().
+  /// Whether the last pass of a step is over; until clear().
   [[nodiscard]] bool is_complete() const { return is_complete_; }
-  /// Then: the sums over all ranks and passes of this rank's shard of a group.
+  /// If is_complete(): the sums over all ranks and passes of this rank's shard of a group.
   [[nodiscard]] std::span<float> sums(GroupId group);
-  /// The step is over.
+  /// Ends the step.
   void clear();
 
   [[nodiscard]] std::size_t bytes() const { return whole_.data().size() + sums_.bytes(); }
@@ -60,8 +61,8 @@ class GradientStore {
   struct Window {
     Slab memory;
     Stream stream;
-    std::optional<GroupId> group;  ///< whose gradients it has; none: free
-    std::uint64_t sent = 0;        ///< they are on their way: the how many-th that were; 0: not yet
+    std::optional<GroupId> group;  ///< the group whose gradients it holds; empty: free
+    std::uint64_t sent = 0;        ///< number of its send, counted from 1; 0: not sent yet
   };
   GradientStore(const Plan& plan, Comm& reductions, Comm& replicas, StepGuard& guard, Stream stream,
                 Stream replica_stream);
@@ -86,20 +87,20 @@ class GradientStore {
   Comm* reductions_;
   Comm* replicas_;
   StepGuard* guard_;
-  // Memory before the streams that use it, which end first.
-  Slab whole_;                       ///< all groups, one after the other
-  std::vector<std::size_t> begins_;  ///< of each in that, in elements
+  // Memory comes before the streams that use it, so the streams end first.
+  Slab whole_;                       ///< all groups, one after another
+  std::vector<std::size_t> begins_;  ///< offset of each group in it, in elements
   PassSums sums_;
   Stream stream_, replica_stream_;
   std::vector<Window> windows_;
   std::uint64_t sent_ = 0;
 
   bool is_open_ = false, is_last_ = false, is_complete_ = false;
-  int pass_ = 0;                      ///< of the step: the one that is open, or comes next
+  int pass_ = 0;                      ///< index within the step of the current or next pass
   std::vector<bool> is_ready_;        ///< by parameter, in this pass
-  std::vector<bool> is_written_;      ///< by parameter: its place has a gradient
-  std::vector<std::size_t> unready_;  ///< by group: parameters
-  GroupId sent_groups_ = 0;           ///< in this pass
+  std::vector<bool> is_written_;      ///< by parameter: its place holds a gradient
+  std::vector<std::size_t> unready_;  ///< by group: number of parameters
+  GroupId sent_groups_ = 0;           ///< number sent in this pass
 };
 
 }  // namespace tutti::training

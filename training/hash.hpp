@@ -1,4 +1,4 @@
-// A hash that is the same on every machine, for what ranks compare.
+// A hash that is equal on every machine, for values that ranks compare.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ class Hash {
     for (int byte = 0; byte < 8; ++byte) add_byte(static_cast<std::uint8_t>(number >> 8 * byte));
     return *this;
   }
-  /// Its length, too, so that texts one after another do not run together.
+  /// Includes the length, so that consecutive texts cannot be confused.
   Hash& add(std::string_view text) {
     add(text.size());
     for (const char c : text) add_byte(static_cast<std::uint8_t>(c));

@@ -1,4 +1,4 @@
-// JSON from files that may be hostile.
+// JSON from untrusted files.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace tutti::training {
 
-/// Whether arrays and objects of a text lie in each other no deeper than `deepest`.
+/// Whether arrays and objects in a text are nested at most `deepest` levels.
 inline bool is_shallow(std::string_view text, int deepest) {
   int depth = 0;
   bool in_string = false;
@@ -27,7 +27,7 @@ inline bool is_shallow(std::string_view text, int deepest) {
   return true;
 }
 
-/// A null value stands for text that is no JSON, or is deeper than that.
+/// Returns a null value for text that is not JSON or is nested too deep.
 inline nlohmann::json parse_json(std::string_view text, int deepest) {
   if (!is_shallow(text, deepest)) return {};
   nlohmann::json json = nlohmann::json::parse(text, nullptr, false);

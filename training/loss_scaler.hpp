@@ -1,22 +1,22 @@
-// How much a loss is multiplied with, so that gradients in float16 do not vanish: as much as they
-// bear (Micikevicius et al., Mixed Precision Training, ICLR 2018, section 3.2; the dynamic scale of
-// its section 4).
+// The factor for a loss that keeps gradients in float16 from vanishing, as large as possible
+// without overflow (Micikevicius et al., Mixed Precision Training, ICLR 2018, section 3.2; dynamic
+// scaling from its section 4).
 #pragma once
 
 #include <cstdint>
 
 namespace tutti::training {
 
-/// Grows after a number of good steps, halves at one that was skipped because a gradient was
-/// infinite. Value: what it has to remember is its members.
+/// Grows after a number of good steps, halves after a step that was skipped because a gradient was
+/// infinite. Value: its members are its whole state.
 struct LossScaler {
   static constexpr double kLeast = 1, kMost = 16777216;  // 2^24
   double scale = 65536;
   std::uint64_t growth_interval = 2000;  ///< good steps until it doubles; 0: the scale is fixed
-  std::uint64_t good_steps = 0;          ///< since it last changed
+  std::uint64_t good_steps = 0;          ///< since the scale last changed
   friend bool operator==(const LossScaler&, const LossScaler&) = default;
 
-  /// After each step; alike on all ranks, since skipping is.
+  /// Call after each step. Equal on all ranks, because they all skip the same steps.
   void update(bool skipped);
 };
 

@@ -1,8 +1,8 @@
-// What a checkpoint has: a value, and the JSON text of its manifest.json.
+// What a checkpoint contains: a value, and the JSON text of its manifest.json.
 //
-// Tensors are addressed by kind ("parameter", "first", "second" ...), name and a range of the
-// flattened tensor, so what some number of ranks wrote any other number finds again: one range cuts
-// another.
+// Tensors are addressed by kind ("parameter", "first", "second" ...), name, and a range of the
+// flattened tensor. Readers intersect ranges, so any number of ranks can read what any other number
+// wrote.
 //
 //   {"format": "tutti-checkpoint", "version": 1, "step": 50,
 //    "counters": {"samples": 12800},
@@ -10,7 +10,7 @@
 //    "pieces": [{"kind": "parameter", "name": "in", "begin": 0, "count": 60,
 //                "file": "rank_0.bin", "offset": 0, "crc32c": 305419896}]}
 //
-// Files hold float32, little-endian; offsets are in bytes.
+// Files hold float32, little-endian. Offsets are in bytes.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@
 
 namespace tutti::training {
 
-/// Part of a tensor in a file. Value.
+/// A part of a tensor in a file. Value.
 struct StoredPiece {
   std::string kind;
   ParameterId parameter = 0;
@@ -38,18 +38,19 @@ struct StoredPiece {
 /// Value.
 struct Manifest {
   std::uint64_t step = 0;
-  std::map<std::string, std::uint64_t> counters;  ///< of the program: samples seen, seeds ...
+  std::map<std::string, std::uint64_t> counters;  ///< the program's: samples seen, seeds ...
   std::vector<Parameter> parameters;
   std::vector<StoredPiece> pieces;
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
 
 std::string manifest_json(const Manifest& manifest);
-/// Hostile-safe. kWrongData says what is wrong and where: no manifest, another version, a file name
-/// that leads elsewhere, a kind of which a parameter's elements are missing or there twice.
+/// Accepts untrusted text. kWrongData says what is wrong and where: not a manifest, another
+/// version, a file name that leads elsewhere, elements of a parameter that are missing or
+/// duplicated in a kind.
 Result<Manifest> parse_manifest(std::string_view json);
 
-/// Of a rank's part of a manifest alone: its pieces.
+/// The pieces of a manifest that one rank contributes.
 std::string pieces_json(const std::vector<StoredPiece>& pieces, const ParameterTable& table);
 Result<std::vector<StoredPiece>> parse_pieces(std::string_view json, const ParameterTable& table);
 

@@ -1,4 +1,4 @@
-// Shorthands for functions that return tutti::Result: make, propagate.
+// Shorthands for functions that return tutti::Result: make and propagate errors.
 #pragma once
 
 #include <utility>

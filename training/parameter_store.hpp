@@ -1,5 +1,5 @@
-// Where a rank has its parameters, as elements of the type in which the model computes: whole, or
-// its shards of them, which are gathered into windows for as long as they are used.
+// Where a rank keeps its parameters, in the type in which the model computes. They are whole, or
+// only its shards. Shards are gathered into windows while they are used.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +19,11 @@
 
 namespace tutti::training {
 
-/// One rank's. One thread at a time. Resource.
+/// One rank's store. One thread at a time. Resource.
 class ParameterStore {
  public:
-  /// `gathers` are the ranks that share shards; `secondary` the neighbours that share secondary
-  /// ones, null unless the plan has those. All outlive it.
+  /// `gathers` are the ranks that share shards. `secondary` are the neighbours that share secondary
+  /// shards; null if the plan has none. All must outlive the store.
   static Result<ParameterStore> create(const Plan& plan, Comm& gathers, Comm* secondary,
                                        StepGuard& guard);
 
@@ -32,32 +32,32 @@ class ParameterStore {
   Status release(GroupId unit, Pass pass);
   [[nodiscard]] std::span<std::byte> parameter(ParameterId id) const;
 
-  /// This rank's shard of a group: who changes it calls publish() next.
+  /// This rank's shard of a group. After changing it, call publish().
   [[nodiscard]] std::span<std::byte> own(GroupId group) const;
-  /// All of a group where parameters are whole.
+  /// The whole group, if parameters are whole.
   [[nodiscard]] std::span<std::byte> whole(GroupId group) const;
-  /// The ranks' shards of a group have changed: those who have it whole get them. Runs beside the
-  /// caller until settle().
+  /// The ranks' shards of a group have changed: sends them to ranks that keep the group whole. Runs
+  /// while the caller goes on, until settle().
   Status publish(GroupId group);
-  /// All that was published or gathered ahead has come; copies made before are void. All units are
-  /// released.
+  /// Waits for everything published, and for gathers made ahead. Copies made before become invalid.
+  /// All units must be released.
   Status settle();
 
-  /// A unit that would have to be given up.
+  /// Whether a unit is in use whose memory would have to be released.
   [[nodiscard]] bool is_in_use() const;
 
-  /// Bytes of all shards, or of all that is whole; and of windows.
+  /// Bytes of all shards, or of all whole parameters; and of windows.
   [[nodiscard]] std::size_t bytes() const { return parameters_.data().size(); }
   [[nodiscard]] std::size_t window_bytes() const;
 
  private:
-  /// Has one unit at a time; or always the same one, which is kept.
+  /// Holds one unit at a time, or always the same unit, which it keeps.
   struct Window {
     Slab memory;
     Stream stream;
-    std::optional<GroupId> unit;  ///< that it has; none: free
+    std::optional<GroupId> unit;  ///< the unit that it holds; empty: free
     bool is_used = false;         ///< between use() and release(); else gathered ahead, or kept
-    bool is_pending = false;      ///< a gather runs on its stream
+    bool is_pending = false;      ///< a gather is running on its stream
   };
   ParameterStore(const Plan& plan, Comm& gathers, Comm* secondary, StepGuard& guard, Stream stream);
 
@@ -78,15 +78,15 @@ class ParameterStore {
   Comm* gathers_;
   Comm* secondary_;
   StepGuard* guard_;
-  // Memory before the streams that use it, which end first.
-  Slab parameters_;                  ///< of all groups, one after the other
-  Slab secondary_shards_;            ///< of all units that have such
-  std::vector<std::size_t> begins_;  ///< of each group in the first, in elements
+  // Memory comes before the streams that use it, so the streams end first.
+  Slab parameters_;                  ///< all groups, one after another
+  Slab secondary_shards_;            ///< all units that have secondary shards
+  std::vector<std::size_t> begins_;  ///< offset of each group in parameters_, in elements
   std::vector<std::size_t> secondary_begins_;
-  std::vector<bool> has_secondary_;          ///< by unit: since the last step
-  Stream stream_;                            ///< of what is published
-  std::vector<Window> windows_;              ///< shared
-  std::vector<std::optional<Window>> kept_;  ///< by unit: those with memory of their own
+  std::vector<bool> has_secondary_;          ///< by unit: filled since the last step
+  Stream stream_;                            ///< for publish()
+  std::vector<Window> windows_;              ///< shared by units
+  std::vector<std::optional<Window>> kept_;  ///< by unit: windows of units with memory of their own
 };
 
 }  // namespace tutti::training

@@ -1,4 +1,4 @@
-// Words of a pass over a model.
+// The words for one pass over a model.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace tutti::training {
 
 enum class Pass : std::uint8_t { kForward, kBackward };
 
-/// Where a gradient goes, and whether it is added to what is there, or else written.
+/// Where a gradient goes, and whether it is added to the contents or overwrites them.
 struct GradientPlace {
   std::span<std::byte> data;
   bool adds = false;

@@ -1,7 +1,7 @@
-// Stochastic gradient descent with momentum on flat ranges (Sutskever et al., ICML 2013, in the
-// form of PyTorch: the velocity is not scaled by the learning rate).
+// Stochastic gradient descent with momentum on flat ranges (Sutskever et al., ICML 2013, in
+// PyTorch's form: the learning rate does not scale the velocity).
 //
-// Every element is computed by itself, as in adamw.hpp.
+// Every element is computed independently, as in adamw.hpp.
 #pragma once
 
 #include <span>
@@ -15,8 +15,8 @@ struct Sgd {
   friend bool operator==(const Sgd&, const Sgd&) = default;
 };
 
-/// `gradient_scale` multiplies each gradient; `decays`: whether weight decay applies. `velocity` is
-/// zero before the first step, and empty without momentum; the other spans have one length.
+/// `gradient_scale` multiplies each gradient. `decays`: whether weight decay applies. `velocity` is
+/// zero before the first step, and empty without momentum. The other spans have the same length.
 void sgd_step(const Sgd& options, float gradient_scale, bool decays,
               std::span<const float> gradients, std::span<float> parameters,
               std::span<float> velocity);

@@ -1,4 +1,4 @@
-// An optimizer on what one rank owns of flat parameters: all of them, or a shard of each group.
+// An optimizer for what one rank owns of flat parameters: all of them, or a shard of each group.
 #pragma once
 
 #include <array>
@@ -17,34 +17,34 @@ namespace tutti::training {
 
 using Optimizer = std::variant<AdamW, Sgd>;
 
-/// Float32 numbers of state that it keeps for each element: 2, 1 or 0.
+/// Float32 values of state per element: 2, 1 or 0.
 int moments_of(const Optimizer& optimizer);
-/// As checkpoints call them, in order.
+/// Their names in checkpoints, in order.
 inline constexpr std::array<std::string_view, 2> kMoments = {"first", "second"};
 
-/// Value, but for its size: the moments of each element that is owned.
+/// A value, but a large one: the moments of all owned elements.
 class ShardedOptimizer {
  public:
-  /// `shard`: that this rank owns, below layout->shards().
+  /// `shard`: this rank's, less than layout->shards().
   ShardedOptimizer(std::shared_ptr<const FlatLayout> layout, int shard, const Optimizer& optimizer);
 
-  /// Of the step that comes next, for schedules.
+  /// Sets the rate for the next step, for schedules.
   void set_learning_rate(double rate);
 
-  /// As if so many steps had been taken: once moments were read from a checkpoint.
+  /// Continues as if `steps` steps had been taken, after moments were read from a checkpoint.
   void resume(std::int64_t steps) { step_ = steps; }
 
-  /// A step begins: the next one counts.
+  /// Begins the next step.
   void begin_step() { ++step_; }
-  /// Steps a group's shard; `gradient_scale` multiplies each gradient. Both spans are of the shard,
-  /// padding included, which stays as it is. Each group once a step.
+  /// Steps a group's shard; `gradient_scale` multiplies each gradient. Both spans cover the shard
+  /// with its padding, which does not change. Once per group and step.
   void step(GroupId group, std::span<const float> gradients, std::span<float> parameters,
             float gradient_scale);
 
-  /// Steps that were begun.
+  /// Number of steps begun.
   [[nodiscard]] std::int64_t steps() const { return step_; }
   [[nodiscard]] int moments() const { return moments_of(optimizer_); }
-  /// A moment, below moments(), of a group's shard, padding included.
+  /// Moment number `which` (less than moments()) of a group's shard, including padding.
   [[nodiscard]] std::span<float> moment(int which, GroupId group) {
     return moments_[group][static_cast<std::size_t>(which)];
   }

@@ -1,4 +1,4 @@
-// Memory that collectives reach where it lies.
+// Memory that collectives access directly.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@
 
 namespace tutti::training {
 
-/// Bytes, zero at first, in memory that other ranks of the host reach without copies (ncclMemAlloc
-/// on a host communicator). Resource, movable; without memory when default-constructed.
+/// Zeroed bytes in memory that other ranks on the host access without copies (ncclMemAlloc on a
+/// host communicator). Resource, movable. A default-constructed Slab has no memory.
 class Slab {
  public:
   Slab() = default;
-  /// For collectives of `comm`. kUnavailable where memory is short: says how much was asked for.
-  /// kUnsupported where `comm` works on memory of GPUs.
+  /// For collectives of `comm`. kUnavailable if memory is short; the error says how much was
+  /// requested. kUnsupported if `comm` works on GPU memory.
   static Result<Slab> allocate(const Comm& comm, std::size_t bytes);
   ~Slab();
   Slab(Slab&& other) noexcept : data_(std::exchange(other.data_, {})) {}

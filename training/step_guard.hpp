@@ -1,12 +1,13 @@
-// Holds ranks to the same operations in the same order, and tells each what ended a step.
+// Makes sure that ranks do the same operations in the same order, and tells each rank why a step
+// ended.
 //
-// A rank that skips a unit makes one gather less than the others, and its next one, of a unit as
-// large, would be taken for it. So each rank notes what it sends, and the ranks compare a hash of
-// that in the message in which they agree on the largest gradient: at no extra message. Where
-// hashes differ, or a rank waits for longer than `patience`, they compare all that they noted, and
-// the error names the rank, the unit and a parameter of it.
+// A rank that skips a unit makes one gather less than the others. Its next gather, of an equally
+// large unit, would be mistaken for the skipped one. So each rank records its operations. The ranks
+// compare a hash of the record in the message that finds the largest gradient, so this needs no
+// extra message. If hashes differ, or a rank waits longer than `patience`, they compare full
+// records. The error then names the rank, the unit and one of its parameters.
 //
-// A rank that fails by itself says so before it gives up, and the others get its words.
+// A rank that fails by itself tells the others before it gives up, and they get its text.
 #pragma once
 
 #include <atomic>
@@ -33,47 +34,49 @@ enum class Operation : std::uint8_t {
   kGather,           ///< of a group
   kGatherSecondary,  ///< of a group
   kReduce,           ///< of a group
-  kPass,             ///< backward: begins; no group
-  kStep,             ///< with options, of which the lowest 28 bits of a hash stand for the group
+  kPass,             ///< a backward pass begins; no group
+  kStep,             ///< the lowest 28 bits of a hash of the options stand for the group
 };
 
-/// One rank's, used by the one thread that trains. Resource.
+/// One rank's guard, used only by the thread that trains. Resource.
 class StepGuard {
  public:
-  /// `control` is used for this alone. `patience`: how long a rank waits before it asks the others.
+  /// `control` must have no other user. `patience`: how long a rank waits before it asks the
+  /// others.
   StepGuard(std::shared_ptr<const FlatLayout> layout, Comm control,
             std::chrono::milliseconds patience = std::chrono::seconds(3));
   ~StepGuard();
   StepGuard(const StepGuard&) = delete;
   StepGuard& operator=(const StepGuard&) = delete;
 
-  /// Communicators whose calls are to end when a rank gives up; they outlive this object.
+  /// Communicators whose calls must end when a rank gives up. They must outlive this object.
   void revokes(std::vector<Comm*> channels) { channels_ = std::move(channels); }
 
   /// This rank is about to begin an operation.
   void note(Operation operation, std::uint32_t group = 0);
-  /// Waits for what runs on a stream. The error is that of the rank which is to blame, if known.
+  /// Waits for the work on a stream. The error comes from the rank to blame, if known.
   Status wait(Stream& stream);
-  /// The same for a call that was made and has its outcome.
+  /// The same for a call that has returned its outcome.
   Status check(Status outcome);
-  /// Ends a step: the largest `value`, which is not negative, of all ranks; or kPeerFailed.
+  /// Ends a step. Returns the largest `value` of all ranks, or kPeerFailed. Values are not
+  /// negative.
   Result<float> meet(float value);
-  /// After meet(): the sums of `numbers` over all ranks.
+  /// After meet(): replaces `numbers` by their sums over all ranks.
   Status add_up(std::span<std::int64_t> numbers);
-  /// This rank cannot go on: the others are told, and get kPeerFailed. Returns `error`.
+  /// This rank cannot go on: tells the others, which get kPeerFailed. Returns `error`.
   Error give_up(Error error);
 
-  /// How long wait() and meet() took, since the last call of this. Seconds.
+  /// Seconds that wait() and meet() took since the last call of this function.
   [[nodiscard]] double take_waited() { return std::exchange(waited_, {}).count(); }
-  /// By this rank, in all that it told the others.
+  /// Bytes that this rank sent to the others for all of this.
   [[nodiscard]] std::uint64_t bytes_sent() const;
 
  private:
   enum class State : std::uint8_t {
-    kDone,     ///< has come to the end of its step
-    kWaiting,  ///< for an operation with others
-    kHurt,     ///< by an operation that failed
-    kFailed,   ///< by itself
+    kDone,     ///< has finished its step
+    kWaiting,  ///< waits for an operation with other ranks
+    kHurt,     ///< an operation with other ranks failed
+    kFailed,   ///< failed by itself
   };
   struct Report {
     State state = State::kDone;
@@ -99,18 +102,18 @@ class StepGuard {
   const std::chrono::milliseconds patience_;
   std::vector<Comm*> channels_;
 
-  std::mutex round_;            ///< held by who talks to the others
-  std::optional<Error> fault_;  ///< under round_: what ended training
+  std::mutex round_;            ///< held by the thread that talks to the other ranks
+  std::optional<Error> fault_;  ///< guarded by round_: what ended training
   std::mutex noting_;
-  std::vector<std::uint32_t> noted_;  ///< under noting_: since the step began
+  std::vector<std::uint32_t> noted_;  ///< guarded by noting_: since the step began
   std::uint64_t step_ = 0;
   std::chrono::duration<double> waited_ = {};
 
-  /// Odd while the training thread waits: the number of its wait.
+  /// Odd while the training thread waits. Counts its waits.
   std::atomic<std::uint64_t> waits_ = 0;
   std::mutex ending_;
   std::condition_variable ends_;
-  bool is_ending_ = false;  ///< under ending_
+  bool is_ending_ = false;  ///< guarded by ending_
   std::thread watcher_;
 };
 

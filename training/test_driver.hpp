@@ -1,4 +1,4 @@
-// For tests of the engine: what a program does with it in a step, at a few bytes a unit.
+// For engine tests: drives an engine through a step as a program would, with a few bytes per unit.
 #pragma once
 
 #include <functional>
@@ -52,8 +52,8 @@ class Driver {
     });
   }
 
-  /// Parts of the batch are micro-batches: of this rank one after the other, or in turns with the
-  /// others where sums are to be those of one tree.
+  /// Index of the batch part (micro-batch) of a pass. A rank's parts follow each other. If sums
+  /// must form one tree, parts alternate between ranks.
   [[nodiscard]] int part_of(int pass) const {
     const int passes = engine_.plan().options().passes;
     return engine_.plan().options().deterministic ? pass * comm_.size() + comm_.rank()
@@ -119,14 +119,15 @@ class Driver {
   Comm& comm_;
 };
 
-/// All that ranks end with: parameters and moments whole, by kind and name; norms of all steps.
+/// Everything that ranks end with: whole parameters and moments by kind and name; norms of all
+/// steps.
 struct Trained {
   std::map<std::string, std::vector<float>> state;
   std::vector<double> norms;
   friend bool operator==(const Trained&, const Trained&) = default;
 };
 
-/// Each rank adds what it owns.
+/// Collects the state: each rank adds what it owns.
 class Collected {
  public:
   Collected() {

@@ -25,8 +25,8 @@ inline float first_value(ParameterId id, std::size_t element) {
   return std::sin(static_cast<float>(100 * id + element));
 }
 
-/// A gradient that depends on the parameters and on the samples, as a model's would: of part `part`
-/// of the batch of a step.
+/// A gradient that depends on parameters and samples, as a model's would. `part` is the part of the
+/// step's batch.
 inline float gradient_of(float parameter, int step, int part, ParameterId id, std::size_t element) {
   std::minstd_rand random(
       static_cast<unsigned>(1 + step * 7919 + part * 104729 + static_cast<int>(id * 31 + element)));
@@ -34,14 +34,14 @@ inline float gradient_of(float parameter, int step, int part, ParameterId id, st
   return parameter * 0.1F + static_cast<float>(random()) / static_cast<float>(random.max()) - 0.5F;
 }
 
-/// All that a rank ends with.
+/// Everything that a rank ends with.
 struct Outcome {
   std::vector<float> parameters;
   std::vector<double> norms;  ///< of each step
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };
 
-/// Each rank a thread of this process.
+/// Runs each rank in a thread of this process.
 inline void run_ranks(int ranks, const std::function<void(Comm&)>& each) {
   auto comms = Comm::all(ranks);
   ASSERT_TRUE(comms) << comms.error().what;
@@ -49,7 +49,7 @@ inline void run_ranks(int ranks, const std::function<void(Comm&)>& each) {
   for (Comm& comm : *comms) threads.emplace_back([&comm, &each] { each(comm); });
 }
 
-/// What all ranks end with alike.
+/// The outcome, which must be equal on all ranks.
 inline Outcome outcome_of_all(int ranks, const std::function<Outcome(Comm&)>& train) {
   std::vector<Outcome> outcomes(static_cast<std::size_t>(ranks));
   run_ranks(ranks,

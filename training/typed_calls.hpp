@@ -1,5 +1,5 @@
-// Collectives over elements of a type that is known at run time. As those of tutti::Comm, whose
-// templates know no half floats.
+// Collectives whose element type is known at run time. They replace the templates of tutti::Comm,
+// which do not support half floats.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ inline Status all_gather(Comm& comm, DataType type, std::span<const std::byte> p
       comm.native());
 }
 
-/// part = this rank's part of the sum over all ranks' `whole`, of which it is one.
+/// part = this rank's part of the sum of all ranks' `whole`; `part` lies in `whole`.
 inline Status reduce_scatter(Comm& comm, DataType type, std::span<const std::byte> whole,
                              std::span<std::byte> part, const Stream& stream) {
   return to_status(tuttiNcclReduceScatter(whole.data(), part.data(), part.size() / bytes_of(type),
@@ -33,7 +33,7 @@ inline Status reduce_scatter(Comm& comm, DataType type, std::span<const std::byt
                    comm.native());
 }
 
-/// In place: data = its sum over all ranks.
+/// In place: data = the sum of `data` over all ranks.
 inline Status all_reduce(Comm& comm, DataType type, std::span<std::byte> data,
                          const Stream& stream) {
   return to_status(tuttiNcclAllReduce(data.data(), data.data(), data.size() / bytes_of(type),

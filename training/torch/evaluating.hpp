@@ -1,4 +1,4 @@
-// Evaluation for a while.
+// Temporary evaluation mode.
 #pragma once
 
 #include <utility>
@@ -9,7 +9,7 @@
 
 namespace tutti::training {
 
-/// While it lives no graph is recorded on this thread, and a module is as eval() has it.
+/// While it lives, this thread records no graph, and the module is in eval() mode.
 class Evaluating {
  public:
   explicit Evaluating(torch::nn::Module& model) : was_{{&model, model.is_training()}} {
@@ -26,7 +26,8 @@ class Evaluating {
 
  private:
   torch::NoGradGuard no_gradients_;
-  /// What each was; a module comes before those inside it, since train() reaches these too.
+  /// Each module's previous mode. A module comes before those inside it, because train() changes
+  /// these, too.
   std::vector<std::pair<torch::nn::Module*, bool>> was_;
 };
 

@@ -1,5 +1,5 @@
-// Errors on their way through LibTorch, which knows exceptions alone. Inside this folder only:
-// what it declares for others returns Result.
+// Carries errors through LibTorch, which only knows exceptions. For this folder only: its functions
+// for others return Result.
 #pragma once
 
 #include <exception>
@@ -21,18 +21,18 @@ class Failure : public std::exception {
   Error error_;
 };
 
-/// The value; throws Failure where there is none.
+/// The value; throws Failure if there is none.
 template <class T>
 T must(Result<T> result) {
   if (!result) throw Failure(std::move(result).error());
   return *std::move(result);
 }
 
-/// Of the exception that is being handled: a Failure's error, kUnavailable where memory is missing,
-/// kInvalidArgument with the words of any other.
+/// The error for the exception that is being handled: a Failure's own error, kUnavailable for a
+/// lack of memory, kInvalidArgument with the text of any other.
 Error current_error();
 
-/// What compute() returns, or the error that it throws.
+/// Returns what compute() returns, or the error that it throws.
 template <class F>
 auto guarded(F&& compute) {
   using Value = std::invoke_result_t<F>;

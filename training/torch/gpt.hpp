@@ -1,8 +1,8 @@
-// A decoder-only transformer as GPT-2 (Radford et al., Language Models are Unsupervised Multitask
+// A decoder-only transformer like GPT-2 (Radford et al., Language Models are Unsupervised Multitask
 // Learners, 2019): LayerNorm before attention and before the MLP, learned positions, GELU.
 //
-// Parameters, W being the width:
-//   tokens.weight                       [vocabulary, W]   also the output's, where tied
+// Parameters, where W is the width:
+//   tokens.weight                       [vocabulary, W]   also the output's, if tied
 //   positions.weight                    [context, W]
 //   blocks.N.attention_norm.{weight,bias}                 [W]
 //   blocks.N.attention.qkv.{weight,bias}                  [3 W, W], [3 W]
@@ -35,20 +35,21 @@ struct GptOptions {
   std::int64_t context = 128;     ///< tokens, at most
   std::int64_t vocabulary = 256;  ///< bytes
   double dropout = 0;             ///< in [0, 1)
-  bool tied = true;               ///< the output's weights are the embedding's
+  bool tied = true;               ///< the output uses the embedding's weights
   friend bool operator==(const GptOptions&, const GptOptions&) = default;
 };
 
-/// kInvalidArgument names the option that is wrong.
+/// kInvalidArgument names the wrong option.
 Status check(const GptOptions& options);
-/// Of all parameters; tied ones count once.
+/// Number of parameters; tied ones count once.
 std::int64_t parameter_count(const GptOptions& options);
-/// Of one token forward and backward, in a sequence of `context` tokens: multiplications and
-/// additions of matrix products, of attention as if it were not causal (PaLM, Chowdhery et al.,
-/// 2022, appendix B).
+/// Operations for one token forward and backward, in a sequence of `context` tokens:
+/// multiplications and additions of matrix products. Attention counts as if it were not causal
+/// (PaLM, Chowdhery et al., 2022, appendix B).
 double flops_per_token(const GptOptions& options);
 
-/// LayerNorm, attention, and LayerNorm, MLP, each added to its input. [batch, length, width].
+/// LayerNorm and attention, then LayerNorm and MLP, each added to its input. [batch, length,
+/// width].
 class GptBlockImpl : public UnitModule {
  public:
   explicit GptBlockImpl(const GptOptions& options);
@@ -67,19 +68,20 @@ class GptBlockImpl : public UnitModule {
 
 class GptImpl : public torch::nn::Module {
  public:
-  /// Of checked options. Values are not set: see make_gpt().
+  /// `options` must be checked. Does not set the values: see make_gpt().
   explicit GptImpl(const GptOptions& options);
 
   [[nodiscard]] const GptOptions& options() const { return options_; }
-  /// `tokens`: int64 [batch, length], length at most context. Logits, [batch, length, vocabulary].
+  /// `tokens`: int64 [batch, length], length at most context. Returns logits [batch, length,
+  /// vocabulary].
   torch::Tensor forward(const torch::Tensor& tokens);
-  /// The cross entropy of `targets`, of the shape of `tokens`, SUMMED over all of them, in nats: a
-  /// float32 scalar. Who trains divides by the number of tokens of all ranks.
+  /// The cross entropy of `targets` (same shape as `tokens`), SUMMED over all of them, in nats: a
+  /// float32 scalar. The trainer divides by the number of tokens of all ranks.
   torch::Tensor loss(const torch::Tensor& tokens, const torch::Tensor& targets);
 
-  /// The blocks, in their order.
+  /// The blocks, in order.
   [[nodiscard]] const UnitModules& units() const { return blocks_; }
-  /// Whether blocks keep their inputs alone for the backward pass.
+  /// Whether blocks keep only their inputs for the backward pass.
   void set_recomputes(bool recomputes);
 
  private:
@@ -92,20 +94,20 @@ class GptImpl : public torch::nn::Module {
 };
 TORCH_MODULE(Gpt);
 
-/// With first values as GPT-2's: normal with a deviation of 0.02, that of the projections into the
-/// residual stream divided by sqrt(2 layers); biases 0, gains 1. Equal seeds make equal values; the
-/// global generator is not used for them. kInvalidArgument as check().
+/// Initial values as in GPT-2: normal with a deviation of 0.02; for projections into the residual
+/// stream divided by sqrt(2 layers); biases 0, gains 1. Equal seeds give equal values. Does not use
+/// the global generator. kInvalidArgument as check().
 Result<Gpt> make_gpt(const GptOptions& options, std::uint64_t seed);
 
 struct SampleOptions {
-  std::size_t count = 256;  ///< tokens to add
-  double temperature = 1;   ///< 0: the likeliest token, always
-  std::int64_t top_k = 0;   ///< among so many of the likeliest; 0: among all
+  std::size_t count = 256;  ///< number of tokens to add
+  double temperature = 1;   ///< 0: always the likeliest token
+  std::int64_t top_k = 0;   ///< chooses among this many of the likeliest; 0: among all
   std::uint64_t seed = 0;
 };
 
-/// Continues `prompt`, bytes, and returns what was added. Computes the context of every token
-/// anew. Throws what LibTorch throws; where the model is distributed, call it inside
+/// Continues `prompt` (bytes) and returns what was added. Recomputes the whole context for every
+/// token. Throws what LibTorch throws. For a distributed model, call it inside
 /// DistributedModel::evaluate(), on all ranks alike. kInvalidArgument: an empty prompt, options out
 /// of range, or a vocabulary other than 256.
 Result<std::vector<std::uint8_t>> sample(GptImpl& model, std::span<const std::uint8_t> prompt,

@@ -1,7 +1,7 @@
-// Tells when the gradient of a parameter is complete.
+// Reports when a parameter's gradient is complete.
 //
-// Autograd adds up all that flows to a leaf and hands the sum to its accumulator, once in a
-// backward pass. What is done after that runs on the thread of the pass.
+// Autograd adds up everything that flows to a leaf, and gives the sum to its accumulator once per
+// backward pass. Hooks run after that, on the thread of the pass.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ namespace tutti::training {
 /// Resource.
 class GradientHooks {
  public:
-  /// Calls `arrived` with the gradient of tensors[id], of any layout of memory, which is that of
-  /// one backward pass; grad() is undefined when it is called. What it throws ends the pass.
+  /// Called with the gradient of tensors[id] for one backward pass, in any memory layout; grad() is
+  /// undefined at that time. An exception from it ends the pass.
   using Arrived = std::function<void(ParameterId id, const torch::Tensor& gradient)>;
   GradientHooks(const std::vector<torch::Tensor>& tensors, Arrived arrived);
   ~GradientHooks();
@@ -28,7 +28,8 @@ class GradientHooks {
   GradientHooks& operator=(const GradientHooks&) = delete;
 
  private:
-  /// A counted pointer, of which kind depends on LibTorch's version; a tensor has it weakly.
+  /// A counted pointer whose type depends on LibTorch's version. The tensor holds only a weak
+  /// reference.
   using Accumulator =
       decltype(torch::autograd::impl::grad_accumulator(std::declval<const torch::Tensor&>()));
   struct Hooked {

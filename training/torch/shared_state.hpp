@@ -1,4 +1,4 @@
-// What is not trained, but the same on all ranks.
+// State that is not trained but equal on all ranks.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace tutti::training {
 
-/// Rank 0's values become everybody's. Collective. kPeerFailed names a rank that has other tensors,
-/// and the first of them.
+/// Gives all ranks rank 0's values. Collective. kPeerFailed names a rank that has other tensors,
+/// and the first of these.
 Status broadcast_tensors(const std::vector<std::pair<std::string, torch::Tensor>>& tensors,
                          Comm& world);
 

@@ -24,11 +24,11 @@ namespace nn = torch::nn;
 
 using Values = std::map<std::string, std::vector<float>>;
 
-/// A model as one rank has it.
+/// One rank's model.
 struct Made {
   std::shared_ptr<nn::Module> module;
   UnitModules units;
-  std::function<torch::Tensor(int part)> loss;  ///< of a part of the batch
+  std::function<torch::Tensor(int part)> loss;  ///< of one part of the batch
 };
 using Make = std::function<Made(Rank rank)>;
 
@@ -46,7 +46,7 @@ inline torch::Tensor tokens_of(int part, std::int64_t shift = 0) {
 }
 
 inline Made make_small_gpt(Rank rank, const GptOptions& options = kGpt, bool recomputes = false) {
-  // Other first values on each rank: rank 0's count.
+  // Other initial values on each rank: rank 0's must win.
   Gpt model = *make_gpt(options, 1 + static_cast<std::uint64_t>(rank));
   model->set_recomputes(recomputes);
   return {model.ptr(), model->units(),
@@ -72,7 +72,7 @@ struct Layer : UnitModule {
 
 inline torch::Tensor input_of(int part) { return random_values({3, 4}, part + 10); }
 
-/// Its first unit gets an input without gradient, and comes once more at the end.
+/// Its first unit gets an input without a gradient, and is used once more at the end.
 inline Made make_one_used_twice(Rank rank) {
   auto module = std::make_shared<nn::Module>();
   auto outer = module->register_module("outer", std::make_shared<Layer>(rank));
@@ -82,7 +82,7 @@ inline Made make_one_used_twice(Rank rank) {
           }};
 }
 
-/// Frozen as a whole, in part, and not; and a buffer.
+/// Units that are frozen, partly frozen and not frozen, and a buffer.
 inline Made make_partly_frozen(Rank rank) {
   auto module = std::make_shared<nn::Module>();
   auto frozen = module->register_module("frozen", std::make_shared<Layer>(rank));
@@ -97,7 +97,7 @@ inline Made make_partly_frozen(Rank rank) {
       }};
 }
 
-/// A unit's weight is also another unit's, and one more name of the root's.
+/// A unit's weight also belongs to another unit, and to the root under one more name.
 inline Made make_shared(Rank rank) {
   auto module = std::make_shared<nn::Module>();
   auto first = module->register_module("first", std::make_shared<Layer>(rank));
@@ -111,7 +111,7 @@ inline Made make_shared(Rank rank) {
           }};
 }
 
-/// A unit that is not used, and a parameter of the root.
+/// An unused unit, and a parameter of the root.
 inline Made make_partly_unused(Rank rank) {
   auto module = std::make_shared<nn::Module>();
   auto used = module->register_module("used", std::make_shared<Layer>(rank));
@@ -122,7 +122,7 @@ inline Made make_partly_unused(Rank rank) {
 
 // ---- Training
 
-/// What ranks own together, by name.
+/// What all ranks own together, by name.
 class Collected {
  public:
   void add(Engine& engine, const std::string& kind) {
@@ -157,7 +157,7 @@ inline Status run_pass(DistributedModel& model, const Made& made, int part, bool
   return loss ? model.backward(*loss, is_last) : Status(loss.error());
 }
 
-/// Sums of gradients over ranks, each of which has one part of the batch.
+/// Sums of gradients over ranks, each with one part of the batch.
 inline Values distributed_gradients(const Make& make, int ranks,
                                     const DistributedOptions& options) {
   Collected gradients;
@@ -174,12 +174,12 @@ inline Values distributed_gradients(const Make& make, int ranks,
   return gradients.values();
 }
 
-/// The same by LibTorch alone.
+/// The same with LibTorch only.
 inline Values plain_gradients(const Make& make, int parts) {
   const Made made = make(0);
   for (int part = 0; part < parts; ++part) made.loss(part).backward();
   Values gradients;
-  std::set<const void*> known;  // under the first of its names
+  std::set<const void*> known;  // each under its first name
   for (const auto& item : made.module->named_parameters()) {
     const torch::Tensor gradient = item.value().grad();
     if (gradient.defined() && known.insert(gradient.data_ptr()).second) {
@@ -189,7 +189,7 @@ inline Values plain_gradients(const Make& make, int parts) {
   return gradients;
 }
 
-/// What ends up different under some strategy.
+/// Strategies that make a difference.
 inline std::vector<PlanOptions> strategies(int ranks) {
   std::vector<PlanOptions> all;
   for (const Strategy strategy :
@@ -224,8 +224,8 @@ struct Trained {
   friend bool operator==(const Trained&, const Trained&) = default;
 };
 
-/// Three steps, each over `parts` parts of a batch: one after the other, or of a rank each. Inside
-/// a host the library adds in the order of ranks, and so both ways add alike.
+/// Takes three steps, each over `parts` parts of a batch: one after the other, or one per rank.
+/// Inside a host the library adds in rank order, so both ways add alike.
 inline Trained train(int parts, int ranks, const Make& make, DistributedOptions options) {
   const int passes = options.plan.passes = parts / ranks;
   Trained trained;

@@ -1,5 +1,5 @@
-// A part of a LibTorch model that is used as a whole: what is gathered together where parameters
-// are in shards, and what is computed again in the backward pass where activations are not kept.
+// A part of a LibTorch model that is used as a whole. It is gathered together if parameters are
+// sharded, and recomputed in the backward pass if activations are not kept.
 #pragma once
 
 #include <functional>
@@ -12,22 +12,21 @@
 
 namespace tutti::training {
 
-/// A module that takes one tensor and gives one, and all of whose parameters are used in compute()
-/// alone. C++ modules of LibTorch have no hooks around forward(), so what is done around it is done
-/// here. Resource.
+/// A module that takes and returns one tensor, and whose parameters are used only in compute(). C++
+/// modules of LibTorch have no hooks around forward(), so this class provides one. Resource.
 class UnitModule : public torch::nn::Module {
  public:
-  /// What the owner of the model asked to be done around compute(); else compute().
+  /// Runs what the model's owner put around compute(), or else compute().
   torch::Tensor forward(const torch::Tensor& input) {
     return around_ ? around_(input) : run(input);
   }
-  /// compute(), or recomputed() of it.
+  /// Runs compute(), or recomputed() on it.
   torch::Tensor run(const torch::Tensor& input);
 
-  /// Whether activations inside are computed again in the backward pass instead of kept.
+  /// Whether activations inside are recomputed in the backward pass instead of kept.
   void set_recomputes(bool recomputes) { recomputes_ = recomputes; }
-  /// Calls run() once, with its argument or an alias of it, and gives its result or an alias of
-  /// that. Empty: none.
+  /// Must call run() once, with its argument or an alias of it, and return its result or an alias
+  /// of that. Empty: none.
   using Around = std::function<torch::Tensor(const torch::Tensor& input)>;
   void set_around(Around around) { around_ = std::move(around); }
 
