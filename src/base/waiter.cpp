@@ -113,7 +113,7 @@ WaitPolicy WaitPolicy::for_ranks_on_host(int ranks, int cpus) {
   return policy;
 }
 
-WaitPolicy WaitPolicy::beside_callers(int ranks, int cpus) {
+WaitPolicy WaitPolicy::with_computing_callers(int ranks, int cpus) {
   WaitPolicy policy;
   if (2 * ranks > cpus) {
     policy.spins = 100;  // about what it costs to sleep and be woken

@@ -26,8 +26,8 @@ namespace tutti {
 /// What follows a poll that found nothing. A wait goes through these phases in order.
 enum class WaitPhase : std::uint8_t { kSpin, kYield, kSleep };
 
-/// What another thread of the waiting thread's rank does meanwhile.
-enum class Beside : std::uint8_t { kNobody, kCaller };
+/// What the caller does meanwhile, on another thread of the waiting thread's rank.
+enum class CallerActivity : std::uint8_t { kWaits, kComputes };
 
 struct WaitPolicy {
   std::uint32_t spins = 2000;    ///< polls with a pause between them
@@ -37,7 +37,7 @@ struct WaitPolicy {
   /// For `ranks` ranks on one host that share `cpus` CPUs.
   static WaitPolicy for_ranks_on_host(int ranks, int cpus);
   /// For the communication threads of those ranks, while another thread of each rank computes.
-  static WaitPolicy beside_callers(int ranks, int cpus);
+  static WaitPolicy with_computing_callers(int ranks, int cpus);
 
   /// The phase after fruitless poll number `polls` (0, 1, ...) of a wait.
   [[nodiscard]] WaitPhase phase(std::uint32_t polls) const {

@@ -29,10 +29,10 @@ TEST(Waiter, YieldsForMillisecondsBeforeItSleeps) {
 }
 
 TEST(Waiter, SleepsSoonBesideACallerThatComputesUnlessEachHasACpu) {
-  const WaitPolicy crowded = WaitPolicy::beside_callers(2, 3);
+  const WaitPolicy crowded = WaitPolicy::with_computing_callers(2, 3);
   EXPECT_EQ(crowded.phase(crowded.spins), WaitPhase::kSleep);
   EXPECT_LT(crowded.spins, WaitPolicy().spins);
-  EXPECT_EQ(WaitPolicy::beside_callers(2, 4).spins, WaitPolicy().spins);
+  EXPECT_EQ(WaitPolicy::with_computing_callers(2, 4).spins, WaitPolicy().spins);
 }
 
 TEST(Waiter, SpinsThenYieldsThenSleeps) {

@@ -67,7 +67,7 @@ Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
   if (runtime->cuda) {
     runtime->slots = std::make_shared<exec::cuda::SlotPool>(runtime->cuda, runtime->heap);
     runtime->allocations = std::make_unique<exec::cuda::Allocations>(runtime->cuda);
-    runtime->lineups = std::make_unique<exec::cuda::LineupBoard>();
+    runtime->enqueue_barriers = std::make_unique<exec::cuda::EnqueueBarriers>();
     runtime->joint_calls = std::make_unique<exec::cuda::JointBoard>();
     runtime->kernels = std::make_unique<exec::cuda::Kernels>(runtime->cuda, find_device_code());
     runtime->images = std::make_shared<exec::cuda::ImagePool>(runtime->cuda);

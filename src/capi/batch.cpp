@@ -87,11 +87,12 @@ Status Batch::start_threads() {
   return ok_status();
 }
 
-/// What the caller of a batch on a worker does: something else, until it waits for one of the
-/// streams. Who made a call in the background asks for its end now and then.
-Beside Batch::beside_worker() const {
+/// The caller of a batch that runs on a worker computes until it waits for one of the streams. The
+/// caller of a background call computes, too: it asks for the end only now and then.
+CallerActivity Batch::caller_activity() const {
   const auto awaited = [](const auto& stream) { return stream->worker.awaited(); };
-  return std::ranges::any_of(streams_, awaited) ? Beside::kNobody : Beside::kCaller;
+  return std::ranges::any_of(streams_, awaited) ? CallerActivity::kWaits
+                                                : CallerActivity::kComputes;
 }
 
 /// Waits for all turns and streams together. An abort cancels the turns of its communicator, and so
@@ -139,7 +140,7 @@ Status Batch::execute(const Meeting& meeting) {
   for (const Share& share : shares_)
     communicators.push_back(share.comm.handle->comm->communicator.get());
   if (caller_takes_part_ && !in_background_) return run_group(communicators);
-  return run_group(communicators, [this] { return beside_worker(); });
+  return run_group(communicators, [this] { return caller_activity(); });
 }
 
 /// Tells the communicator, if it still lives, how the batch ended.

@@ -50,7 +50,7 @@ class Batch {
   Status start_threads();
   Status run(Meeting& meeting);
   void run_and_report(Meeting& meeting);
-  [[nodiscard]] Beside beside_worker() const;
+  [[nodiscard]] CallerActivity caller_activity() const;
   Status execute(const Meeting& meeting);
   Status await_turns(const Meeting& meeting);
   Status start_all();

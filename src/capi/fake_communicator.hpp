@@ -21,7 +21,7 @@ class FakeCommunicator : public Communicator {
   std::atomic<bool> open{true};
   std::atomic<int> polls{0};
   /// Of the last wait.
-  std::atomic<Beside> beside{Beside::kNobody};
+  std::atomic<CallerActivity> caller_activity{CallerActivity::kWaits};
   /// Of the last split.
   std::atomic<TimePoint> split_deadline{TimePoint()};
 
@@ -67,8 +67,8 @@ class FakeCommunicator : public Communicator {
     if (death_) return *death_;
     return open ? Progress::kIdle : Progress::kPending;
   }
-  void idle(std::uint32_t, Beside now) override { beside = now; }
-  void add_waits(WaitSet&, Beside now) override { beside = now; }
+  void idle(std::uint32_t, CallerActivity now) override { caller_activity = now; }
+  void add_waits(WaitSet&, CallerActivity now) override { caller_activity = now; }
   Status run(const Call& call) override {
     TUTTI_TRY(start({&call, 1}));
     while (true) {

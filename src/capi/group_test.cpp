@@ -330,9 +330,9 @@ TEST(Streams, KnowThatTheirCallerIsBusyUntilItWaitsForThem) {
   ASSERT_EQ(tuttiStreamCreate(&stream), ncclSuccess);
   on.fake->open = false;
   EXPECT_EQ(all_reduce(on, as_cuda(stream)), ncclSuccess);
-  while (on.fake->beside != Beside::kCaller) std::this_thread::yield();
+  while (on.fake->caller_activity != CallerActivity::kComputes) std::this_thread::yield();
   std::thread waiter([stream] { EXPECT_EQ(tuttiStreamSynchronize(stream), ncclSuccess); });
-  while (on.fake->beside != Beside::kNobody) std::this_thread::yield();
+  while (on.fake->caller_activity != CallerActivity::kWaits) std::this_thread::yield();
   on.fake->open = true;
   waiter.join();
   EXPECT_EQ(tuttiStreamDestroy(stream), ncclSuccess);

@@ -124,9 +124,9 @@ class Assembler {
   void lay_to_rest() {
     if (!team_ || !placed_ || (!all_placed_ && bootstrap_.failed_for_all())) return;
     if (all_placed_)
-      runtime_.graveyard.bury(std::move(team_));
+      runtime_.deferred_reclaim.add(std::move(team_));
     else
-      runtime_.graveyard.keep(std::move(team_));
+      runtime_.deferred_reclaim.keep(std::move(team_));
   }
 
   /// Rank 0's settings count; a rank that was told otherwise says so.

@@ -66,7 +66,7 @@ class RankCommunicator final : public Communicator {
     collective_.cancel();
     point_to_point_.cancel();
     bootstrap_->on_failure(nullptr);
-    runtime_->graveyard.bury(std::move(team_));
+    runtime_->deferred_reclaim.add(std::move(team_));
   }
 
   [[nodiscard]] Rank rank() const override { return team_->rank(); }
@@ -154,8 +154,10 @@ class RankCommunicator final : public Communicator {
     }
   }
 
-  void idle(std::uint32_t polls, Beside beside) override { team_->idle(polls, beside); }
-  void add_waits(WaitSet& waits, Beside beside) override { team_->add_waits(waits, beside); }
+  void idle(std::uint32_t polls, CallerActivity caller) override { team_->idle(polls, caller); }
+  void add_waits(WaitSet& waits, CallerActivity caller) override {
+    team_->add_waits(waits, caller);
+  }
 
   Status run(const Call& call) override {
     if (!queue_.empty() || is_point_to_point(call)) {
@@ -296,7 +298,7 @@ class RankCommunicator final : public Communicator {
       if (progress == Progress::kIdle) break;
       if (deadline.passed())
         return make_error(Code::kTimeout, "communicator {} still has operations under way", name_);
-      idle(polls, Beside::kNobody);
+      idle(polls, CallerActivity::kWaits);
     }
     finalized_ = true;
     return ok_status();
@@ -788,7 +790,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Runti
                                                            std::unique_ptr<Bootstrap> bootstrap,
                                                            const CommunicatorOptions& options,
                                                            Deadline deadline) {
-  runtime->graveyard.reap();
+  runtime->deferred_reclaim.reclaim();
   auto assembly = assemble(*runtime, *bootstrap, options.device, deadline);
   if (!assembly) {  // others may have assembled theirs and would wait for this rank
     Error why = std::move(assembly).error();
@@ -801,7 +803,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Runti
   auto tuner = tuner_for(*runtime, *assembly, options.is_part);
   if (!tuner) {
     bootstrap->announce(tuner.error());
-    runtime->graveyard.bury(std::move(assembly->team));
+    runtime->deferred_reclaim.add(std::move(assembly->team));
     return std::move(tuner).error();
   }
   return std::unique_ptr<Communicator>(std::make_unique<RankCommunicator>(
@@ -822,7 +824,7 @@ void end_all(std::span<Communicator* const> communicators, const Error& why) {
 }  // namespace
 
 Status run_group(std::span<Communicator* const> communicators,
-                 const std::function<Beside()>& beside) {
+                 const std::function<CallerActivity()>& caller_activity) {
   std::vector<Communicator*> busy(communicators.begin(), communicators.end());
   WaitSet waits;
   for (std::uint32_t polls = 0; !busy.empty(); ++polls) {
@@ -842,7 +844,7 @@ Status run_group(std::span<Communicator* const> communicators,
     }
     if (finished) polls = 0;
     if (busy.empty()) break;
-    const Beside now = beside ? beside() : Beside::kNobody;
+    const CallerActivity now = caller_activity ? caller_activity() : CallerActivity::kWaits;
     if (busy.size() == 1) busy.front()->idle(polls, now);
     // What one rank of this thread did may have moved others that were polled before it; and the
     // thread must not sleep on one of them while others could move.

@@ -77,11 +77,11 @@ class Communicator {
   /// to move.
   virtual Result<Progress> poll() = 0;
   /// May sleep until poll() could do something; at most a millisecond. `spins` counts the caller's
-  /// fruitless polls so far and decides, with `beside`, between spinning, yielding and sleeping.
-  virtual void idle(std::uint32_t spins, Beside beside) = 0;
+  /// fruitless polls so far and decides, with `caller`, between spinning, yielding and sleeping.
+  virtual void idle(std::uint32_t spins, CallerActivity caller) = 0;
   /// idle() for a thread that polls several communicators: adds what this one waits for, and does
   /// not wait.
-  virtual void add_waits(WaitSet& waits, Beside beside) = 0;
+  virtual void add_waits(WaitSet& waits, CallerActivity caller) = 0;
 
   /// start + poll until done: the path of a lone blocking call.
   virtual Status run(const Call& call) = 0;
@@ -156,9 +156,8 @@ class Communicator {
 
 /// Polls several communicators, each with started calls, until all are idle: what ncclGroupEnd
 /// does. After an error, which ends all that are not idle yet, none touches a caller's buffer.
-/// `beside`, asked before each wait, says what the ranks do meanwhile on other threads; none:
-/// nothing.
+/// `caller_activity` is asked before each wait; without it the callers wait.
 Status run_group(std::span<Communicator* const> communicators,
-                 const std::function<Beside()>& beside = {});
+                 const std::function<CallerActivity()>& caller_activity = {});
 
 }  // namespace tutti

@@ -15,27 +15,27 @@
 
 namespace tutti {
 
-using exec::cuda::DetourStep;
-using exec::cuda::Passage;
+using exec::cuda::CopyRange;
+using exec::cuda::HostStagingStep;
 using exec::cuda::StreamHandle;
 
 namespace {
 
-/// As kLineUp, on the default stream, where what comes behind a gate does not come before it opens.
-constexpr auto kLineUpOnDefaultStream = std::chrono::seconds(30);
+/// On the default stream, where nothing behind a gate runs before the gate opens.
+constexpr auto kLongPeerPatience = std::chrono::seconds(30);
 
 bool is_default(StreamHandle stream) {
   return reinterpret_cast<std::uintptr_t>(stream) <= cuda::abi::kLegacyStream;
 }
 
-/// Takes those of the host's own out of `passages`.
-std::vector<Passage> take_pageable(const PageableBuffers& pageable,
-                                   std::vector<Passage>& passages) {
-  std::vector<Passage> taken;
+/// Moves the ranges of ordinary host memory out of `ranges`.
+std::vector<CopyRange> take_pageable(const PageableBuffers& pageable,
+                                     std::vector<CopyRange>& ranges) {
+  std::vector<CopyRange> taken;
   if (pageable.empty()) return taken;
-  std::ranges::copy_if(passages, std::back_inserter(taken),
-                       [&](const Passage& passage) { return pageable.holds(passage); });
-  std::erase_if(passages, [&](const Passage& passage) { return pageable.holds(passage); });
+  std::ranges::copy_if(ranges, std::back_inserter(taken),
+                       [&](const CopyRange& range) { return pageable.holds(range); });
+  std::erase_if(ranges, [&](const CopyRange& range) { return pageable.holds(range); });
   return taken;
 }
 
@@ -53,13 +53,13 @@ Call call_in(const Part& part, std::byte* memory) {
 
 Status HostStep::run(Communicator& communicator) const {
   std::byte* const memory = use_->memory();
-  for (const Passage& in : plan_->in) std::memcpy(memory + in.slot_offset, in.buffer, in.bytes);
+  for (const CopyRange& in : plan_->in) std::memcpy(memory + in.slot_offset, in.buffer, in.bytes);
   std::vector<Call> calls;
   calls.reserve(plan_->parts.size());
   for (const Part& part : plan_->parts) calls.push_back(call_in(part, memory));
   TUTTI_TRY(communicator.start(calls));
-  TUTTI_TRY(run_group(std::array{&communicator}, [] { return Beside::kCaller; }));
-  for (const Passage& out : plan_->out)
+  TUTTI_TRY(run_group(std::array{&communicator}, [] { return CallerActivity::kComputes; }));
+  for (const CopyRange& out : plan_->out)
     std::memcpy(out.buffer, memory + out.slot_offset, out.bytes);
   return ok_status();
 }
@@ -89,8 +89,8 @@ DeviceCalls::DeviceCalls(const Runtime& runtime, const Communicator& communicato
       size_(communicator.size()),
       slot_bytes_(static_cast<std::size_t>(runtime.settings.integer("CUDA_SLOT_BYTES"))),
       neighbours_(communicator.ranks_of_this_process()),
-      lineup_(runtime.lineups->of(communicator.id())),
-      detour_(runtime.cuda, device, runtime.slots),
+      enqueue_barrier_(runtime.enqueue_barriers->of(communicator.id())),
+      host_staging_(runtime.cuda, device, runtime.slots),
       communicator_(communicator),
       kernels_(*runtime.kernels) {
   std::erase(neighbours_, rank_);
@@ -180,7 +180,7 @@ Result<bool> DeviceCalls::check(std::span<const Call> calls,
                         "stream {} is one of GPU {}, but rank {} of this communicator uses GPU {}",
                         static_cast<const void*>(stream), device, rank_, device_);
   }
-  TUTTI_ASSIGN(const cuda::CaptureState capture, detour_.capture(streams));
+  TUTTI_ASSIGN(const cuda::CaptureState capture, host_staging_.capture(streams));
   const bool captured = capture.kind == cuda::CaptureKind::kActive;
   TUTTI_ASSIGN(const PageableBuffers pageable, pageable_of(calls));
   if (captured && !pageable.empty())
@@ -205,7 +205,7 @@ Result<DeviceLaunch> DeviceCalls::begin(const DeviceWork& work, std::span<const 
   launch.aborted_ = work.aborted;
   launch.synchronous_ = !pageable.empty();
   const auto shared_sink = std::make_shared<const HostStepSink>(work.sink);
-  std::vector<DetourStep> steps;
+  std::vector<HostStagingStep> steps;
   for (Step& step : cut(calls, rank_, size_, slot_bytes_)) {
     launch.marks_.push_back(marks_of(step));
     auto plan = std::make_shared<HostStep::Plan>();
@@ -217,7 +217,7 @@ Result<DeviceLaunch> DeviceCalls::begin(const DeviceWork& work, std::span<const 
                        (*shared_sink)(HostStep(plan, std::move(use)));
                      }});
   }
-  TUTTI_ASSIGN(launch.detour_, detour_.begin(work.streams, std::move(steps)));
+  TUTTI_ASSIGN(launch.host_staging_, host_staging_.begin(work.streams, std::move(steps)));
   return launch;
 }
 
@@ -245,15 +245,15 @@ DeviceLaunch::Marks DeviceCalls::marks_of(const Step& step) {
   return marks;
 }
 
-/// Before a step is closed: see Lineup.
-void DeviceCalls::line_up(DeviceLaunch& launch) const {
-  if (neighbours_.empty() || !launch.lines_up_ || launch.detour_.opened() == 0) return;
-  const auto& marks = launch.marks_[launch.detour_.closed()];
+/// Before a step is closed: see EnqueueBarrier.
+void DeviceCalls::await_peers(DeviceLaunch& launch) const {
+  if (neighbours_.empty() || !launch.waits_for_peers_ || launch.host_staging_.opened() == 0) return;
+  const auto& marks = launch.marks_[launch.host_staging_.closed()];
   const std::chrono::seconds patience =
-      is_default(launch.stream_) ? kLineUpOnDefaultStream : kLineUp;
-  launch.lines_up_ =
-      lineup_->await(marks.others, Deadline::after(patience).unless(*launch.aborted_));
-  if (!launch.lines_up_)
+      is_default(launch.stream_) ? kLongPeerPatience : kPeerPatience;
+  launch.waits_for_peers_ =
+      enqueue_barrier_->await(marks.others, Deadline::after(patience).unless(*launch.aborted_));
+  if (!launch.waits_for_peers_)
     log_warn(fmt::format("[rank {}/{}]", rank_, size_),
              "other ranks of this process did not make the same call within {} s; its commands are "
              "enqueued without theirs, which hangs where their streams share a hardware queue",
@@ -261,16 +261,16 @@ void DeviceCalls::line_up(DeviceLaunch& launch) const {
 }
 
 Result<bool> DeviceCalls::advance(DeviceLaunch& launch) const {
-  line_up(launch);
+  await_peers(launch);
   TUTTI_ASSIGN(const cuda::ContextScope scope, driver_->make_current(device_));
-  const std::size_t before = launch.detour_.opened();
-  TUTTI_ASSIGN(const bool more, launch.detour_.advance());
-  for (std::size_t step = before; step < launch.detour_.opened(); ++step)
-    if (!neighbours_.empty()) lineup_->came(launch.marks_[step].own);
+  const std::size_t before = launch.host_staging_.opened();
+  TUTTI_ASSIGN(const bool more, launch.host_staging_.advance());
+  for (std::size_t step = before; step < launch.host_staging_.opened(); ++step)
+    if (!neighbours_.empty()) enqueue_barrier_->arrive(launch.marks_[step].own);
   return more;
 }
 
-Status DeviceCalls::enqueue_detours(std::span<DeviceLaunch> launches) {
+Status DeviceCalls::enqueue_host_staging(std::span<DeviceLaunch> launches) {
   std::vector<DeviceLaunch*> unfinished;
   for (DeviceLaunch& launch : launches) unfinished.push_back(&launch);
   while (!unfinished.empty()) {
@@ -318,7 +318,7 @@ Status DeviceCalls::enqueue(std::span<const DeviceWork> works) {
     TUTTI_ASSIGN(DeviceLaunch launch, works[w].device->begin(works[w], rest[w]));
     launches.push_back(std::move(launch));
   }
-  TUTTI_TRY(enqueue_detours(launches));
+  TUTTI_TRY(enqueue_host_staging(launches));
   for (const DeviceWork& work : works) TUTTI_TRY(work.device->finish_on_peers());
   return ok_status();
 }

@@ -3,7 +3,7 @@
 // Where all ranks of a communicator are threads of this process and use one GPU, a collective is a
 // few kernels over the buffers of all of them (src/exec/cuda/joint_calls.hpp). Where each has a GPU
 // and these reach each other's memory, it is a kernel on each (src/comm/peer_calls.hpp). Everything
-// else runs on the host, on copies that pass through host memory (src/exec/cuda/detour.hpp).
+// else runs on the host, on copies that pass through host memory (src/exec/cuda/host_staging.hpp).
 #pragma once
 
 #include <chrono>
@@ -22,8 +22,8 @@
 #include "src/comm/parts.hpp"
 #include "src/comm/peer_calls.hpp"
 #include "src/comm/runtime.hpp"
-#include "src/exec/cuda/detour.hpp"
-#include "src/exec/cuda/lineup.hpp"
+#include "src/exec/cuda/enqueue_barrier.hpp"
+#include "src/exec/cuda/host_staging.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {
@@ -34,7 +34,7 @@ class HostStep {
  public:
   struct Plan {
     std::vector<Part> parts;
-    std::vector<Passage> in, out;  ///< of ordinary host memory
+    std::vector<CopyRange> in, out;  ///< of ordinary host memory
   };
   HostStep(std::shared_ptr<const Plan> plan, std::shared_ptr<exec::cuda::SlotUse> use)
       : plan_(std::move(plan)), use_(std::move(use)) {}
@@ -77,9 +77,9 @@ class DeviceLaunch {
  private:
   friend class DeviceCalls;
   DeviceCalls* calls_ = nullptr;
-  exec::cuda::DetourLaunch detour_;
-  /// For the Lineup: how far this rank is when it has opened a step, and how far others have to be
-  /// before it closes it.
+  exec::cuda::HostStagingLaunch host_staging_;
+  /// For the EnqueueBarrier: the marks that this rank sets when it has opened a step, and those of
+  /// other ranks that it awaits before it closes the step.
   struct Marks {
     std::vector<exec::cuda::Mark> own, others;
   };
@@ -87,7 +87,7 @@ class DeviceLaunch {
   const Cancellation* aborted_ = nullptr;
   exec::cuda::StreamHandle stream_ = nullptr;
   bool synchronous_ = false;
-  bool lines_up_ = true;
+  bool waits_for_peers_ = true;
 };
 
 /// The GPU side of one rank of a communicator. Used by one thread at a time. Resource.
@@ -117,7 +117,7 @@ class DeviceCalls {
 
  private:
   /// How long ranks of one process wait for each other before they enqueue what waits for all.
-  static constexpr std::chrono::seconds kLineUp{1};
+  static constexpr std::chrono::seconds kPeerPatience{1};
 
   DeviceCalls(const Runtime& runtime, const Communicator& communicator, int device);
   Result<bool> is_pageable(const void* buffer, std::string_view name) const;
@@ -125,10 +125,10 @@ class DeviceCalls {
 
   Result<DeviceLaunch> begin(const DeviceWork& work, std::span<const Call> calls);
   DeviceLaunch::Marks marks_of(const Step& step);
-  void line_up(DeviceLaunch& launch) const;
+  void await_peers(DeviceLaunch& launch) const;
   Result<bool> advance(DeviceLaunch& launch) const;
   Status synchronize(const DeviceLaunch& launch) const;
-  static Status enqueue_detours(std::span<DeviceLaunch> launches);
+  static Status enqueue_host_staging(std::span<DeviceLaunch> launches);
 
   [[nodiscard]] bool kernels_end() const;
   Result<bool> runs_on_peers(const Call& call);
@@ -152,9 +152,9 @@ class DeviceCalls {
   const std::int32_t size_;
   const std::size_t slot_bytes_;
   std::vector<Rank> neighbours_;  ///< the other ranks of this process
-  std::shared_ptr<exec::cuda::Lineup> lineup_;
+  std::shared_ptr<exec::cuda::EnqueueBarrier> enqueue_barrier_;
   std::map<exec::cuda::Progression, std::uint64_t> counts_;  ///< of calls that were begun
-  exec::cuda::Detour detour_;
+  exec::cuda::HostStaging host_staging_;
 
   const Communicator& communicator_;
   exec::cuda::Kernels& kernels_;

@@ -14,7 +14,7 @@ using exec::cuda::StreamHandle;
 /// Whether this rank can take part in a launch for all. What is captured may be replayed as often
 /// as anybody likes, so that ranks would count calls differently.
 Result<bool> DeviceCalls::can_join(const Call& call, std::span<const StreamHandle> streams) const {
-  TUTTI_ASSIGN(const cuda::CaptureState capture, detour_.capture(streams));
+  TUTTI_ASSIGN(const cuda::CaptureState capture, host_staging_.capture(streams));
   if (capture.kind == cuda::CaptureKind::kActive) {
     joint_->dissolve_all();
     return false;
@@ -42,7 +42,7 @@ Status DeviceCalls::come(const DeviceWork& work, const Call& call) {
     TUTTI_ASSIGN(cuda::Event made, cuda::Event::create(driver_, device_));
     *event = std::make_shared<cuda::Event>(std::move(made));
   }
-  TUTTI_TRY(detour_.follow(work.streams, {}));
+  TUTTI_TRY(host_staging_.follow(work.streams, {}));
   TUTTI_TRY(ready_->record(work.streams.front()));
   joint_->come(
       number, rank_,
@@ -64,12 +64,13 @@ void DeviceCalls::keep_out() {
 
 /// Of the call that this rank came to last: whether it was launched, and its streams go on behind.
 Result<bool> DeviceCalls::was_launched(const DeviceWork& work) {
-  TUTTI_ASSIGN(const JointEvent behind,
-               joint_->await(joint_calls_ - 1, Deadline::after(kLineUp).unless(*work.aborted)));
+  TUTTI_ASSIGN(
+      const JointEvent behind,
+      joint_->await(joint_calls_ - 1, Deadline::after(kPeerPatience).unless(*work.aborted)));
   if (!behind) return false;
   TUTTI_ASSIGN(const auto scope, driver_->make_current(device_));
   TUTTI_TRY(behind->hold(work.streams.front()));
-  TUTTI_TRY(detour_.mark(work.streams, {}));
+  TUTTI_TRY(host_staging_.mark(work.streams, {}));
   return true;
 }
 
@@ -139,7 +140,7 @@ Status DeviceCalls::enqueue_jointly(
       outcome = std::move(launch).error();
   }
   TUTTI_TRY(outcome);
-  return enqueue_detours(dissolved);
+  return enqueue_host_staging(dissolved);
 }
 
 }  // namespace tutti

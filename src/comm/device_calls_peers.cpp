@@ -36,8 +36,8 @@ Status DeviceCalls::enqueue_on_peers(std::span<const DeviceWork> works) {
     DeviceCalls& rank = *work.device;
     if (rank.prepared_.empty()) continue;
     TUTTI_ASSIGN(const auto scope, rank.driver_->make_current(rank.device_));
-    TUTTI_ASSIGN(const cuda::CaptureState capture, rank.detour_.capture(work.streams));
-    TUTTI_TRY(rank.detour_.follow(work.streams, capture));
+    TUTTI_ASSIGN(const cuda::CaptureState capture, rank.host_staging_.capture(work.streams));
+    TUTTI_TRY(rank.host_staging_.follow(work.streams, capture));
     launches.push_back({&work, capture});
     rank.keeps_memory_ = true;  // until what is launched is marked
     rounds = std::max(rounds, rank.prepared_.size());
@@ -52,7 +52,7 @@ Status DeviceCalls::enqueue_on_peers(std::span<const DeviceWork> works) {
   for (const auto& [work, capture] : launches) {  // after an error, too: kernels may be under way
     DeviceCalls& rank = *work->device;
     TUTTI_ASSIGN(const auto scope, rank.driver_->make_current(rank.device_));
-    Status marked = rank.detour_.mark(work->streams, capture);
+    Status marked = rank.host_staging_.mark(work->streams, capture);
     rank.keeps_memory_ = !marked;
     const bool captured = capture.kind == cuda::CaptureKind::kActive;
     if (marked && !captured) marked = rank.peers_->tidy(work->streams.front());
@@ -93,7 +93,7 @@ bool DeviceCalls::kernels_end() const {
   if (!scope || !relaxed) return false;
   const auto is_idle = [&](Deadline deadline) {
     for (std::uint32_t polls = 0;; ++polls) {
-      const auto idle = detour_.idle();
+      const auto idle = host_staging_.idle();
       if (!idle || *idle || deadline.passed()) return idle && *idle;
       wait_once({}, polls, {});
     }

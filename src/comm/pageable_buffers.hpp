@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/comm/call.hpp"
-#include "src/exec/cuda/passage.hpp"
+#include "src/exec/cuda/copy_range.hpp"
 
 namespace tutti {
 
@@ -19,9 +19,9 @@ class PageableBuffers {
     for (const auto& [offset, bytes] : stretches)
       ranges_.push_back({begin + offset, begin + offset + bytes});
   }
-  [[nodiscard]] bool holds(const exec::cuda::Passage& passage) const {
+  [[nodiscard]] bool holds(const exec::cuda::CopyRange& copy) const {
     return std::ranges::any_of(ranges_, [&](const Range& range) {
-      return range.begin <= passage.buffer && passage.buffer < range.end;
+      return range.begin <= copy.buffer && copy.buffer < range.end;
     });
   }
   [[nodiscard]] bool empty() const { return ranges_.empty(); }

@@ -73,29 +73,29 @@ std::size_t elements_in(std::size_t count, std::size_t from, std::size_t element
   return count > from ? std::min(count - from, elements) : 0;
 }
 
-/// Passages of blocks that follow each other on both sides are one.
-void add(std::vector<Passage>& passages, const Passage& next) {
+/// Merges ranges that follow each other on both sides.
+void add(std::vector<CopyRange>& ranges, const CopyRange& next) {
   if (next.bytes == 0) return;
-  if (!passages.empty()) {
-    Passage& last = passages.back();
+  if (!ranges.empty()) {
+    CopyRange& last = ranges.back();
     if (last.buffer + last.bytes == next.buffer &&
         last.slot_offset + last.bytes == next.slot_offset) {
       last.bytes += next.bytes;
       return;
     }
   }
-  passages.push_back(next);
+  ranges.push_back(next);
 }
 
 /// Lays the elements `from`.. of all blocks of a buffer at `slot_offset`; returns their bytes.
 std::size_t lay_out(const BufferBlocks& blocks, std::byte* buffer, std::size_t element,
                     std::size_t from, std::size_t elements, std::size_t slot_offset,
-                    std::vector<Passage>& passages) {
+                    std::vector<CopyRange>& ranges) {
   std::size_t bytes = 0;
   for (std::size_t block = 0; block < blocks.counts.size(); ++block) {
     const std::size_t here = elements_in(blocks.counts[block], from, elements) * element;
     if (here == 0) continue;
-    add(passages, {buffer + (blocks.starts[block] + from) * element, slot_offset + bytes, here});
+    add(ranges, {buffer + (blocks.starts[block] + from) * element, slot_offset + bytes, here});
     bytes += here;
   }
   return bytes;
@@ -108,7 +108,7 @@ std::byte* writable(const void* buffer) {
 /// One part, and what passes for it, from `slot_offset` on.
 struct LaidOut {
   Part part;
-  std::vector<Passage> in, out;
+  std::vector<CopyRange> in, out;
   std::size_t end = 0;  ///< of its memory in the slot
 };
 
@@ -164,8 +164,8 @@ LaidOut lay_out_message(const Call& call, std::size_t slot_offset) {
 
 void put(LaidOut laid, Step& step) {
   step.parts.push_back(std::move(laid.part));
-  for (const Passage& passage : laid.in) step.in.push_back(passage);
-  for (const Passage& passage : laid.out) step.out.push_back(passage);
+  for (const CopyRange& range : laid.in) step.in.push_back(range);
+  for (const CopyRange& range : laid.out) step.out.push_back(range);
   step.bytes = laid.end;
 }
 

@@ -18,12 +18,12 @@
 #include <vector>
 
 #include "src/comm/call.hpp"
-#include "src/exec/cuda/passage.hpp"
+#include "src/exec/cuda/copy_range.hpp"
 #include "tutti/types.hpp"
 
 namespace tutti {
 
-using exec::cuda::Passage;
+using exec::cuda::CopyRange;
 
 /// Value.
 struct Part {
@@ -37,7 +37,7 @@ struct Part {
 /// Value.
 struct Step {
   std::vector<Part> parts;
-  std::vector<Passage> in, out;
+  std::vector<CopyRange> in, out;
   std::size_t bytes = 0;  ///< of the slot
 };
 

@@ -26,9 +26,9 @@ Call call_of(Collective collective, std::size_t count, DataType type = DataType:
 }
 
 /// Whether each byte of `stretches` passes exactly once.
-void expect_covers(std::vector<Passage> passages, const std::vector<Stretch>& stretches,
+void expect_covers(std::vector<CopyRange> ranges, const std::vector<Stretch>& stretches,
                    const std::byte* buffer) {
-  std::ranges::sort(passages, {}, &Passage::buffer);
+  std::ranges::sort(ranges, {}, &CopyRange::buffer);
   std::vector<std::pair<const std::byte*, const std::byte*>> passed, wanted;
   const auto add = [](auto& runs, const std::byte* begin, std::size_t bytes) {
     if (!runs.empty() && runs.back().second == begin)
@@ -36,7 +36,7 @@ void expect_covers(std::vector<Passage> passages, const std::vector<Stretch>& st
     else
       runs.emplace_back(begin, begin + bytes);
   };
-  for (const Passage& passage : passages) add(passed, passage.buffer, passage.bytes);
+  for (const CopyRange& range : ranges) add(passed, range.buffer, range.bytes);
   for (const auto& [begin, bytes] : stretches) add(wanted, buffer + begin, bytes);
   EXPECT_EQ(passed, wanted);
 }
@@ -49,13 +49,13 @@ std::vector<std::size_t> counts_of(const std::vector<Step>& steps) {
 }
 
 void expect_apart(const Step& step) {
-  std::vector<std::pair<std::size_t, std::size_t>> ranges;
-  for (const auto* passages : {&step.in, &step.out})
-    for (const Passage& passage : *passages)
-      ranges.emplace_back(passage.slot_offset, passage.slot_offset + passage.bytes);
-  std::ranges::sort(ranges);
-  for (std::size_t i = 1; i < ranges.size(); ++i) EXPECT_LE(ranges[i - 1].second, ranges[i].first);
-  for (const auto& [begin, end] : ranges) EXPECT_LE(end, step.bytes);
+  std::vector<std::pair<std::size_t, std::size_t>> places;
+  for (const auto* ranges : {&step.in, &step.out})
+    for (const CopyRange& range : *ranges)
+      places.emplace_back(range.slot_offset, range.slot_offset + range.bytes);
+  std::ranges::sort(places);
+  for (std::size_t i = 1; i < places.size(); ++i) EXPECT_LE(places[i - 1].second, places[i].first);
+  for (const auto& [begin, end] : places) EXPECT_LE(end, step.bytes);
 }
 
 void check(const Call& call, std::int32_t size) {
@@ -64,7 +64,7 @@ void check(const Call& call, std::int32_t size) {
     SCOPED_TRACE(testing::Message() << name_of(call.collective) << ", count " << call.count
                                     << ", rank " << rank << " of " << size);
     const std::vector<Step> steps = cut({&call, 1}, rank, size, kSlot);
-    std::vector<Passage> in, out;
+    std::vector<CopyRange> in, out;
     for (const Step& step : steps) {
       expect_apart(step);
       in.insert(in.end(), step.in.begin(), step.in.end());
@@ -159,7 +159,7 @@ TEST(Cut, LeavesMessagesWholeAndInOneStepAfterTheCollectives) {
   ASSERT_EQ(steps[1].parts.size(), 3U);
   EXPECT_TRUE(steps[1].parts[0].sends);
   EXPECT_FALSE(steps[1].parts[0].receives);
-  EXPECT_EQ(steps[1].in, (std::vector<Passage>{{kSend, 0, 40'000}}));
+  EXPECT_EQ(steps[1].in, (std::vector<CopyRange>{{kSend, 0, 40'000}}));
   ASSERT_EQ(steps[1].out.size(), 1U);
   EXPECT_EQ(steps[1].out[0].bytes, 28U);
   expect_apart(steps[1]);

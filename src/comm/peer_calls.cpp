@@ -15,7 +15,7 @@
 
 namespace tutti {
 
-using exec::cuda::Passage;
+using exec::cuda::CopyRange;
 using exec::cuda::PeerExecutor;
 using exec::cuda::StreamHandle;
 
@@ -66,8 +66,8 @@ void PeerCalls::leave_to_kernels() {
   keep_for_good(std::shared_ptr<PeerExecutor>(std::move(executor_)));
   keep_for_good(std::make_shared<std::vector<Retired>>(std::move(retired_)));
   keep_for_good(std::make_shared<std::map<std::pair<Key, bool>, ImagePointer>>(std::move(images_)));
-  for (Stopovers* const stopovers : {&ins_, &outs_})
-    keep_for_good(std::make_shared<Stopovers>(std::move(*stopovers)));
+  for (BounceBuffers* const buffers : {&ins_, &outs_})
+    keep_for_good(std::make_shared<BounceBuffers>(std::move(*buffers)));
 }
 
 // ---- How a call runs
@@ -168,13 +168,13 @@ Result<std::byte*> PeerCalls::address_of(const std::byte* data) const {
   return reinterpret_cast<std::byte*>(reached ? facts.device_address : 0);
 }
 
-Result<std::byte*> PeerCalls::take(Stopovers& stopovers, std::size_t bytes) {
-  if (stopovers.empty() || stopovers.back().bytes() < bytes) {
+Result<std::byte*> PeerCalls::take(BounceBuffers& buffers, std::size_t bytes) {
+  if (buffers.empty() || buffers.back().bytes() < bytes) {
     TUTTI_ASSIGN(const auto relaxed, cuda::RelaxedCapture::begin(*driver_));
     TUTTI_ASSIGN(cuda::DeviceMemory larger, cuda::DeviceMemory::allocate(driver_, device_, bytes));
-    stopovers.push_back(std::move(larger));
+    buffers.push_back(std::move(larger));
   }
-  return static_cast<std::byte*>(stopovers.back().data());
+  return static_cast<std::byte*>(buffers.back().data());
 }
 
 Result<exec::cuda::PinnedCopies*> PeerCalls::copies_of(Prepared& prepared) {
@@ -190,10 +190,10 @@ namespace {
 struct Use {
   Use(const void* buffer, const std::vector<Stretch>& stretches) {
     auto* const data = static_cast<std::byte*>(const_cast<void*>(buffer));
-    for (const auto& [begin, length] : stretches) passages.push_back({data + begin, begin, length});
-    if (!passages.empty()) bytes = passages.back().slot_offset + passages.back().bytes;
+    for (const auto& [begin, length] : stretches) ranges.push_back({data + begin, begin, length});
+    if (!ranges.empty()) bytes = ranges.back().slot_offset + ranges.back().bytes;
   }
-  std::vector<Passage> passages;
+  std::vector<CopyRange> ranges;
   std::size_t bytes = 0;  ///< of the buffer up to their end
 };
 
@@ -206,30 +206,30 @@ bool is_aligned(const std::byte* address, DataType type) {
 Result<std::byte*> PeerCalls::place_output(const Call& call, Prepared& prepared) {
   Use use(call.recv, output_stretches(call, communicator_.rank(), communicator_.size()));
   if (use.bytes == 0) return nullptr;
-  const Passage& first = use.passages.front();
+  const CopyRange& first = use.ranges.front();
   TUTTI_ASSIGN(std::byte* const address, address_of(first.buffer));
   if (address == nullptr) {
     TUTTI_ASSIGN(auto* const copies, copies_of(prepared));
-    return copies->of_output(use.passages, use.bytes);
+    return copies->of_output(use.ranges, use.bytes);
   }
   if (is_aligned(address, call.type)) return address - first.slot_offset;
   TUTTI_ASSIGN(prepared.out.memory, take(outs_, use.bytes));
-  prepared.out.passages = std::move(use.passages);
+  prepared.out.ranges = std::move(use.ranges);
   return prepared.out.memory;
 }
 
 Result<std::byte*> PeerCalls::place_input(const Call& call, bool elsewhere, Prepared& prepared) {
   Use use(call.send, input_stretches(call, communicator_.rank(), communicator_.size()));
   if (use.bytes == 0) return nullptr;
-  const Passage& first = use.passages.front();
+  const CopyRange& first = use.ranges.front();
   TUTTI_ASSIGN(std::byte* const address, address_of(first.buffer));
   if (address == nullptr) {
     TUTTI_ASSIGN(auto* const copies, copies_of(prepared));
-    return copies->of_input(use.passages, use.bytes);
+    return copies->of_input(use.ranges, use.bytes);
   }
   if (is_aligned(address, call.type) && !elsewhere) return address - first.slot_offset;
   TUTTI_ASSIGN(prepared.in.memory, take(ins_, use.bytes));
-  prepared.in.passages = std::move(use.passages);
+  prepared.in.ranges = std::move(use.ranges);
   return prepared.in.memory;
 }
 
@@ -239,7 +239,7 @@ Result<PeerCalls::Prepared> PeerCalls::prepare(const Call& call, bool captured) 
   Prepared prepared;
   prepared.call = call;
   TUTTI_ASSIGN(std::byte* const output, place_output(call, prepared));
-  const bool output_stays = prepared.out.passages.empty() && !prepared.copies;
+  const bool output_stays = prepared.out.ranges.empty() && !prepared.copies;
   const bool in_place = is_in_place(call, communicator_.rank());
   const bool runs_in_place = in_place && output_stays && way->programs.in_place;
   TUTTI_ASSIGN(const std::byte* const input,
@@ -260,11 +260,11 @@ Status PeerCalls::launch(const Prepared& prepared, StreamHandle stream,
   TUTTI_TRY(communicator_.announce(prepared.call, captured));
   if (captured)
     TUTTI_TRY(driver_->give_to_graph(capture.graph, drop_image, new ImagePointer(prepared.image)));
-  for (const Passage& in : prepared.in.passages)
+  for (const CopyRange& in : prepared.in.ranges)
     TUTTI_TRY(
         driver_->copy_async(prepared.in.memory + in.slot_offset, in.buffer, in.bytes, stream));
   TUTTI_TRY(executor_->launch(stream, prepared.kernel));
-  for (const Passage& out : prepared.out.passages)
+  for (const CopyRange& out : prepared.out.ranges)
     TUTTI_TRY(
         driver_->copy_async(out.buffer, prepared.out.memory + out.slot_offset, out.bytes, stream));
   return prepared.copies ? prepared.copies->mark(stream) : ok_status();

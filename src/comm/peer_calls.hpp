@@ -15,8 +15,8 @@
 #include "src/comm/communicator.hpp"
 #include "src/comm/runtime.hpp"
 #include "src/cuda/driver.hpp"
-#include "src/exec/cuda/detour.hpp"
-#include "src/exec/cuda/passage.hpp"
+#include "src/exec/cuda/copy_range.hpp"
+#include "src/exec/cuda/host_staging.hpp"
 #include "src/exec/cuda/peer_executor.hpp"
 #include "src/exec/cuda/pinned_copies.hpp"
 #include "tutti/error.hpp"
@@ -36,11 +36,11 @@ class PeerCalls {
   PeerCalls(const PeerCalls&) = delete;
   PeerCalls& operator=(const PeerCalls&) = delete;
 
-  /// Bytes of a caller's buffer on their way through other memory of the device, where kernels
-  /// cannot use the buffer itself: it is not aligned, or the program does not run in place.
-  struct Stopover {
+  /// Device memory that replaces a caller's buffer where kernels cannot use the buffer itself: it
+  /// is not aligned, or the program does not run in place.
+  struct BounceBuffer {
     std::byte* memory = nullptr;
-    std::vector<exec::cuda::Passage> passages;
+    std::vector<exec::cuda::CopyRange> ranges;
   };
   /// A call that is ready to be launched.
   struct Prepared {
@@ -48,7 +48,7 @@ class PeerCalls {
     exec::cuda::PeerCall kernel;
     /// What `kernel` points to.
     std::shared_ptr<const exec::cuda::DeviceImage> image;
-    Stopover in, out;
+    BounceBuffer in, out;
     /// Of ordinary memory of the host; null where there is none.
     std::unique_ptr<exec::cuda::PinnedCopies> copies;
   };
@@ -87,8 +87,8 @@ class PeerCalls {
     PeerPrograms programs;
     std::uint32_t blocks = 0;
   };
-  /// Memory of the device, from the smallest on: commands that were enqueued name all of it.
-  using Stopovers = std::vector<cuda::DeviceMemory>;
+  /// From the smallest on: enqueued commands name all of them, so none is freed early.
+  using BounceBuffers = std::vector<cuda::DeviceMemory>;
   using ImagePointer = std::shared_ptr<const exec::cuda::DeviceImage>;
   /// Images that nobody asks for any more, in use until `behind` is reached.
   struct Retired {
@@ -107,7 +107,7 @@ class PeerCalls {
   Result<ImagePointer> image_for(const Call& call, const Way& way, bool in_place, bool captured);
   /// Where a caller's buffer is as the device sees it; null: it does not.
   Result<std::byte*> address_of(const std::byte* data) const;
-  Result<std::byte*> take(Stopovers& stopovers, std::size_t bytes);
+  Result<std::byte*> take(BounceBuffers& buffers, std::size_t bytes);
   /// Where the kernel finds the caller's input or output.
   Result<std::byte*> place_input(const Call& call, bool elsewhere, Prepared& prepared);
   Result<std::byte*> place_output(const Call& call, Prepared& prepared);
@@ -122,7 +122,7 @@ class PeerCalls {
   std::map<Key, Way> ways_;
   std::map<std::pair<Key, bool>, ImagePointer> images_;  ///< by call and whether in place
   std::vector<Retired> retired_;
-  Stopovers ins_, outs_;
+  BounceBuffers ins_, outs_;
   bool is_in_graphs_ = false;
 };
 

@@ -7,7 +7,7 @@
 
 #include "src/base/settings.hpp"
 #include "src/base/shared_heap.hpp"
-#include "src/comm/graveyard.hpp"
+#include "src/comm/deferred_reclaim.hpp"
 #include "src/comm/imported.hpp"
 #include "src/comm/program_library.hpp"
 #include "src/comm/this_host.hpp"
@@ -15,10 +15,10 @@
 #include "src/cost/tuning_file.hpp"
 #include "src/cuda/driver.hpp"
 #include "src/exec/cuda/allocations.hpp"
+#include "src/exec/cuda/enqueue_barrier.hpp"
 #include "src/exec/cuda/image_pool.hpp"
 #include "src/exec/cuda/joint_calls.hpp"
 #include "src/exec/cuda/kernels.hpp"
-#include "src/exec/cuda/lineup.hpp"
 #include "src/exec/cuda/slot_pool.hpp"
 #include "src/exec/local_board.hpp"
 #include "src/exec/staging_pool.hpp"
@@ -45,13 +45,13 @@ struct Runtime {
   std::unique_ptr<TuningStore> tuning;
   std::unique_ptr<TableStore> table;
   std::unique_ptr<CalibrationStore> calibration;
-  Graveyard graveyard;
+  DeferredReclaim deferred_reclaim;
 
   // Of CUDA communicators; null where the process makes host communicators.
   cuda::SharedDriver cuda;
   std::shared_ptr<exec::cuda::SlotPool> slots;
   std::unique_ptr<exec::cuda::Allocations> allocations;
-  std::unique_ptr<exec::cuda::LineupBoard> lineups;
+  std::unique_ptr<exec::cuda::EnqueueBarriers> enqueue_barriers;
   std::unique_ptr<exec::cuda::JointBoard> joint_calls;
   std::unique_ptr<exec::cuda::Kernels> kernels;
   std::shared_ptr<exec::cuda::ImagePool> images;

@@ -98,7 +98,7 @@ void Team::add_remote(Rank rank, std::shared_ptr<Connection> connection, std::st
 
 void Team::set_cpus(int ranks, int cpus) {
   options_.wait = WaitPolicy::for_ranks_on_host(ranks, cpus);
-  options_.wait_beside_caller = WaitPolicy::beside_callers(ranks, cpus);
+  options_.wait_with_computing_caller = WaitPolicy::with_computing_callers(ranks, cpus);
   stores_for_peers_ = ranks <= cpus ? Stores::kContended : Stores::kForPeers;
 }
 
@@ -225,8 +225,8 @@ void Team::blocked_on_any(Rank peer, std::span<const WaitWord> words, bool moved
   if (on_several_) also_blocked_.assign(words.begin() + 1, words.end());
 }
 
-void Team::idle(std::uint32_t polls, Beside beside) {
-  const WaitPolicy& policy = this->policy(beside);
+void Team::idle(std::uint32_t polls, CallerActivity caller) {
+  const WaitPolicy& policy = this->policy(caller);
   polls = std::min(polls, fruitless_++);
   if (policy.phase(polls) != WaitPhase::kSleep || (remote_.empty() && !on_several_))
     return wait_once(policy, polls, blocked_);
@@ -235,8 +235,8 @@ void Team::idle(std::uint32_t polls, Beside beside) {
   wait_once(waits);
 }
 
-void Team::add_waits(WaitSet& waits, Beside beside) {
-  const WaitPhase phase = policy(beside).phase(fruitless_++);
+void Team::add_waits(WaitSet& waits, CallerActivity caller) {
+  const WaitPhase phase = policy(caller).phase(fruitless_++);
   waits.phase = std::min(waits.phase, phase);
   if (phase == WaitPhase::kSleep) add_wakers(waits);
 }

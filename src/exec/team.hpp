@@ -58,7 +58,7 @@ struct TeamOptions {
   bool direct = true;                   ///< peers may load from and store to buffers
   StoreGuess stores = StoreGuess::for_this_machine();
   WaitPolicy wait;
-  WaitPolicy wait_beside_caller;  ///< while another thread of this rank computes
+  WaitPolicy wait_with_computing_caller;  ///< while another thread of this rank computes
 };
 
 /// Resource. One per communicator and rank. Used by the thread that drives the communicator.
@@ -149,10 +149,10 @@ class Team {
   bool flushed();
   /// After fruitless poll number `polls` of this wait: spins, yields, or sleeps up to a
   /// millisecond. A wait for something new starts with spinning again.
-  void idle(std::uint32_t polls, Beside beside = Beside::kNobody);
+  void idle(std::uint32_t polls, CallerActivity caller = CallerActivity::kWaits);
   /// idle() for a thread that polls several teams: does not wait, but adds what this team waits
   /// for.
-  void add_waits(WaitSet& waits, Beside beside = Beside::kNobody);
+  void add_waits(WaitSet& waits, CallerActivity caller = CallerActivity::kWaits);
 
   /// Tells the mapped peers that this rank will never again touch their memory or change its own,
   /// and releases the connections. Only unobserved() and the destructor may follow. `tell` false:
@@ -164,8 +164,8 @@ class Team {
 
  private:
   Team(Rank rank, std::int32_t size, StagingPool& staging, const TeamOptions& options);
-  [[nodiscard]] const WaitPolicy& policy(Beside beside) const {
-    return beside == Beside::kNobody ? options_.wait : options_.wait_beside_caller;
+  [[nodiscard]] const WaitPolicy& policy(CallerActivity caller) const {
+    return caller == CallerActivity::kWaits ? options_.wait : options_.wait_with_computing_caller;
   }
   void add_wakers(WaitSet& waits) const;
 

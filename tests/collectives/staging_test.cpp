@@ -30,7 +30,7 @@ Runtimes staging_runtimes(Placement placement, int n) {
 /// Allocated by communicators that live, and by connections.
 std::size_t heap_bytes(const Runtimes& runtimes) {
   const std::set<std::shared_ptr<Runtime>> processes(runtimes.begin(), runtimes.end());
-  for (const auto& runtime : processes) runtime->graveyard.reap();
+  for (const auto& runtime : processes) runtime->deferred_reclaim.reclaim();
   return std::accumulate(
       processes.begin(), processes.end(), std::size_t{0},
       [](std::size_t sum, const auto& runtime) { return sum + runtime->heap->allocated_bytes(); });

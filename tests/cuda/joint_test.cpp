@@ -68,7 +68,7 @@ TEST_P(JointCall, BroadcastsInPlaceWhereTheRootIs) {
   EXPECT_EQ(host_functions(), 0);
 }
 
-TEST_P(JointCall, TurnsIntoADetourWhereARankIsBeingCaptured) {
+TEST_P(JointCall, PassesThroughTheHostWhereARankIsBeingCaptured) {
   const Ranks ranks(2);
   std::vector<Buffer<float>> data;
   for (int r = 0; r < 2; ++r) data.emplace_back(inputs(r, kFewElements));

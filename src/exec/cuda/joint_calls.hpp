@@ -18,7 +18,7 @@
 
 #include "src/base/clock.hpp"
 #include "src/cuda/driver.hpp"
-#include "src/exec/cuda/detour.hpp"
+#include "src/exec/cuda/host_staging.hpp"
 #include "tutti/error.hpp"
 #include "tutti/types.hpp"
 

@@ -32,16 +32,16 @@ Result<Slot*> PinnedCopies::take(std::size_t bytes) {
   return slots_.back().get();
 }
 
-Result<std::byte*> PinnedCopies::of_input(std::span<const Passage> passages, std::size_t bytes) {
+Result<std::byte*> PinnedCopies::of_input(std::span<const CopyRange> ranges, std::size_t bytes) {
   TUTTI_ASSIGN(Slot* const slot, take(bytes));
-  for (const Passage& passage : passages)
-    std::memcpy(slot->memory().data() + passage.slot_offset, passage.buffer, passage.bytes);
+  for (const CopyRange& range : ranges)
+    std::memcpy(slot->memory().data() + range.slot_offset, range.buffer, range.bytes);
   return slot->device_memory();
 }
 
-Result<std::byte*> PinnedCopies::of_output(std::span<const Passage> passages, std::size_t bytes) {
+Result<std::byte*> PinnedCopies::of_output(std::span<const CopyRange> ranges, std::size_t bytes) {
   TUTTI_ASSIGN(Slot* const slot, take(bytes));
-  outputs_.push_back({{passages.begin(), passages.end()}, slot->memory().data()});
+  outputs_.push_back({{ranges.begin(), ranges.end()}, slot->memory().data()});
   return slot->device_memory();
 }
 
@@ -52,8 +52,8 @@ Status PinnedCopies::mark(tutti::cuda::abi::Stream stream) {
 
 void PinnedCopies::copy_out() const {
   for (const Output& output : outputs_)
-    for (const Passage& passage : output.passages)
-      std::memcpy(passage.buffer, output.copy + passage.slot_offset, passage.bytes);
+    for (const CopyRange& range : output.ranges)
+      std::memcpy(range.buffer, output.copy + range.slot_offset, range.bytes);
 }
 
 }  // namespace tutti::exec::cuda

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/cuda/driver.hpp"
-#include "src/exec/cuda/passage.hpp"
+#include "src/exec/cuda/copy_range.hpp"
 #include "src/exec/cuda/slot_pool.hpp"
 #include "tutti/error.hpp"
 
@@ -24,9 +24,9 @@ class PinnedCopies {
   PinnedCopies& operator=(const PinnedCopies&) = delete;
 
   /// Where the device finds a copy of these bytes of a caller's buffer; `bytes`: of it all.
-  Result<std::byte*> of_input(std::span<const Passage> passages, std::size_t bytes);
+  Result<std::byte*> of_input(std::span<const CopyRange> ranges, std::size_t bytes);
   /// Where the device may put them, so that copy_out() finds them.
-  Result<std::byte*> of_output(std::span<const Passage> passages, std::size_t bytes);
+  Result<std::byte*> of_output(std::span<const CopyRange> ranges, std::size_t bytes);
   /// What uses the copies is enqueued on `stream`.
   Status mark(tutti::cuda::abi::Stream stream);
   /// Until that is over.
@@ -39,7 +39,7 @@ class PinnedCopies {
   Result<Slot*> take(std::size_t bytes);
 
   struct Output {
-    std::vector<Passage> passages;
+    std::vector<CopyRange> ranges;
     const std::byte* copy = nullptr;
   };
   const tutti::cuda::SharedDriver driver_;

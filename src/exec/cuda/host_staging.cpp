@@ -1,4 +1,4 @@
-#include "src/exec/cuda/detour.hpp"
+#include "src/exec/cuda/host_staging.hpp"
 
 #include <array>
 #include <utility>
@@ -50,7 +50,7 @@ struct LaunchedSteps {
   };
 
   std::shared_ptr<SlotSet> slots;
-  std::vector<DetourStep> steps;
+  std::vector<HostStagingStep> steps;
   std::vector<Slot*> slot_of;
   std::vector<Call> calls;
   std::weak_ptr<LaunchedSteps> self;
@@ -97,11 +97,11 @@ void drop_steps(void* data) { delete static_cast<std::shared_ptr<LaunchedSteps>*
 
 }  // namespace
 
-Result<CaptureState> Detour::capture(std::span<const StreamHandle> streams) const {
+Result<CaptureState> HostStaging::capture(std::span<const StreamHandle> streams) const {
   return capture_of(*driver_, streams);
 }
 
-Result<std::shared_ptr<SlotSet>> Detour::slots_for(const CaptureState& capture) {
+Result<std::shared_ptr<SlotSet>> HostStaging::slots_for(const CaptureState& capture) {
   const bool captured = capture.kind == CaptureKind::kActive;
   auto& current = captured ? capture_.slots : slots_;
   const bool other_capture = captured && capture_.id != capture.id;
@@ -112,23 +112,23 @@ Result<std::shared_ptr<SlotSet>> Detour::slots_for(const CaptureState& capture) 
   return current;
 }
 
-Status Detour::follow(std::span<const StreamHandle> streams, const SlotSet& slots) const {
+Status HostStaging::follow(std::span<const StreamHandle> streams, const SlotSet& slots) const {
   for (const StreamHandle other : streams.subspan(1))
     TUTTI_TRY(wait_for(driver_, device_, streams.front(), other));
   return slots.used ? slots.last.hold(streams.front()) : ok_status();
 }
 
-Status Detour::follow(std::span<const StreamHandle> streams, const CaptureState& capture) {
+Status HostStaging::follow(std::span<const StreamHandle> streams, const CaptureState& capture) {
   TUTTI_ASSIGN(const std::shared_ptr<SlotSet> slots, slots_for(capture));
   return follow(streams, *slots);
 }
 
-Result<bool> Detour::idle() const {
+Result<bool> HostStaging::idle() const {
   if (!slots_ || !slots_->used) return true;
   return slots_->last.done();
 }
 
-Status Detour::mark(std::span<const StreamHandle> streams, const CaptureState& capture) {
+Status HostStaging::mark(std::span<const StreamHandle> streams, const CaptureState& capture) {
   TUTTI_ASSIGN(const std::shared_ptr<SlotSet> slots, slots_for(capture));
   TUTTI_TRY(slots->last.record(streams.front()));
   slots->used = true;
@@ -136,11 +136,11 @@ Status Detour::mark(std::span<const StreamHandle> streams, const CaptureState& c
   return ok_status();
 }
 
-Result<DetourLaunch> Detour::begin(std::span<const StreamHandle> streams,
-                                   std::vector<DetourStep> steps) {
+Result<HostStagingLaunch> HostStaging::begin(std::span<const StreamHandle> streams,
+                                             std::vector<HostStagingStep> steps) {
   TUTTI_ASSIGN(const CaptureState capture, capture_of(*driver_, streams));
   const bool captured = capture.kind == CaptureKind::kActive;
-  DetourLaunch launch;
+  HostStagingLaunch launch;
   launch.driver_ = driver_;
   launch.device_ = device_;
   launch.stream_ = streams.front();
@@ -162,8 +162,8 @@ Result<DetourLaunch> Detour::begin(std::span<const StreamHandle> streams,
   return launch;
 }
 
-Status DetourLaunch::open(std::size_t index) {
-  const DetourStep& step = steps_->steps[index];
+Status HostStagingLaunch::open(std::size_t index) {
+  const HostStagingStep& step = steps_->steps[index];
   std::unique_ptr<Slot>& slot = slots_->slots[index % SlotSet::kSlots];
   if (!slot || slot->memory().size() < step.bytes) {
     TUTTI_ASSIGN(std::unique_ptr<Slot> larger, slots_->pool->take(device_, step.bytes));
@@ -171,7 +171,7 @@ Status DetourLaunch::open(std::size_t index) {
     slot = std::move(larger);
   }
   steps_->slot_of[index] = slot.get();
-  for (const Passage& in : step.in)
+  for (const CopyRange& in : step.in)
     TUTTI_TRY(
         driver_->copy_async(slot->memory().data() + in.slot_offset, in.buffer, in.bytes, stream_));
   LaunchedSteps::Call& call = steps_->calls[index];
@@ -181,31 +181,31 @@ Status DetourLaunch::open(std::size_t index) {
   return enqueued;
 }
 
-Status DetourLaunch::close(std::size_t index) {
+Status HostStagingLaunch::close(std::size_t index) {
   const Slot& slot = *steps_->slot_of[index];
   TUTTI_TRY(driver_->wait_value(stream_, slot.gate(), 1));
   TUTTI_TRY(driver_->write_value(stream_, slot.gate(), 0));
-  for (const Passage& out : steps_->steps[index].out)
+  for (const CopyRange& out : steps_->steps[index].out)
     TUTTI_TRY(driver_->copy_async(out.buffer, slot.memory().data() + out.slot_offset, out.bytes,
                                   stream_));
   return ok_status();
 }
 
-Status DetourLaunch::finish() {
+Status HostStagingLaunch::finish() {
   TUTTI_TRY(slots_->last.record(stream_));
   slots_->used = true;
   for (const StreamHandle other : others_) TUTTI_TRY(slots_->last.hold(other));
   return ok_status();
 }
 
-DetourLaunch::~DetourLaunch() {
+HostStagingLaunch::~HostStagingLaunch() {
   if (!slots_ || opened_ == 0 || finished_) return;
   slots_->spoilt = true;
   const auto scope = driver_->make_current(device_);
   if (!scope || !slots_->last.record(stream_)) slots_->lost = true;
 }
 
-Result<bool> DetourLaunch::advance() {
+Result<bool> HostStagingLaunch::advance() {
   const std::size_t all = steps_->steps.size();
   if (opened_ > 0) {
     TUTTI_TRY(close(closed_));

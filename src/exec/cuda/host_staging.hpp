@@ -16,7 +16,7 @@
 //
 // A gate at the head of a hardware queue holds up whatever else was put into that queue, also by
 // other streams of the process. Nothing that opens a gate may therefore be behind it: ranks of one
-// process enqueue their copies in before any of them enqueues a gate (Lineup).
+// process enqueue their copies in before any of them enqueues a gate (EnqueueBarrier).
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "src/cuda/driver.hpp"
-#include "src/exec/cuda/passage.hpp"
+#include "src/exec/cuda/copy_range.hpp"
 #include "src/exec/cuda/slot_pool.hpp"
 #include "tutti/error.hpp"
 
@@ -51,8 +51,8 @@ class SlotUse {
   Slot& slot_;
 };
 
-struct DetourStep {
-  std::vector<Passage> in, out;
+struct HostStagingStep {
+  std::vector<CopyRange> in, out;
   std::size_t bytes = 0;  ///< of the slot
   /// Called on a thread of the driver when the copies in are over, once for each time that the step
   /// runs; it must neither wait nor call CUDA, but hand the use on. What it captures lives for as
@@ -66,14 +66,14 @@ struct SlotSet;
 struct LaunchedSteps;
 
 /// One launch while it is being enqueued.
-class DetourLaunch {
+class HostStagingLaunch {
  public:
-  DetourLaunch() = default;
-  DetourLaunch(DetourLaunch&&) = default;
-  DetourLaunch& operator=(DetourLaunch&&) = default;
-  DetourLaunch(const DetourLaunch&) = delete;
-  DetourLaunch& operator=(const DetourLaunch&) = delete;
-  ~DetourLaunch();
+  HostStagingLaunch() = default;
+  HostStagingLaunch(HostStagingLaunch&&) = default;
+  HostStagingLaunch& operator=(HostStagingLaunch&&) = default;
+  HostStagingLaunch(const HostStagingLaunch&) = delete;
+  HostStagingLaunch& operator=(const HostStagingLaunch&) = delete;
+  ~HostStagingLaunch();
 
   /// Enqueues what comes next: first the copies in of as many steps as there are slots, then, each
   /// time, the gate and the copies out of one step, and the copies in of another. False once all is
@@ -85,7 +85,7 @@ class DetourLaunch {
   [[nodiscard]] std::size_t closed() const { return closed_; }
 
  private:
-  friend class Detour;
+  friend class HostStaging;
   Status open(std::size_t index);
   Status close(std::size_t index);
   Status finish();
@@ -101,11 +101,11 @@ class DetourLaunch {
   std::size_t opened_ = 0, closed_ = 0;
 };
 
-/// The detours of one rank of a communicator. Used by one thread at a time, with the context of its
-/// device current. Resource.
-class Detour {
+/// Host staging of one rank of a communicator. Used by one thread at a time, with the context of
+/// its device current. Resource.
+class HostStaging {
  public:
-  Detour(tutti::cuda::SharedDriver driver, int device, std::shared_ptr<SlotPool> pool)
+  HostStaging(tutti::cuda::SharedDriver driver, int device, std::shared_ptr<SlotPool> pool)
       : driver_(std::move(driver)), device_(device), pool_(std::move(pool)) {}
 
   /// Whether what begins on these streams goes into a graph, and which. kInvalidUsage: on some of
@@ -122,7 +122,8 @@ class Detour {
 
   /// Launches run in the order in which they begin, whatever their streams: the first of `streams`
   /// runs the steps, behind what all of them did before, and the others wait for it.
-  Result<DetourLaunch> begin(std::span<const StreamHandle> streams, std::vector<DetourStep> steps);
+  Result<HostStagingLaunch> begin(std::span<const StreamHandle> streams,
+                                  std::vector<HostStagingStep> steps);
 
  private:
   struct Capture {

@@ -1,4 +1,4 @@
-// Ranks that are threads of one process line up before any of them makes a stream wait.
+// A barrier of ranks that are threads of one process, before any of them makes a stream wait.
 //
 // Streams of a process share hardware queues, and some share a stream. A gate at the head of a
 // queue must not hold up what opens it, so a rank enqueues the gate of a part of a collective only
@@ -35,12 +35,12 @@ struct Mark {
 };
 
 /// How far the ranks of one communicator are that are threads of this process. Thread-safe.
-class Lineup {
+class EnqueueBarrier {
  public:
-  /// The copies in of all that is enqueued.
-  void came(std::span<const Mark> marks);
-  /// Whether all came so far before `deadline`. A rank that does not come may be busy with another
-  /// communicator, where it waits for the caller: then it is better to go on.
+  /// Says that the copies in of these parts are enqueued.
+  void arrive(std::span<const Mark> marks);
+  /// Whether all have reached these marks before `deadline`. A rank that is late may be busy with
+  /// another communicator and wait there for the caller: then the caller should go on.
   [[nodiscard]] bool await(std::span<const Mark> marks, Deadline deadline);
 
  private:
@@ -50,14 +50,14 @@ class Lineup {
 };
 
 /// One per process. Thread-safe.
-class LineupBoard {
+class EnqueueBarriers {
  public:
   /// The same object for all who ask while one keeps it.
-  std::shared_ptr<Lineup> of(std::uint64_t communicator);
+  std::shared_ptr<EnqueueBarrier> of(std::uint64_t communicator);
 
  private:
   std::mutex mutex_;
-  std::map<std::uint64_t, std::weak_ptr<Lineup>> lineups_;
+  std::map<std::uint64_t, std::weak_ptr<EnqueueBarrier>> barriers_;
 };
 
 }  // namespace tutti::exec::cuda

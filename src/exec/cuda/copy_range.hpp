@@ -1,0 +1,16 @@
+// A range of bytes to copy between a caller's buffer and the memory that stands in for it.
+#pragma once
+
+#include <cstddef>
+
+namespace tutti::exec::cuda {
+
+/// Value.
+struct CopyRange {
+  std::byte* buffer = nullptr;  ///< the caller's
+  std::size_t slot_offset = 0;  ///< in the slot, or in the bounce buffer
+  std::size_t bytes = 0;
+  friend bool operator==(const CopyRange&, const CopyRange&) = default;
+};
+
+}  // namespace tutti::exec::cuda
