@@ -5,11 +5,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <utility>
 
+#include "src/base/shared_by_key.hpp"
 #include "src/exec/layout.hpp"
 #include "tutti/types.hpp"
 
@@ -28,16 +26,7 @@ struct LocalPlaces {
   std::atomic<std::uint64_t> touching{0};  ///< like Progress::touching
 };
 
-/// One per process. Thread-safe.
-class LocalBoard {
- public:
-  /// The places of a rank of a communicator. All callers get the same object, as long as one keeps
-  /// it.
-  std::shared_ptr<LocalPlaces> places_of(std::uint64_t communicator, Rank rank);
-
- private:
-  std::mutex mutex_;
-  std::map<std::pair<std::uint64_t, Rank>, std::weak_ptr<LocalPlaces>> places_;
-};
+/// One per process: the places of a rank of a communicator.
+using LocalBoard = SharedByKey<std::pair<std::uint64_t, Rank>, LocalPlaces>;
 
 }  // namespace tutti::exec

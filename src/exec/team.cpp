@@ -44,7 +44,7 @@ Result<std::unique_ptr<Team>> Team::create(Rank rank, std::int32_t size, Staging
   self.block = new (memory) RankBlock{};
   self.heap = team->heap_->mapping();
   self.process = getpid();
-  self.places = board.places_of(options.communicator, rank);
+  self.places = board.of({options.communicator, rank});
   self.block->nonce = options.communicator ^ (static_cast<std::uint64_t>(rank) + 1) << 32 ^
                       static_cast<std::uint64_t>(self.process);
   self.label = fmt::format("rank {}", rank);
@@ -86,7 +86,7 @@ Status Team::add_mapped(Rank rank, std::span<std::byte> mapping, std::uint64_t o
 
 Status Team::add_local(Rank rank, std::uint64_t offset, LocalBoard& board, std::string label) {
   TUTTI_TRY(add_mapped(rank, heap_->mapping(), offset, nullptr, std::move(label)));
-  members_[rank].places = board.places_of(options_.communicator, rank);
+  members_[rank].places = board.of({options_.communicator, rank});
   return ok_status();
 }
 

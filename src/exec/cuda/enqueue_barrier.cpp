@@ -22,13 +22,4 @@ bool EnqueueBarrier::await(std::span<const Mark> marks, Deadline deadline) {
   return all_arrived();
 }
 
-std::shared_ptr<EnqueueBarrier> EnqueueBarriers::of(std::uint64_t communicator) {
-  const std::scoped_lock lock(mutex_);
-  std::erase_if(barriers_, [](const auto& entry) { return entry.second.expired(); });
-  std::weak_ptr<EnqueueBarrier>& place = barriers_[communicator];
-  std::shared_ptr<EnqueueBarrier> barrier = place.lock();
-  if (!barrier) place = barrier = std::make_shared<EnqueueBarrier>();
-  return barrier;
-}
-
 }  // namespace tutti::exec::cuda

@@ -10,12 +10,12 @@
 #include <condition_variable>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
 
 #include "src/base/clock.hpp"
+#include "src/base/shared_by_key.hpp"
 #include "tutti/types.hpp"
 
 namespace tutti::exec::cuda {
@@ -49,15 +49,7 @@ class EnqueueBarrier {
   std::map<Progression, std::uint64_t> counts_;
 };
 
-/// One per process. Thread-safe.
-class EnqueueBarriers {
- public:
-  /// The same object for all who ask while one keeps it.
-  std::shared_ptr<EnqueueBarrier> of(std::uint64_t communicator);
-
- private:
-  std::mutex mutex_;
-  std::map<std::uint64_t, std::weak_ptr<EnqueueBarrier>> barriers_;
-};
+/// One per process: the barrier of a communicator.
+using EnqueueBarriers = SharedByKey<std::uint64_t, EnqueueBarrier>;
 
 }  // namespace tutti::exec::cuda

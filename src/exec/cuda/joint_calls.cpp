@@ -66,13 +66,4 @@ Outcome JointCalls::await(std::uint64_t number, Deadline deadline) {
   return behind;
 }
 
-std::shared_ptr<JointCalls> JointBoard::of(std::uint64_t communicator, std::int32_t ranks) {
-  const std::scoped_lock lock(mutex_);
-  std::erase_if(calls_, [](const auto& entry) { return entry.second.expired(); });
-  std::weak_ptr<JointCalls>& place = calls_[communicator];
-  std::shared_ptr<JointCalls> calls = place.lock();
-  if (!calls) place = calls = std::make_shared<JointCalls>(ranks);
-  return calls;
-}
-
 }  // namespace tutti::exec::cuda

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "src/base/clock.hpp"
+#include "src/base/shared_by_key.hpp"
 #include "src/cuda/driver.hpp"
 #include "src/exec/cuda/host_staging.hpp"
 #include "tutti/error.hpp"
@@ -73,15 +74,7 @@ class JointCalls {
   bool all_dissolved_ = false;
 };
 
-/// One per process. Thread-safe.
-class JointBoard {
- public:
-  /// The same object for all who ask while one keeps it.
-  std::shared_ptr<JointCalls> of(std::uint64_t communicator, std::int32_t ranks);
-
- private:
-  std::mutex mutex_;
-  std::map<std::uint64_t, std::weak_ptr<JointCalls>> calls_;
-};
+/// One per process: the joint calls of a communicator.
+using JointBoard = SharedByKey<std::uint64_t, JointCalls>;
 
 }  // namespace tutti::exec::cuda
