@@ -45,7 +45,8 @@ class FakeCommunicator : public Communicator {
   Result<std::shared_ptr<const lower::Lowered>> direct_program(const Call&, bool) const override {
     return std::shared_ptr<const lower::Lowered>();
   }
-  Result<std::vector<PeerPrograms>> peer_programs(const Call&, lower::Protocol) const override {
+  Result<std::vector<PeerPrograms>> peer_programs(const Call&,
+                                                  lower::ProgramProtocol) const override {
     return std::vector<PeerPrograms>();
   }
   Status announce(const Call&, bool) override { return ok_status(); }

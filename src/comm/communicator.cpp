@@ -214,7 +214,7 @@ class RankCommunicator final : public Communicator {
     return plans_.direct_program(call, in_place);
   }
   Result<std::vector<PeerPrograms>> peer_programs(const Call& call,
-                                                  lower::Protocol protocol) const override {
+                                                  lower::ProgramProtocol protocol) const override {
     return plans_.peer_programs(call, protocol);
   }
   Status announce(const Call& call, bool is_captured) override {

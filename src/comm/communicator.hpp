@@ -122,14 +122,14 @@ class Communicator {
                                    std::optional<bool> kernel_reads) = 0;
   /// Algorithm that would run `call`, for logs and `tutti bench`: "one_shot", "two_shot" ...
   virtual Result<std::string> algorithm_for(const Call& call) = 0;
-  /// The program of a collective where all ranks reach all buffers, with Protocol::kDirect;
+  /// The program of a collective where all ranks reach all buffers, with ProgramProtocol::kDirect;
   /// `in_place`: of all ranks' buffers. Null where there is none. Any thread may ask.
   virtual Result<std::shared_ptr<const lower::Lowered>> direct_program(const Call& call,
                                                                        bool in_place) const = 0;
   /// The programs of a collective with this protocol, kPublished or kStaged, for GPUs that all
   /// reach each other; best first, the same on all ranks. Any thread may ask.
-  virtual Result<std::vector<PeerPrograms>> peer_programs(const Call& call,
-                                                          lower::Protocol protocol) const = 0;
+  virtual Result<std::vector<PeerPrograms>> peer_programs(
+      const Call& call, lower::ProgramProtocol protocol) const = 0;
   /// A collective is enqueued for GPUs that run it by themselves: kInvalidUsage, which names the
   /// peer and both calls, where a rank of this host was seen to make another one. `is_captured`: it
   /// goes into a graph, and who replays that how often is not known, so nothing is compared any

@@ -206,7 +206,7 @@ Result<DeviceLaunch> DeviceCalls::begin(const DeviceWork& work, std::span<const 
   launch.synchronous_ = !pageable.empty();
   const auto shared_sink = std::make_shared<const HostStepSink>(work.sink);
   std::vector<HostStagingStep> steps;
-  for (Step& step : cut(calls, rank_, size_, slot_bytes_)) {
+  for (StagingStep& step : cut(calls, rank_, size_, slot_bytes_)) {
     launch.marks_.push_back(marks_of(step));
     auto plan = std::make_shared<HostStep::Plan>();
     plan->parts = std::move(step.parts);
@@ -221,7 +221,7 @@ Result<DeviceLaunch> DeviceCalls::begin(const DeviceWork& work, std::span<const 
   return launch;
 }
 
-DeviceLaunch::Marks DeviceCalls::marks_of(const Step& step) {
+DeviceLaunch::Marks DeviceCalls::marks_of(const StagingStep& step) {
   DeviceLaunch::Marks marks;
   if (neighbours_.empty()) return marks;
   const auto is_neighbour = [this](Rank peer) {

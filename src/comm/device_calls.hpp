@@ -124,7 +124,7 @@ class DeviceCalls {
   Result<PageableBuffers> pageable_of(std::span<const Call> calls) const;
 
   Result<DeviceLaunch> begin(const DeviceWork& work, std::span<const Call> calls);
-  DeviceLaunch::Marks marks_of(const Step& step);
+  DeviceLaunch::Marks marks_of(const StagingStep& step);
   void await_peers(DeviceLaunch& launch) const;
   Result<bool> advance(DeviceLaunch& launch) const;
   Status synchronize(const DeviceLaunch& launch) const;

@@ -162,7 +162,7 @@ LaidOut lay_out_message(const Call& call, std::size_t slot_offset) {
   return laid;
 }
 
-void put(LaidOut laid, Step& step) {
+void put(LaidOut laid, StagingStep& step) {
   step.parts.push_back(std::move(laid.part));
   for (const CopyRange& range : laid.in) step.in.push_back(range);
   for (const CopyRange& range : laid.out) step.out.push_back(range);
@@ -171,11 +171,11 @@ void put(LaidOut laid, Step& step) {
 
 }  // namespace
 
-std::vector<Step> cut(std::span<const Call> calls, Rank rank, std::int32_t size,
-                      std::size_t slot_bytes) {
-  std::vector<Step> steps;
+std::vector<StagingStep> cut(std::span<const Call> calls, Rank rank, std::int32_t size,
+                             std::size_t slot_bytes) {
+  std::vector<StagingStep> steps;
   std::size_t room = 0;  // in the last step, on the rank that needs most
-  Step messages;
+  StagingStep messages;
   for (const Call& call : calls) {
     if (is_point_to_point(call)) {
       put(lay_out_message(call, messages.bytes), messages);

@@ -1,15 +1,14 @@
-// A call on buffers that the host cannot load from, cut into parts that pass through host memory.
+// Cuts a call on buffers that the host cannot load from into parts that are staged in host memory.
 //
 // Words:
-//   slot   host memory that one step passes through: what the ranks give lies in it, then what
-//          they get.
+//   slot   host memory for one step: what the ranks give lies in it, then what they get.
 //   part   the same elements of every block of a call; itself a call, of fewer elements.
-//   step   parts that are in a slot at once.
+//   step   parts that are in a slot at once; it has nothing to do with the steps of a schedule.
 //
 // All ranks cut a call into the same parts, whatever else they call in the same group: how many
 // elements a part has follows from the call, the number of ranks and the slot's size alone. The
 // same collectives also make the same steps on all ranks, though roots have more data than others.
-// Sends and receives are not cut: of two ranks that exchange messages neither knows what else the
+// Sends and receives are not cut. Neither of two ranks that exchange messages knows what else the
 // other one waits for, so all messages of a group have to be under way at once.
 #pragma once
 
@@ -35,7 +34,7 @@ struct Part {
 };
 
 /// Value.
-struct Step {
+struct StagingStep {
   std::vector<Part> parts;
   std::vector<CopyRange> in, out;
   std::size_t bytes = 0;  ///< of the slot
@@ -44,7 +43,7 @@ struct Step {
 /// The steps of the calls of one group, in order: collectives as they come, then all messages.
 /// `slot_bytes` bounds the steps of collectives, unless a single element of each block needs more;
 /// the messages are one step of any size. The calls must be valid.
-std::vector<Step> cut(std::span<const Call> calls, Rank rank, std::int32_t size,
-                      std::size_t slot_bytes);
+std::vector<StagingStep> cut(std::span<const Call> calls, Rank rank, std::int32_t size,
+                             std::size_t slot_bytes);
 
 }  // namespace tutti

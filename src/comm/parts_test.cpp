@@ -41,14 +41,14 @@ void expect_covers(std::vector<CopyRange> ranges, const std::vector<Stretch>& st
   EXPECT_EQ(passed, wanted);
 }
 
-std::vector<std::size_t> counts_of(const std::vector<Step>& steps) {
+std::vector<std::size_t> counts_of(const std::vector<StagingStep>& steps) {
   std::vector<std::size_t> counts;
-  for (const Step& step : steps)
+  for (const StagingStep& step : steps)
     for (const Part& part : step.parts) counts.push_back(part.call.count);
   return counts;
 }
 
-void expect_apart(const Step& step) {
+void expect_apart(const StagingStep& step) {
   std::vector<std::pair<std::size_t, std::size_t>> places;
   for (const auto* ranges : {&step.in, &step.out})
     for (const CopyRange& range : *ranges)
@@ -63,9 +63,9 @@ void check(const Call& call, std::int32_t size) {
   for (Rank rank = 0; rank < size; ++rank) {
     SCOPED_TRACE(testing::Message() << name_of(call.collective) << ", count " << call.count
                                     << ", rank " << rank << " of " << size);
-    const std::vector<Step> steps = cut({&call, 1}, rank, size, kSlot);
+    const std::vector<StagingStep> steps = cut({&call, 1}, rank, size, kSlot);
     std::vector<CopyRange> in, out;
-    for (const Step& step : steps) {
+    for (const StagingStep& step : steps) {
       expect_apart(step);
       in.insert(in.end(), step.in.begin(), step.in.end());
       out.insert(out.end(), step.out.begin(), step.out.end());
@@ -118,7 +118,7 @@ TEST(Cut, KeepsAStepOfCollectivesWithinTheSlot) {
     const Call calls[] = {call_of(Collective::kAllReduce, count),
                           call_of(Collective::kAllToAll, count),
                           call_of(Collective::kBroadcast, count)};
-    for (const Step& step : cut(calls, 1, 4, kSlot)) EXPECT_LE(step.bytes, kSlot);
+    for (const StagingStep& step : cut(calls, 1, 4, kSlot)) EXPECT_LE(step.bytes, kSlot);
   }
 }
 
@@ -130,7 +130,7 @@ TEST(Cut, MakesTheSameStepsOnAllRanks) {
   std::vector<std::size_t> of_root;
   for (Rank rank = 0; rank < 4; ++rank) {
     std::vector<std::size_t> parts;
-    for (const Step& step : cut(calls, rank, 4, kSlot)) parts.push_back(step.parts.size());
+    for (const StagingStep& step : cut(calls, rank, 4, kSlot)) parts.push_back(step.parts.size());
     if (rank == 0) of_root = parts;
     EXPECT_EQ(parts, of_root) << "rank " << rank;
   }
@@ -138,14 +138,14 @@ TEST(Cut, MakesTheSameStepsOnAllRanks) {
 
 TEST(Cut, PutsSmallCollectivesIntoOneStep) {
   const std::vector<Call> calls(6, call_of(Collective::kAllReduce, 8));
-  const std::vector<Step> steps = cut(calls, 0, 2, kSlot);
+  const std::vector<StagingStep> steps = cut(calls, 0, 2, kSlot);
   ASSERT_EQ(steps.size(), 1U);
   EXPECT_EQ(steps[0].parts.size(), 6U);
 }
 
 TEST(Cut, TakesOneElementOfEachBlockWhereTheSlotHasNoRoomForMore) {
   const Call call = call_of(Collective::kAllToAll, 3, DataType::kFloat64);
-  const std::vector<Step> steps = cut({&call, 1}, 0, 1000, kSlot);
+  const std::vector<StagingStep> steps = cut({&call, 1}, 0, 1000, kSlot);
   ASSERT_EQ(steps.size(), 3U);
   EXPECT_EQ(steps[0].parts[0].call.count, 1U);
 }
@@ -153,7 +153,7 @@ TEST(Cut, TakesOneElementOfEachBlockWhereTheSlotHasNoRoomForMore) {
 TEST(Cut, LeavesMessagesWholeAndInOneStepAfterTheCollectives) {
   std::vector<Call> calls = {call_of(Collective::kSend, 10'000), call_of(Collective::kAllReduce, 4),
                              call_of(Collective::kRecv, 0), call_of(Collective::kRecv, 7)};
-  const std::vector<Step> steps = cut(calls, 0, 2, kSlot);
+  const std::vector<StagingStep> steps = cut(calls, 0, 2, kSlot);
   ASSERT_EQ(steps.size(), 2U);
   EXPECT_EQ(steps[0].parts.size(), 1U);
   ASSERT_EQ(steps[1].parts.size(), 3U);

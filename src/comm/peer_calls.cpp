@@ -99,13 +99,14 @@ Result<const PeerCalls::Way*> PeerCalls::way_of(const Call& call) {
 }
 
 Result<PeerCalls::Way> PeerCalls::find_way(const Call& call) const {
-  for (const lower::Protocol protocol : {lower::Protocol::kPublished, lower::Protocol::kStaged}) {
+  for (const lower::ProgramProtocol protocol :
+       {lower::ProgramProtocol::kPublished, lower::ProgramProtocol::kStaged}) {
     TUTTI_ASSIGN(const auto candidates, communicator_.peer_programs(call, protocol));
     for (const PeerPrograms& programs : candidates) {
       const exec::LargestBuffers largest = exec::largest_buffers(
           programs.out_of_place->request, {call.count, call.type, call.blocks});
       const bool small = largest.input <= kMostPacketInput;
-      if (protocol == lower::Protocol::kPublished && !small) continue;
+      if (protocol == lower::ProgramProtocol::kPublished && !small) continue;
       const std::size_t bytes = std::max(largest.input, largest.output);
       const auto blocks = static_cast<std::uint32_t>(
           std::clamp<std::size_t>(bytes / kBytesPerBlock, 1, PeerExecutor::kMostBlocks));
@@ -114,7 +115,7 @@ Result<PeerCalls::Way> PeerCalls::find_way(const Call& call) const {
       log_info(Subsystem::kTuning, who(communicator_),
                "{} of {} x {}: {} on GPUs, {} thread blocks, {}", name_of(call.collective),
                call.count, name_of(call.type), programs.out_of_place->algorithm, blocks,
-               protocol == lower::Protocol::kPublished ? "packets" : "slices");
+               protocol == lower::ProgramProtocol::kPublished ? "packets" : "slices");
       return Way{programs, blocks};
     }
   }

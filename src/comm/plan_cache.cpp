@@ -12,7 +12,7 @@
 
 namespace tutti {
 
-using lower::Protocol;
+using lower::ProgramProtocol;
 
 namespace {
 
@@ -255,7 +255,8 @@ Result<bool> PlanCache::can_run(const Option& option, const Shape& shape) const 
 }
 
 Result<bool> PlanCache::can_stage(const ir::Algorithm& algorithm, const Shape& shape) const {
-  TUTTI_ASSIGN(const LoweredPointer staged, out_of_place(algorithm, shape, Protocol::kStaged));
+  TUTTI_ASSIGN(const LoweredPointer staged,
+               out_of_place(algorithm, shape, ProgramProtocol::kStaged));
   return staged && exec::Plan::fits(*staged, team_);
 }
 
@@ -265,7 +266,8 @@ Result<PlanCache::LoweredPointer> PlanCache::kernel_reads_for(const ir::Algorith
   if (!team_.reads_inputs()) return LoweredPointer();
   TUTTI_ASSIGN(const LoweredPointer published, published_for(algorithm, shape));
   if (published) return LoweredPointer();
-  TUTTI_ASSIGN(LoweredPointer loads, out_of_place(algorithm, shape, Protocol::kDirect, false));
+  TUTTI_ASSIGN(LoweredPointer loads,
+               out_of_place(algorithm, shape, ProgramProtocol::kDirect, false));
   const bool copies = loads && !lower::needs_mapped_buffers(*loads);
   return copies ? loads : LoweredPointer();
 }
@@ -327,7 +329,7 @@ std::vector<const ir::Algorithm*> for_gpus(const Choice& choice, const ir::Reque
 }  // namespace
 
 Result<std::vector<PeerPrograms>> PlanCache::peer_programs(const Call& call,
-                                                           Protocol protocol) const {
+                                                           ProgramProtocol protocol) const {
   TUTTI_ASSIGN(const Choice choice, choose(call));
   Shape shape = shape_of(call);
   shape.all_mapped = true;
@@ -355,7 +357,7 @@ Result<ProgramLibrary::Program> PlanCache::direct_program(const Call& call, bool
   request.in_place = in_place;
   for (const ir::Algorithm* const algorithm : for_gpus(choice, request)) {
     TUTTI_ASSIGN(LoweredPointer program,
-                 lowered(*algorithm, request, shape, Protocol::kDirect, true));
+                 lowered(*algorithm, request, shape, ProgramProtocol::kDirect, true));
     if (program) return program;
   }
   return LoweredPointer();
@@ -365,7 +367,7 @@ Result<ProgramLibrary::Program> PlanCache::direct_program(const Call& call, bool
 Result<PlanCache::LoweredPointer> PlanCache::published_for(const ir::Algorithm& algorithm,
                                                            const Shape& shape) const {
   if (shape.largest.input > exec::kPacketBytes) return LoweredPointer();
-  return out_of_place(algorithm, shape, Protocol::kPublished);
+  return out_of_place(algorithm, shape, ProgramProtocol::kPublished);
 }
 
 /// Small inputs are published; larger ones are reached where they lie if all are mapped, or if the
@@ -377,9 +379,10 @@ Result<PlanCache::Programs> PlanCache::programs_for(const Task& task) {
   Programs programs;
   TUTTI_ASSIGN(programs.otherwise, published_for(algorithm, shape));
   if (programs.otherwise) return programs;
-  TUTTI_ASSIGN(programs.direct, out_of_place(mapped_algorithm(task), shape, Protocol::kDirect));
+  TUTTI_ASSIGN(programs.direct,
+               out_of_place(mapped_algorithm(task), shape, ProgramProtocol::kDirect));
   if (!task.option.kernel_reads) {
-    TUTTI_ASSIGN(programs.otherwise, out_of_place(algorithm, shape, Protocol::kStaged));
+    TUTTI_ASSIGN(programs.otherwise, out_of_place(algorithm, shape, ProgramProtocol::kStaged));
     if (!programs.otherwise)
       return make_error(Code::kUnsupported,
                         "{} of {} takes blocks of one size alone: take it out of TUTTI_ALGO",
@@ -410,7 +413,7 @@ Result<PlanCache::Programs> PlanCache::in_place_variants(const Programs& program
     const bool fits = in_place && lower::interoperable(*program, *in_place);
     return fits ? in_place : LoweredPointer();
   };
-  const bool loads_alone = programs.otherwise->protocol == Protocol::kDirect;
+  const bool loads_alone = programs.otherwise->protocol == ProgramProtocol::kDirect;
   Programs variants;
   TUTTI_ASSIGN(variants.direct, variant(programs.direct, mapped_algorithm(task), true));
   TUTTI_ASSIGN(variants.otherwise,
@@ -423,7 +426,8 @@ Result<PlanCache::Programs> PlanCache::in_place_variants(const Programs& program
 }
 
 Result<PlanCache::LoweredPointer> PlanCache::out_of_place(const ir::Algorithm& algorithm,
-                                                          const Shape& shape, Protocol protocol,
+                                                          const Shape& shape,
+                                                          ProgramProtocol protocol,
                                                           bool stores_to_peers) const {
   return lowered(algorithm, shape.request, shape, protocol, stores_to_peers);
 }
@@ -431,7 +435,7 @@ Result<PlanCache::LoweredPointer> PlanCache::out_of_place(const ir::Algorithm& a
 /// `request` is the shape's, in place or not. Null: does not fit the protocol, or the blocks.
 Result<PlanCache::LoweredPointer> PlanCache::lowered(const ir::Algorithm& algorithm,
                                                      const ir::Request& request, const Shape& shape,
-                                                     Protocol protocol,
+                                                     ProgramProtocol protocol,
                                                      bool stores_to_peers) const {
   const ProgramLibrary::Key key{algorithm.name,   request.collective, request.root,
                                 request.in_place, shape.scales_input, shape.uneven_blocks,
@@ -464,7 +468,7 @@ Result<PlanCache::LoweredPointer> PlanCache::lower_anew(const ir::Algorithm& alg
     if (!lower::check(*program, placement, any_sizes)) return LoweredPointer();
   }
   if (program) return std::make_shared<const lower::Lowered>(*std::move(program));
-  if (options.protocol == Protocol::kStaged) return std::move(program).error();
+  if (options.protocol == ProgramProtocol::kStaged) return std::move(program).error();
   log_warn(fmt::format("[rank {}/{}]", team_.rank(), team_.size()),
            "{} is staged: a defect of its {} program was found: {}", algorithm.name,
            name_of(options.protocol), program.error().what);

@@ -63,7 +63,8 @@ class PlanCache {
   /// See Communicator::direct_program(). Any thread may ask.
   Result<ProgramLibrary::Program> direct_program(const Call& call, bool in_place) const;
   /// See Communicator::peer_programs(). Any thread may ask.
-  Result<std::vector<PeerPrograms>> peer_programs(const Call& call, lower::Protocol protocol) const;
+  Result<std::vector<PeerPrograms>> peer_programs(const Call& call,
+                                                  lower::ProgramProtocol protocol) const;
   /// Microseconds that the call of a collective would take, by the cost model.
   Result<double> predict(const Call& call, const Calibration& calibration) const;
 
@@ -133,9 +134,10 @@ class PlanCache {
   Result<Programs> in_place_variants(const Programs& programs, const Task& task,
                                      const ir::Request& request);
   Result<LoweredPointer> out_of_place(const ir::Algorithm& algorithm, const Shape& shape,
-                                      lower::Protocol protocol, bool stores_to_peers = true) const;
+                                      lower::ProgramProtocol protocol,
+                                      bool stores_to_peers = true) const;
   Result<LoweredPointer> lowered(const ir::Algorithm& algorithm, const ir::Request& request,
-                                 const Shape& shape, lower::Protocol protocol,
+                                 const Shape& shape, lower::ProgramProtocol protocol,
                                  bool stores_to_peers) const;
   Result<LoweredPointer> lower_anew(const ir::Algorithm& algorithm, const ir::Request& request,
                                     const Shape& shape, const lower::LowerOptions& options) const;

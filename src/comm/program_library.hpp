@@ -27,7 +27,7 @@ class ProgramLibrary {
     Rank root = 0;
     bool in_place = false, scales_input = false;
     bool uneven_blocks = false;  ///< checked for blocks of any sizes
-    lower::Protocol protocol = lower::Protocol::kStaged;
+    lower::ProgramProtocol protocol = lower::ProgramProtocol::kStaged;
     bool stores_to_peers = true;     ///< lower::LowerOptions::stores_to_peers
     std::vector<std::int32_t> host;  ///< lower::Placement::host
     friend auto operator<=>(const Key&, const Key&) = default;

@@ -1,4 +1,4 @@
-// The step interpreter: runs one block's part of one rank's call.
+// The interpreter of images: runs one block's part of one rank's call.
 //
 // A call has the same three parts in each protocol:
 //   entering   the rank stores the call's number in its words at its peers;
@@ -120,13 +120,13 @@ class Interpreter {
   /// Waits needed before the first op.
   TUTTI_DEVICE bool begin() {
     switch (header_.protocol) {
-      case Protocol::kPackets:
+      case ImageProtocol::kPackets:
         if (!await_ranks(Duty::kFreePacket, header_.readers, word_at(call_ - 1, 0))) return false;
         for (std::uint32_t i = 0; i < header_.pushes.count; ++i) push(image_.push(i));
         return true;
-      case Protocol::kDirect:
+      case ImageProtocol::kDirect:
         return await_ranks(Duty::kEntry, header_.owners, word_at(call_, 0));
-      case Protocol::kStaged:
+      case ImageProtocol::kStaged:
         break;
     }
     return await(Duty::kFreeSlots, header_.ranks, [&](std::uint32_t peer) {
@@ -149,7 +149,7 @@ class Interpreter {
   /// Waits needed after the last op.
   TUTTI_DEVICE bool end() {
     if (block_.any(failed_)) return false;
-    if (header_.protocol != Protocol::kDirect) return true;
+    if (header_.protocol != ImageProtocol::kDirect) return true;
     tell_all(header_.owners, kDoneWithBuffers);
     return await_ranks(Duty::kUsers, header_.users, word_at(call_, kDoneWithBuffers));
   }
@@ -234,7 +234,7 @@ class Interpreter {
 
   TUTTI_DEVICE void run_pass(const Pass& pass, const Operands& operands, std::uint64_t elements) {
     const bool completes = pass.completes != 0;
-    if (header_.protocol != Protocol::kPackets)
+    if (header_.protocol != ImageProtocol::kPackets)
       return combine<Types>(block_, arithmetic_, completes, operands, elements);
     Types::with_element(arithmetic_.type, [&]<class E>(E) {
       const auto read = [&](std::uint32_t s, std::uint64_t word, std::uint64_t begin,
@@ -269,7 +269,7 @@ class Interpreter {
 
   TUTTI_DEVICE const std::byte* source_at(const Location& location, std::uint64_t begin,
                                           std::uint64_t slice) const {
-    if (location.memory == Memory::kInput)
+    if (location.memory == ImageMemory::kInput)
       return launch_.bases.inputs[location.rank] + location.offset + begin * element_bytes_;
     return memory_at(location, begin, slice);
   }
@@ -281,15 +281,15 @@ class Interpreter {
       return location.offset + slice % depth * location.instance_bytes;
     };
     switch (location.memory) {
-      case Memory::kOutput:
+      case ImageMemory::kOutput:
         return launch_.bases.outputs[location.rank] + location.offset + begin * element_bytes_;
-      case Memory::kPackets:
+      case ImageMemory::kPackets:
         return own_ + area.packets(call_) + location.offset;
-      case Memory::kSlots:
+      case ImageMemory::kSlots:
         return area_of(location.rank) + area.slots(call_) + instance(header_.slot_depth);
-      case Memory::kScratch:
+      case ImageMemory::kScratch:
         return own_ + area.scratch() + instance(header_.scratch_depth);
-      case Memory::kInput:
+      case ImageMemory::kInput:
         break;  // nothing is written there
     }
     return nullptr;

@@ -57,13 +57,13 @@ struct AreaShape {
   TUTTI_DEVICE constexpr std::uint64_t block_bytes() const { return scratch() + scratch_bytes; }
 };
 
-enum class Protocol : std::uint32_t {
+enum class ImageProtocol : std::uint32_t {
   kPackets,  ///< each rank pushes its input to its readers; one round
   kDirect,   ///< peers' inputs are read and their outputs written directly; one round
   kStaged,   ///< through slots, slice by slice
 };
 
-enum class Memory : std::uint32_t {
+enum class ImageMemory : std::uint32_t {
   kInput,    ///< of `rank`
   kOutput,   ///< of `rank`
   kPackets,  ///< in this rank's area
@@ -76,7 +76,7 @@ enum class Memory : std::uint32_t {
 struct Location {
   std::uint64_t offset = 0;
   std::uint64_t instance_bytes = 0;
-  Memory memory = Memory::kInput;
+  ImageMemory memory = ImageMemory::kInput;
   std::uint32_t rank = 0;
 };
 
@@ -132,7 +132,7 @@ struct Header {
 
   std::uint32_t magic = kMagic;
   std::uint32_t image_bytes = 0;
-  Protocol protocol = Protocol::kPackets;
+  ImageProtocol protocol = ImageProtocol::kPackets;
   std::uint32_t rank = 0, ranks = 1;
   std::uint32_t blocks = 1;    ///< equal on every rank
   std::uint32_t told_ops = 0;  ///< ops with an ordinal

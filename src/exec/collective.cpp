@@ -4,7 +4,7 @@
 
 namespace tutti::exec {
 
-using lower::Protocol;
+using lower::ProgramProtocol;
 
 void CollectiveRun::start(const Plans& plans, const CollectiveArgs& args) {
   plans_ = plans;
@@ -34,7 +34,7 @@ Result<Poll> CollectiveRun::poll() {
       case Phase::kOneRound: {
         TUTTI_ASSIGN(over, one_round_.run());
         if (!over) break;
-        if (launch_.protocol() == Protocol::kPublished) {
+        if (launch_.protocol() == ProgramProtocol::kPublished) {
           phase_ = Phase::kIdle;
           return Poll::kDone;
         }
@@ -76,7 +76,7 @@ Result<Poll> CollectiveRun::poll() {
 
 bool CollectiveRun::enter() {
   if (!entries_.may_enter()) return false;
-  if (launch_.protocol() == Protocol::kDirect) buffers_.announce(plans_.declines);
+  if (launch_.protocol() == ProgramProtocol::kDirect) buffers_.announce(plans_.declines);
   // Whether all buffers are mapped, everyone asks everyone.
   const bool all_look = plans_.direct != nullptr;
   entries_.enter(all_look ? ~std::uint64_t{0} : launch_.plan().entry_readers());
@@ -119,7 +119,8 @@ Status CollectiveRun::check_peers() {
 
 void CollectiveRun::cancel() {
   if (phase_ == Phase::kIdle) return;
-  if (launch_.protocol() == Protocol::kDirect && phase_ != Phase::kEnter) buffers_.take_back();
+  if (launch_.protocol() == ProgramProtocol::kDirect && phase_ != Phase::kEnter)
+    buffers_.take_back();
   phase_ = Phase::kIdle;
   staged_.cancel();
 }

@@ -12,7 +12,7 @@
 
 namespace tutti::exec {
 
-using lower::Memory;
+using lower::ProgramMemory;
 
 namespace {
 
@@ -140,7 +140,7 @@ Status DirectBuffers::find(Rank peer) {
 Status DirectBuffers::run_pass(const Pass& pass, std::span<const std::byte*> sources,
                                std::span<Destination> destinations) {
   const Place& first = launch_.plan().sources(pass)[0];
-  if (first.memory == Memory::kPublished && input(first.owner) == nullptr)
+  if (first.memory == ProgramMemory::kPublished && input(first.owner) == nullptr)
     return read_input(first, destinations[0].data, pass);
   for (std::size_t done = 0; done < pass.bytes; done += kTouchBytes) {
     const std::size_t part = std::min(kTouchBytes, pass.bytes - done);

@@ -1,4 +1,4 @@
-// The buffers of a call that peers load from and store to directly, with Protocol::kDirect.
+// The buffers of a call that peers load from and store to directly, with ProgramProtocol::kDirect.
 //
 // Announcing: a rank that enters the call tells where its input and output are: as offsets in the
 // heap that its peers map, or elsewhere. Peers copy this once and validate it against their

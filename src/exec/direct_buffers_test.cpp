@@ -14,7 +14,7 @@ class BuffersOfTwo : public TeamOfTwo {
  protected:
   BuffersOfTwo() {
     for (Rank rank = 0; rank < 2; ++rank) {
-      auto bound = broadcast(rank, lower::Protocol::kDirect, kBytes);
+      auto bound = broadcast(rank, lower::ProgramProtocol::kDirect, kBytes);
       EXPECT_TRUE(bound);
       plans_[rank] = *std::move(bound);
       args_[rank].input = args_[rank].output = heap_->allocate(kBytes)->data();

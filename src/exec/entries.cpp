@@ -10,7 +10,7 @@
 
 namespace tutti::exec {
 
-using lower::Protocol;
+using lower::ProgramProtocol;
 
 namespace {
 
@@ -60,7 +60,7 @@ Entries::Entries(Team& team, const Launch& launch)
 
 bool Entries::may_enter() {
   if (sequence_ > kEntries && !is_unread(sequence_ - kEntries, kEntries / 4)) return false;
-  const bool fills_packet = launch_.protocol() == Protocol::kPublished &&
+  const bool fills_packet = launch_.protocol() == ProgramProtocol::kPublished &&
                             launch_.plan().input_bytes(team_.rank()) > kNoteBytes;
   if (!fills_packet) return true;
   // What lies in the packet may be older than kPackets calls. If its entry has been refilled since,
@@ -81,7 +81,7 @@ void Entries::enter(std::uint64_t readers) {
   }
   if (!args.caption.empty()) [[unlikely]]
     write_caption(block.captions[index], args.caption);
-  if (launch_.protocol() == Protocol::kPublished) publish_input();
+  if (launch_.protocol() == ProgramProtocol::kPublished) publish_input();
   entry.sequence.store(sequence_, std::memory_order_release);
   wake_sleepers(entry.sequence, block.progress.sleepers);
   fetch_to_write(&block.entries[(sequence_ + kFetchAhead) % kEntries]);

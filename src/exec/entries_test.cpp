@@ -10,7 +10,7 @@
 namespace tutti::exec {
 namespace {
 
-using lower::Protocol;
+using lower::ProgramProtocol;
 using ::testing::HasSubstr;
 
 /// Rank 0 publishes to rank 1.
@@ -21,7 +21,7 @@ class EntriesOfTwo : public TeamOfTwo {
   void begin(std::size_t bytes) {
     bytes_ = bytes;
     for (Rank rank = 0; rank < 2; ++rank) {
-      auto bound = broadcast(rank, Protocol::kPublished, bytes);
+      auto bound = broadcast(rank, ProgramProtocol::kPublished, bytes);
       ASSERT_TRUE(bound) << bound.error().what;
       plans_[rank] = *std::move(bound);
       set_call(rank, {Collective::kBroadcast, DataType::kInt8, ReduceOp::kSum, 0, bytes});
@@ -118,7 +118,7 @@ TEST_F(EntriesOfTwo, AreSkippedUpToTheFirstThatIsMissing) {
 }
 
 TEST_F(EntriesOfTwo, HoldNoMoreThanAPacket) {
-  const auto bound = broadcast(0, Protocol::kPublished, kPacketBytes + 1);
+  const auto bound = broadcast(0, ProgramProtocol::kPublished, kPacketBytes + 1);
   ASSERT_FALSE(bound);
   EXPECT_EQ(bound.error().code, Code::kInternal);
 }

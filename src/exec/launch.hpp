@@ -47,7 +47,7 @@ class Launch {
   void end();
 
   [[nodiscard]] Plan& plan() const { return *plan_; }
-  [[nodiscard]] lower::Protocol protocol() const { return plan_->lowered().protocol; }
+  [[nodiscard]] lower::ProgramProtocol protocol() const { return plan_->lowered().protocol; }
   [[nodiscard]] const CollectiveArgs& args() const { return *args_; }
   /// Whether this rank's input is scaled before it is combined.
   [[nodiscard]] bool scales_input() const { return args_->reduction.op == ReduceOp::kPreMulSum; }
@@ -56,12 +56,12 @@ class Launch {
   /// `completes`: see lower::Op.
   void combine(std::span<const std::byte* const> sources, std::uint64_t scaled,
                std::span<const Destination> destinations, std::size_t bytes, bool completes) const;
-  [[nodiscard]] Stores stores_to(lower::Memory memory, std::size_t bytes) const {
-    const bool streams = memory == lower::Memory::kOutput ? stores_.output : stores_.peers;
-    const bool pays = streams && bytes >= kStreamFrom && memory != lower::Memory::kScratch;
+  [[nodiscard]] Stores stores_to(lower::ProgramMemory memory, std::size_t bytes) const {
+    const bool streams = memory == lower::ProgramMemory::kOutput ? stores_.output : stores_.peers;
+    const bool pays = streams && bytes >= kStreamFrom && memory != lower::ProgramMemory::kScratch;
     if (pays) return Stores::kNonTemporal;
     const bool peers_have_it =
-        memory == lower::Memory::kSlot || memory == lower::Memory::kPeerOutput;
+        memory == lower::ProgramMemory::kSlot || memory == lower::ProgramMemory::kPeerOutput;
     return peers_have_it ? team_.stores_for_peers() : Stores::kCached;
   }
 

@@ -54,8 +54,8 @@ struct alignas(kLine) Entry {
 static_assert(sizeof(Entry) == kLine);
 static_assert(offsetof(Entry, call) == 64);
 
-/// In an entry's payload with Protocol::kDirect: where the rank's buffers lie. Offsets are in its
-/// process's heap, which peers map; 0: elsewhere.
+/// In an entry's payload with ProgramProtocol::kDirect: where the rank's buffers lie. Offsets are
+/// in its process's heap, which peers map; 0: elsewhere.
 struct BufferPlaces {
   std::uint64_t input_address = 0;  ///< in the owner's process
   std::uint64_t input_offset_and_1 = 0;

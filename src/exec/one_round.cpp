@@ -2,13 +2,13 @@
 
 namespace tutti::exec {
 
-using lower::Memory;
-using lower::Protocol;
+using lower::ProgramMemory;
+using lower::ProgramProtocol;
 
 Result<bool> OneRoundRun::run() {
   const Plan& plan = launch_.plan();
   const std::span<const Pass> passes = plan.passes();
-  const bool direct = launch_.protocol() == Protocol::kDirect;
+  const bool direct = launch_.protocol() == ProgramProtocol::kDirect;
   for (; pass_ < passes.size(); ++pass_, place_ = 0) {
     const Pass& pass = passes[pass_];
     const std::span<const Place> places = plan.places(pass);
@@ -44,11 +44,11 @@ void OneRoundRun::locate_operands(const Pass& pass) {
 }
 
 void OneRoundRun::locate_sources(std::span<const Place> places) {
-  const bool publishes = launch_.protocol() == Protocol::kPublished;
+  const bool publishes = launch_.protocol() == ProgramProtocol::kPublished;
   const std::byte** const sources = sources_.data();
   for (std::size_t s = 0; s < places.size(); ++s) {
     const Place& place = places[s];
-    if (publishes && place.memory == Memory::kPublished)
+    if (publishes && place.memory == ProgramMemory::kPublished)
       sources[s] = entries_.published(place.owner, place.holder) + place.offset;
     else
       sources[s] = locate(place);
@@ -61,16 +61,16 @@ std::byte* OneRoundRun::locate(const Place& place) const {
     return buffer == nullptr ? nullptr : const_cast<std::byte*>(buffer) + place.offset;
   };
   switch (place.memory) {
-    case Memory::kInput:
+    case ProgramMemory::kInput:
       return at(launch_.args().input);
-    case Memory::kOutput:
+    case ProgramMemory::kOutput:
       return at(launch_.args().output);
-    case Memory::kPublished:
+    case ProgramMemory::kPublished:
       return at(buffers_.input(place.owner));
-    case Memory::kPeerOutput:
+    case ProgramMemory::kPeerOutput:
       return at(buffers_.output(place.owner));
-    case Memory::kScratch:
-    case Memory::kSlot:
+    case ProgramMemory::kScratch:
+    case ProgramMemory::kSlot:
       break;  // of staged programs
   }
   return nullptr;

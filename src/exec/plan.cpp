@@ -41,10 +41,10 @@ void Plan::guess_stores(const Team& team) {
   constexpr std::size_t kWorthChoosing = 64 * 1024;
   constexpr std::size_t kLeavesTheCache = std::size_t{4} << 20;
   const std::size_t largest = *std::ranges::max_element(output_bytes_);
-  if (lowered_->protocol == lower::Protocol::kPublished || largest < kWorthChoosing) return;
+  if (lowered_->protocol == lower::ProgramProtocol::kPublished || largest < kWorthChoosing) return;
   const StoreGuess& guess = team.options().stores;
   StreamingStores first;
-  const bool staged = lowered_->protocol == lower::Protocol::kStaged;
+  const bool staged = lowered_->protocol == lower::ProgramProtocol::kStaged;
   first.output =
       output_bytes_[team.rank()] >= (staged ? guess.output_from : guess.direct_output_from);
   first.peers = staged ? guess.slots : largest >= guess.peer_output_from;
@@ -67,9 +67,9 @@ Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> l
         team.options().staging_bytes);
   std::unique_ptr<Plan> plan(new Plan(std::move(lowered), team, volume, codec));
   const std::size_t longest_input = *std::ranges::max_element(plan->input_bytes_);
-  TUTTI_CHECK(
-      plan->lowered().protocol != lower::Protocol::kPublished || longest_input <= kPacketBytes,
-      "published bytes={}", longest_input);
+  TUTTI_CHECK(plan->lowered().protocol != lower::ProgramProtocol::kPublished ||
+                  longest_input <= kPacketBytes,
+              "published bytes={}", longest_input);
   plan->choose_slices(team);
   plan->bind_waits();
   plan->bind_passes();
@@ -117,11 +117,11 @@ Place Plan::place_of(const lower::Operand& operand, std::uint32_t piece) const {
   const std::uint32_t chunk = operand.pieces[piece];
   const auto begin = [&] {
     switch (operand.memory) {
-      case lower::Memory::kInput:
+      case lower::ProgramMemory::kInput:
         return chunks_.in_input(chunk);
-      case lower::Memory::kPublished:
+      case lower::ProgramMemory::kPublished:
         return chunks_.in_packed(ir::Space::kInput, operand.owner, chunk);
-      case lower::Memory::kPeerOutput:
+      case lower::ProgramMemory::kPeerOutput:
         return chunks_.in_packed(ir::Space::kOutput, operand.owner, chunk);
       default:
         return chunks_.in_output(chunk);
@@ -136,13 +136,14 @@ void Plan::bind_passes_of(const lower::Op& op) {
   shape.destinations = static_cast<std::uint16_t>(op.destinations.size());
   shape.completes = op.completes;
   for (std::size_t s = 0; s < op.sources.size(); ++s)
-    if (op.sources[s].memory == lower::Memory::kInput) shape.own_sources |= std::uint64_t{1} << s;
+    if (op.sources[s].memory == lower::ProgramMemory::kInput)
+      shape.own_sources |= std::uint64_t{1} << s;
 
   // In place, here or at a peer that is written to, the pieces of one pass could overlap.
   const bool may_be_in_place =
       lowered_->request.in_place ||
       std::ranges::any_of(op.destinations, [](const lower::Operand& destination) {
-        return destination.memory == lower::Memory::kPeerOutput;
+        return destination.memory == lower::ProgramMemory::kPeerOutput;
       });
   const std::size_t passes_before = passes_.size();
   for (std::uint32_t piece = 0; piece < op.like.size(); ++piece) {
@@ -181,10 +182,11 @@ void Plan::find_users(const Team& team) {
   const auto writes = [&](Rank user, Rank owner) {
     for (const lower::Op& op : lowered_->programs[user].ops)
       for (const lower::Operand& operand : op.destinations)
-        if (operand.memory == lower::Memory::kPeerOutput && operand.owner == owner) return true;
+        if (operand.memory == lower::ProgramMemory::kPeerOutput && operand.owner == owner)
+          return true;
     return false;
   };
-  const bool direct = lowered_->protocol == lower::Protocol::kDirect;
+  const bool direct = lowered_->protocol == lower::ProgramProtocol::kDirect;
   std::uint64_t entry_readers = 0;
   for (Rank peer = 0; peer < team.size(); ++peer) {
     const bool uses_this = uses(peer, team.rank());

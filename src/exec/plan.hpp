@@ -1,4 +1,4 @@
-// A step program bound to a rank, element counts and a type: everything that a launch needs and
+// A lowered program bound to a rank, element counts and a type: everything that a launch needs and
 // that does not change between calls.
 #pragma once
 
@@ -27,7 +27,7 @@ struct BoundWait {
 
 /// Bytes at a fixed offset from the start of a buffer.
 struct Place {
-  lower::Memory memory = lower::Memory::kInput;
+  lower::ProgramMemory memory = lower::ProgramMemory::kInput;
   Holder holder = Holder::kEntry;  ///< for memory that `owner` publishes
   Rank owner = kNoRank;            ///< for a peer's buffer
   std::size_t offset = 0;

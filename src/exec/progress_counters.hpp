@@ -3,7 +3,7 @@
 // Each rank has one counter, `progress`, in the block that its peers map (lower/program.hpp defines
 // the words). It never decreases. Programs are static, so every rank knows the value of every other
 // rank's counter at the beginning and at the end of a call. A wait for a peer's op compares two
-// numbers. Calls with Protocol::kPublished end with their only round and do not change the
+// numbers. Calls with ProgramProtocol::kPublished end with their only round and do not change the
 // counters.
 #pragma once
 

@@ -2,8 +2,8 @@
 
 namespace tutti::exec {
 
-using lower::Memory;
 using lower::OpKind;
+using lower::ProgramMemory;
 
 void StagedRun::start() {
   iteration_ = 0;
@@ -145,7 +145,7 @@ Status StagedRun::combine(const lower::Op& op, std::uint64_t slice) {
   const Plan& plan = launch_.plan();
   std::uint64_t scaled = 0;
   for (std::size_t s = 0; launch_.scales_input() && s < op.sources.size(); ++s)
-    if (op.sources[s].memory == Memory::kInput) scaled |= std::uint64_t{1} << s;
+    if (op.sources[s].memory == ProgramMemory::kInput) scaled |= std::uint64_t{1} << s;
 
   for (std::uint32_t i = 0; i < op.like.size(); ++i) {
     const std::size_t bytes = plan.slice_size(op.like[i], slice) * plan.element_bytes();
@@ -239,20 +239,20 @@ Result<std::byte*> StagedRun::locate(const lower::Operand& operand, std::uint32_
            (begin + plan.slice_begin(slice)) * plan.element_bytes();
   };
   switch (operand.memory) {
-    case Memory::kInput:
+    case ProgramMemory::kInput:
       return at(launch_.args().input, plan.chunk_places().in_input(chunk));
-    case Memory::kOutput:
+    case ProgramMemory::kOutput:
       return at(launch_.args().output, plan.chunk_places().in_output(chunk));
-    case Memory::kScratch: {
+    case ProgramMemory::kScratch: {
       const lower::Program& program = plan.program();
       const std::uint64_t index =
           (slice % program.scratch_depth) * program.scratch_pieces + operand.pieces[piece];
       return scratch_ + index * plan.stride();
     }
-    case Memory::kSlot:
+    case ProgramMemory::kSlot:
       return slot_memory(operand, piece, slice);
-    case Memory::kPublished:
-    case Memory::kPeerOutput:
+    case ProgramMemory::kPublished:
+    case ProgramMemory::kPeerOutput:
       break;  // of one-round programs, which run in passes
   }
   TUTTI_CHECK(false, "memory={} in a staged program", name_of(operand.memory));

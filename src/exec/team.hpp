@@ -42,10 +42,10 @@ struct StoreGuess {
   /// To outputs of at least this many bytes. Streaming saves the read for ownership, and such an
   /// output would not stay in the cache anyway.
   std::size_t output_from = std::size_t{4} << 20;
-  /// The same with Protocol::kDirect, where the kernel's copies, which use ordinary stores, fill
-  /// most of the output.
+  /// The same with ProgramProtocol::kDirect, where the kernel's copies, which use ordinary stores,
+  /// fill most of the output.
   std::size_t direct_output_from = std::size_t{16} << 20;
-  /// The same for stores to peers' outputs, with Protocol::kDirect.
+  /// The same for stores to peers' outputs, with ProgramProtocol::kDirect.
   std::size_t peer_output_from = std::size_t{2} << 20;
 
   /// By the processor's vendor.

@@ -27,19 +27,20 @@ class TeamOfTwo : public ::testing::Test {
   }
 
   /// A broadcast of `bytes` bytes from rank 0.
-  [[nodiscard]] Result<std::unique_ptr<Plan>> broadcast(Rank rank, lower::Protocol protocol,
+  [[nodiscard]] Result<std::unique_ptr<Plan>> broadcast(Rank rank, lower::ProgramProtocol protocol,
                                                         std::size_t bytes) const {
     lower::Op op;
     op.like = {0};
-    op.destinations = {{lower::Memory::kOutput, kNoRank, 0, {0}}};
+    op.destinations = {{lower::ProgramMemory::kOutput, kNoRank, 0, {0}}};
     auto lowered = std::make_shared<lower::Lowered>();
     lowered->request = {Collective::kBroadcast, 2, 0, false};
     lowered->protocol = protocol;
     lowered->programs.resize(2);
-    for (const lower::Operand& source : {lower::Operand{lower::Memory::kInput, kNoRank, 0, {0}},
-                                         lower::Operand{lower::Memory::kPublished, 0, 0, {0}}}) {
+    for (const lower::Operand& source :
+         {lower::Operand{lower::ProgramMemory::kInput, kNoRank, 0, {0}},
+          lower::Operand{lower::ProgramMemory::kPublished, 0, 0, {0}}}) {
       op.sources = {source};
-      lowered->programs[source.memory == lower::Memory::kInput ? 0 : 1].ops = {op};
+      lowered->programs[source.memory == lower::ProgramMemory::kInput ? 0 : 1].ops = {op};
     }
     return Plan::bind(std::move(lowered), *teams_[rank], {bytes, DataType::kInt8}, nullptr);
   }

@@ -133,7 +133,7 @@ class Replay {
   [[nodiscard]] std::int32_t ranks() const { return lowered_.request.ranks; }
   [[nodiscard]] const Program& program(Rank rank) const { return lowered_.programs[rank]; }
   [[nodiscard]] bool reducing() const { return reduces(lowered_.request.collective); }
-  [[nodiscard]] bool staged() const { return lowered_.protocol == Protocol::kStaged; }
+  [[nodiscard]] bool staged() const { return lowered_.protocol == ProgramProtocol::kStaged; }
 
   template <class... Args>
   Error wrong(Rank rank, fmt::format_string<Args...> format, Args&&... args) const {
@@ -209,11 +209,12 @@ class Replay {
   }
 
   /// The cell of a chunk of the user's memory, in-place aliases folded together.
-  [[nodiscard]] std::size_t user_cell(Rank rank, Memory memory, std::uint32_t chunk,
+  [[nodiscard]] std::size_t user_cell(Rank rank, ProgramMemory memory, std::uint32_t chunk,
                                       std::uint64_t slice) const {
     const PlaceKey key = place_of(lowered_.request, lowered_.chunks_per_block, rank, memory, chunk);
-    const std::size_t place =
-        key.memory == Memory::kInput ? key.piece : std::size_t{input_chunks(rank)} + key.piece;
+    const std::size_t place = key.memory == ProgramMemory::kInput
+                                  ? key.piece
+                                  : std::size_t{input_chunks(rank)} + key.piece;
     return place * slices_ + slice;
   }
 
@@ -231,9 +232,9 @@ class Replay {
   [[nodiscard]] std::size_t cell_index(Rank rank, const Operand& operand, std::uint32_t piece,
                                        std::uint64_t slice) const {
     switch (operand.memory) {
-      case Memory::kSlot:
+      case ProgramMemory::kSlot:
         return slot_cell(operand, piece, slice, states_[rank].call);
-      case Memory::kScratch: {
+      case ProgramMemory::kScratch: {
         const std::size_t depth = program(rank).scratch_depth;
         return states_[rank].scratch_begin + piece * depth + slice % depth;
       }
@@ -314,7 +315,7 @@ class Replay {
     tick(rank);
     for (std::uint64_t slice = 0; slice < slices_; ++slice)
       for (std::uint32_t chunk = 0; chunk < input_chunks(rank); ++chunk)
-        state.cells[user_cell(rank, Memory::kInput, chunk, slice)].value =
+        state.cells[user_cell(rank, ProgramMemory::kInput, chunk, slice)].value =
             input(rank, chunk, slice);
     state.entered = true;
     begin_iteration(rank, 0);
@@ -330,7 +331,7 @@ class Replay {
         if (!complete) return false;
       }
     state.finished = state.call + 1;
-    if (lowered_.protocol == Protocol::kDirect && !users_finished(rank)) return false;
+    if (lowered_.protocol == ProgramProtocol::kDirect && !users_finished(rank)) return false;
     tick(rank);
     TUTTI_TRY(check_output(rank));
     ++state.call;
@@ -515,7 +516,7 @@ class Replay {
     TUTTI_TRY(check_scaled(rank, value));
     const Operand& from = op.sources[0];
     for (const Operand& to : op.destinations)
-      if ((from.memory != Memory::kSlot || from.owner == rank) &&
+      if ((from.memory != ProgramMemory::kSlot || from.owner == rank) &&
           cell_index(rank, from, from.pieces[index], slice) ==
               cell_index(rank, to, to.pieces[index], slice))
         return wrong(rank, "converts onto itself");
@@ -554,8 +555,8 @@ class Replay {
 
   Result<Value> load(Rank rank, const Operand& source, std::uint32_t piece, std::uint64_t slice) {
     const RankState& state = states_[rank];
-    if (source.memory == Memory::kPublished) return load_input(rank, source, piece, slice);
-    const bool slot = source.memory == Memory::kSlot;
+    if (source.memory == ProgramMemory::kPublished) return load_input(rank, source, piece, slice);
+    const bool slot = source.memory == ProgramMemory::kSlot;
     const std::size_t index = cell_index(rank, source, piece, slice);
     const Cell& cell = states_[slot ? source.owner : rank].cells[index];
     if (slot) {
@@ -570,7 +571,7 @@ class Replay {
     if (cell.value.call != state.call || cell.value.slice != slice)
       return wrong(rank, "reads slice {} of call {} where slice {} of call {} belongs",
                    cell.value.slice, cell.value.call, slice, state.call);
-    if (cell.value.raw != (source.memory == Memory::kInput))
+    if (cell.value.raw != (source.memory == ProgramMemory::kInput))
       return wrong(rank, "takes {} for {}", cell.value.raw ? "raw input" : "a result",
                    cell.value.raw ? "a result" : "raw input");
     return cell.value;
@@ -581,10 +582,10 @@ class Replay {
     const RankState& state = states_[rank];
     const RankState& owner = states_[source.owner];
     Value value = input(source.owner, piece, slice);
-    if (lowered_.protocol == Protocol::kDirect) {
+    if (lowered_.protocol == ProgramProtocol::kDirect) {
       if (owner.call != state.call)
         return wrong(rank, "reads the input of rank {}, which is in another call", source.owner);
-      value = owner.cells[user_cell(source.owner, Memory::kInput, piece, slice)].value;
+      value = owner.cells[user_cell(source.owner, ProgramMemory::kInput, piece, slice)].value;
       if (!value.raw) return wrong(rank, "takes a result for raw input of rank {}", source.owner);
       TUTTI_TRY(check_scaled(rank, value));
     }
@@ -604,17 +605,17 @@ class Replay {
   Status store(Rank rank, const Operand& destination, std::uint32_t piece, std::uint64_t slice,
                const Value& value) {
     RankState& state = states_[rank];
-    if (destination.memory == Memory::kPeerOutput) {
+    if (destination.memory == ProgramMemory::kPeerOutput) {
       RankState& owner = states_[destination.owner];
       if (owner.call != state.call)
         return wrong(rank, "writes the output of rank {}, which is in another call",
                      destination.owner);
-      owner.cells[user_cell(destination.owner, Memory::kOutput, piece, slice)].value = value;
+      owner.cells[user_cell(destination.owner, ProgramMemory::kOutput, piece, slice)].value = value;
       return ok_status();
     }
     const std::size_t index = cell_index(rank, destination, piece, slice);
     TUTTI_TRY(check_overwritable(rank, state.cells[index], slice));
-    if (destination.memory == Memory::kSlot) {
+    if (destination.memory == ProgramMemory::kSlot) {
       Sharing& shared = sharing(destination, index);
       for (const auto& [reader, clock] : shared.read)
         if (known(rank, reader) < clock)
@@ -632,7 +633,7 @@ class Replay {
     for (std::uint64_t slice = 0; slice < slices_; ++slice)
       for (std::uint32_t chunk = 0; chunk < output_chunks(rank); ++chunk) {
         const Value& value =
-            states_[rank].cells[user_cell(rank, Memory::kOutput, chunk, slice)].value;
+            states_[rank].cells[user_cell(rank, ProgramMemory::kOutput, chunk, slice)].value;
         if (!value.defined || value.call != states_[rank].call || value.slice != slice)
           return wrong(rank, "output chunk {} is not written", chunk);
         const bool whole = !reducing() || sets_.is_all(value.contributors);
@@ -693,7 +694,7 @@ std::set<std::uint32_t> telling_slices(const Lowered& lowered) {
 
 /// What anybody writes is touched by one rank alone, so no timing matters. Well-formed programs.
 Status check_direct(const Lowered& lowered) {
-  if (lowered.protocol != Protocol::kDirect) return ok_status();
+  if (lowered.protocol != ProgramProtocol::kDirect) return ok_status();
   struct Use {
     Rank rank = kNoRank;
     std::uint32_t op = 0;
@@ -703,9 +704,10 @@ Status check_direct(const Lowered& lowered) {
   const auto touch = [&](Rank rank, std::uint32_t op, const Operand& operand, bool writes) {
     const bool peers = is_peers_buffer(operand.memory);
     const Rank owner = peers ? operand.owner : rank;
-    const Memory memory = operand.memory == Memory::kPublished    ? Memory::kInput
-                          : operand.memory == Memory::kPeerOutput ? Memory::kOutput
-                                                                  : operand.memory;
+    const ProgramMemory memory = operand.memory == ProgramMemory::kPublished ? ProgramMemory::kInput
+                                 : operand.memory == ProgramMemory::kPeerOutput
+                                     ? ProgramMemory::kOutput
+                                     : operand.memory;
     for (const std::uint32_t piece : operand.pieces) {
       const PlaceKey place =
           place_of(lowered.request, lowered.chunks_per_block, owner, memory, piece);

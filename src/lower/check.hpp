@@ -1,9 +1,9 @@
-// Proves a step program correct by replay across ranks. It gives the guarantees of ir::verify after
-// fusion, staging and pipelining, where the protocol's own mistakes would be.
+// Proves a lowered program correct by replay across ranks. It gives the guarantees of ir::verify
+// after fusion, staging and pipelining, where the protocol's own mistakes would be.
 //
 // These proofs together cover any number of slices:
 //   form      (well_formed.hpp) every index refers to something that exists;
-//   direct    with Protocol::kDirect, any place that is written is touched by one rank only;
+//   direct    with ProgramProtocol::kDirect, any place that is written is touched by one rank only;
 //   pace      (pace.hpp) no deadlock, and messages pair alike for any number of slices;
 //   replay    symbolic, of three consecutive calls, since staging alternates between two regions.
 //             Each piece of memory of each slice holds a chunk number and a set of contributing

@@ -14,13 +14,13 @@ using ir::Step;
 using ir::Verb;
 
 PlaceKey place_of(const ir::Request& request, std::uint32_t chunks_per_block, Rank rank,
-                  Memory memory, std::uint32_t piece) {
-  if (memory == Memory::kOutput && request.in_place) {
+                  ProgramMemory memory, std::uint32_t piece) {
+  if (memory == ProgramMemory::kOutput && request.in_place) {
     const ir::Aliasing alias = ir::aliasing(request, rank);
     const std::uint32_t first = static_cast<std::uint32_t>(alias.output_block) * chunks_per_block;
     const std::uint32_t count = static_cast<std::uint32_t>(alias.blocks) * chunks_per_block;
     if (alias.exists && piece >= first && piece < first + count)
-      return {Memory::kInput,
+      return {ProgramMemory::kInput,
               static_cast<std::uint32_t>(alias.input_block) * chunks_per_block + (piece - first)};
   }
   return {memory, piece};
@@ -30,7 +30,8 @@ Messages messages_of(const ir::Schedule& schedule) {
   Messages messages;
   for (Rank rank = 0; rank < schedule.request.ranks; ++rank) {
     const auto place = [&](const ChunkSet& set, std::uint32_t i) {
-      const Memory memory = set.space == Space::kInput ? Memory::kInput : Memory::kOutput;
+      const ProgramMemory memory =
+          set.space == Space::kInput ? ProgramMemory::kInput : ProgramMemory::kOutput;
       return place_of(schedule.request, schedule.chunks_per_block, rank, memory, set.at(i));
     };
     std::set<PlaceKey> written;
@@ -62,7 +63,7 @@ namespace {
 
 /// One piece of an operand, wherever it is to be read from.
 struct PieceRef {
-  Memory memory = Memory::kInput;
+  ProgramMemory memory = ProgramMemory::kInput;
   Rank owner = kNoRank;
   std::optional<MessageId> message;  ///< kSlot
   std::uint32_t piece = 0;
@@ -126,9 +127,9 @@ class RankDrafter {
   // --- places ---
 
   [[nodiscard]] PlaceKey key(Space space, std::uint32_t chunk) const {
-    const Memory memory = space == Space::kInput    ? Memory::kInput
-                          : space == Space::kOutput ? Memory::kOutput
-                                                    : Memory::kScratch;
+    const ProgramMemory memory = space == Space::kInput    ? ProgramMemory::kInput
+                                 : space == Space::kOutput ? ProgramMemory::kOutput
+                                                           : ProgramMemory::kScratch;
     return place_of(schedule_.request, schedule_.chunks_per_block, rank_, memory, chunk);
   }
   DraftCell& cell(Space space, std::uint32_t chunk) { return cells_[key(space, chunk)]; }
@@ -155,12 +156,12 @@ class RankDrafter {
   /// The place itself. Input that was never written is raw; an aliased output that was never
   /// written still is the input; input that was overwritten in place is output.
   PieceRef own(Space space, std::uint32_t chunk) {
-    if (space == Space::kScratch) return {Memory::kScratch, kNoRank, {}, chunk};
+    if (space == Space::kScratch) return {ProgramMemory::kScratch, kNoRank, {}, chunk};
     const PlaceKey place = key(space, chunk);
-    const bool raw = place.memory == Memory::kInput && cells_[place].version == 0;
-    if (raw) return {Memory::kInput, kNoRank, {}, place.piece};
-    if (space == Space::kOutput) return {Memory::kOutput, kNoRank, {}, chunk};
-    return {Memory::kOutput, kNoRank, {}, output_chunk_over(chunk)};
+    const bool raw = place.memory == ProgramMemory::kInput && cells_[place].version == 0;
+    if (raw) return {ProgramMemory::kInput, kNoRank, {}, place.piece};
+    if (space == Space::kOutput) return {ProgramMemory::kOutput, kNoRank, {}, chunk};
+    return {ProgramMemory::kOutput, kNoRank, {}, output_chunk_over(chunk)};
   }
   [[nodiscard]] std::uint32_t output_chunk_over(std::uint32_t input_chunk) const {
     const ir::Aliasing alias = ir::aliasing(schedule_.request, rank_);
@@ -181,7 +182,8 @@ class RankDrafter {
 
   Operand target(const ChunkSet& set) const {
     Operand operand;
-    operand.memory = set.space == Space::kScratch ? Memory::kScratch : Memory::kOutput;
+    operand.memory =
+        set.space == Space::kScratch ? ProgramMemory::kScratch : ProgramMemory::kOutput;
     for (std::uint32_t i = 0; i < set.count; ++i) operand.pieces.push_back(set.at(i));
     return operand;
   }
@@ -271,7 +273,7 @@ class RankDrafter {
   void push(const Step& step, const MessageId& message) {
     const ChunkSet& destination = messages_.at(message).destination;
     Operand target;
-    target.memory = Memory::kPeerOutput;
+    target.memory = ProgramMemory::kPeerOutput;
     target.owner = step.peer;
     for (std::uint32_t i = 0; i < destination.count; ++i)
       target.pieces.push_back(destination.at(i));
@@ -292,7 +294,7 @@ class RankDrafter {
     const auto slot = static_cast<std::uint32_t>(draft_.slots.size());
     draft_.slots.push_back({step.src.count, 0});
     Operand target;
-    target.memory = Memory::kSlot;
+    target.memory = ProgramMemory::kSlot;
     target.owner = rank_;
     target.index = slot;
     for (std::uint32_t i = 0; i < step.src.count; ++i) target.pieces.push_back(i);
@@ -342,9 +344,10 @@ class RankDrafter {
   /// that it is read once. Raw input; where nobody waits for single ops, own output as well.
   std::optional<std::uint32_t> op_that_copies(const std::vector<PieceRef>& value,
                                               bool (*has_room)(const Op&)) {
-    const Memory memory = value.front().memory;
-    const bool output = memory == Memory::kOutput && options_.protocol == Protocol::kDirect;
-    if (memory != Memory::kInput && !output) return std::nullopt;
+    const ProgramMemory memory = value.front().memory;
+    const bool output =
+        memory == ProgramMemory::kOutput && options_.protocol == ProgramProtocol::kDirect;
+    if (memory != ProgramMemory::kInput && !output) return std::nullopt;
     for (std::uint32_t id = 0; id < draft_.ops.size(); ++id) {
       const DraftOp& op = draft_.ops[id];
       if (op.dead || op.op.kind != OpKind::kCombine || op.op.sources.size() != 1) continue;
@@ -374,7 +377,8 @@ class RankDrafter {
     const Operand& written = op.op.destinations.front();
     if (written.pieces.size() != set.count) return std::nullopt;
     for (std::uint32_t i = 0; i < set.count; ++i) {
-      const Space space = written.memory == Memory::kScratch ? Space::kScratch : Space::kOutput;
+      const Space space =
+          written.memory == ProgramMemory::kScratch ? Space::kScratch : Space::kOutput;
       if (key(space, written.pieces[i]) != key(set.space, set.at(i))) return std::nullopt;
     }
     return writer;
@@ -404,8 +408,9 @@ class RankDrafter {
   std::vector<PieceRef> settle(const ChunkSet& set) {
     std::vector<PieceRef> refs = resolve(set);
     const auto fits = [&](const PieceRef& ref) {
-      const bool transient = ref.memory == Memory::kSlot || ref.memory == Memory::kPublished;
-      const bool unscaled = ref.memory == Memory::kInput && options_.scales_input;
+      const bool transient =
+          ref.memory == ProgramMemory::kSlot || ref.memory == ProgramMemory::kPublished;
+      const bool unscaled = ref.memory == ProgramMemory::kInput && options_.scales_input;
       return !transient && !unscaled && ref.same_memory(refs.front());
     };
     if (std::all_of(refs.begin(), refs.end(), fits)) return refs;
@@ -436,8 +441,9 @@ class RankDrafter {
 
   PieceRef remote(const MessageId& message, std::uint32_t piece) const {
     if (one_round(options_.protocol))
-      return {Memory::kPublished, message.source, {}, messages_.at(message).source.at(piece)};
-    return {Memory::kSlot, message.source, message, piece};
+      return {
+          ProgramMemory::kPublished, message.source, {}, messages_.at(message).source.at(piece)};
+    return {ProgramMemory::kSlot, message.source, message, piece};
   }
 
   void alias(const ChunkSet& dst, const std::vector<PieceRef>& refs) {
@@ -461,8 +467,10 @@ class RankDrafter {
   void copy(const Step& step) {
     const std::vector<PieceRef> refs = resolve(step.src);
     const auto steady = [&](const PieceRef& ref) {
-      const bool untouched_input = ref.memory == Memory::kInput && !schedule_.request.in_place;
-      return untouched_input || ref.memory == Memory::kSlot || ref.memory == Memory::kPublished;
+      const bool untouched_input =
+          ref.memory == ProgramMemory::kInput && !schedule_.request.in_place;
+      return untouched_input || ref.memory == ProgramMemory::kSlot ||
+             ref.memory == ProgramMemory::kPublished;
     };
     if (step.dst.space == Space::kScratch && std::all_of(refs.begin(), refs.end(), steady))
       return alias(step.dst, refs);
@@ -535,10 +543,11 @@ class RankDrafter {
     return true;
   }
 
-  static bool is_own(Memory memory) {
-    return memory == Memory::kInput || memory == Memory::kOutput || memory == Memory::kScratch;
+  static bool is_own(ProgramMemory memory) {
+    return memory == ProgramMemory::kInput || memory == ProgramMemory::kOutput ||
+           memory == ProgramMemory::kScratch;
   }
-  [[nodiscard]] PlaceKey place(Memory memory, std::uint32_t piece) const {
+  [[nodiscard]] PlaceKey place(ProgramMemory memory, std::uint32_t piece) const {
     return place_of(schedule_.request, schedule_.chunks_per_block, rank_, memory, piece);
   }
 
@@ -575,7 +584,7 @@ class RankDrafter {
         static_cast<std::uint32_t>(ir::block_counts(schedule_.request, rank_).output);
     for (std::uint32_t chunk = 0; chunk < blocks * schedule_.chunks_per_block; ++chunk) {
       const PieceRef value = own(Space::kOutput, chunk);
-      if (value.memory != Memory::kInput) continue;
+      if (value.memory != ProgramMemory::kInput) continue;
       DraftOp op;
       op.op.like = {like(Space::kOutput, chunk)};
       add_piece(op, 0, value);
@@ -596,14 +605,15 @@ class RankDrafter {
       if (!reader || !overwrites_exactly(draft_.ops[*reader].op, saved.op.sources[0])) continue;
       if (!unwritten_between(id, *reader, saved.op.sources[0])) continue;
       for (Operand& source : draft_.ops[*reader].op.sources)
-        if (source.memory == Memory::kScratch && source.pieces == pieces)
+        if (source.memory == ProgramMemory::kScratch && source.pieces == pieces)
           source = saved.op.sources[0];
       saved.dead = true;
     }
   }
   static bool copies_input_to_scratch(const Op& op) {
     return op.kind == OpKind::kCombine && op.sources.size() == 1 && op.destinations.size() == 1 &&
-           op.sources[0].memory == Memory::kInput && op.destinations[0].memory == Memory::kScratch;
+           op.sources[0].memory == ProgramMemory::kInput &&
+           op.destinations[0].memory == ProgramMemory::kScratch;
   }
   /// The only op that touches these scratch pieces apart from their writer `id`, reading them as
   /// one whole operand of a combination.
@@ -617,7 +627,7 @@ class RankDrafter {
       if (!touches_scratch(op.op.sources, pieces)) continue;
       const bool whole =
           std::any_of(op.op.sources.begin(), op.op.sources.end(), [&](const Operand& source) {
-            return source.memory == Memory::kScratch && source.pieces == pieces;
+            return source.memory == ProgramMemory::kScratch && source.pieces == pieces;
           });
       if (reader || !whole || op.op.kind != OpKind::kCombine) return std::nullopt;
       reader = other;
@@ -627,17 +637,19 @@ class RankDrafter {
   static bool touches_scratch(const std::vector<Operand>& operands,
                               const std::vector<std::uint32_t>& pieces) {
     for (const Operand& operand : operands)
-      if (operand.memory == Memory::kScratch)
+      if (operand.memory == ProgramMemory::kScratch)
         for (const std::uint32_t piece : operand.pieces)
           if (std::find(pieces.begin(), pieces.end(), piece) != pieces.end()) return true;
     return false;
   }
   bool overwrites_exactly(const Op& op, const Operand& input) const {
-    if (op.destinations.empty() || op.destinations[0].memory != Memory::kOutput) return false;
+    if (op.destinations.empty() || op.destinations[0].memory != ProgramMemory::kOutput)
+      return false;
     const std::vector<std::uint32_t>& pieces = op.destinations[0].pieces;
     if (pieces.size() != input.pieces.size()) return false;
     for (std::size_t i = 0; i < pieces.size(); ++i)
-      if (place(Memory::kOutput, pieces[i]) != place(Memory::kInput, input.pieces[i])) return false;
+      if (place(ProgramMemory::kOutput, pieces[i]) != place(ProgramMemory::kInput, input.pieces[i]))
+        return false;
     return true;
   }
   bool unwritten_between(std::uint32_t first, std::uint32_t last, const Operand& input) const {
@@ -647,7 +659,8 @@ class RankDrafter {
         if (is_own(destination.memory))
           for (const std::uint32_t piece : destination.pieces)
             for (const std::uint32_t mine : input.pieces)
-              if (place(destination.memory, piece) == place(Memory::kInput, mine)) return false;
+              if (place(destination.memory, piece) == place(ProgramMemory::kInput, mine))
+                return false;
     }
     return true;
   }
@@ -659,12 +672,12 @@ class RankDrafter {
       for (const DraftOp& op : draft_.ops)
         if (!op.dead)
           for (const Operand& source : op.op.sources)
-            if (source.memory == Memory::kScratch)
+            if (source.memory == ProgramMemory::kScratch)
               read.insert(source.pieces.begin(), source.pieces.end());
       for (DraftOp& op : draft_.ops) {
         if (op.dead || op.op.kind == OpKind::kRecv || op.op.kind == OpKind::kSend) continue;
         const auto unread = [&](const Operand& destination) {
-          return destination.memory == Memory::kScratch &&
+          return destination.memory == ProgramMemory::kScratch &&
                  std::none_of(destination.pieces.begin(), destination.pieces.end(),
                               [&](std::uint32_t piece) { return read.contains(piece); });
         };

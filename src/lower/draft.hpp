@@ -62,11 +62,11 @@ Draft draft_rank(const ir::Schedule& schedule, const ir::Proof& proof, const Pla
 
 /// Identifies a rank's memory, such that in-place aliases are equal: (kind, piece).
 struct PlaceKey {
-  Memory memory = Memory::kInput;
+  ProgramMemory memory = ProgramMemory::kInput;
   std::uint32_t piece = 0;
   friend auto operator<=>(const PlaceKey&, const PlaceKey&) = default;
 };
 PlaceKey place_of(const ir::Request& request, std::uint32_t chunks_per_block, Rank rank,
-                  Memory memory, std::uint32_t piece);
+                  ProgramMemory memory, std::uint32_t piece);
 
 }  // namespace tutti::lower

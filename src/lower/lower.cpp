@@ -42,7 +42,7 @@ class Linker {
     for (const Program& program : lowered.programs)
       lowered.max_slot_pieces = std::max(lowered.max_slot_pieces, program.slot_pieces);
     slot_depth_ = lowered.slot_depth = depth_of_slots(lowered);
-    if (options_.protocol == Protocol::kStaged) {
+    if (options_.protocol == ProgramProtocol::kStaged) {
       for (Rank rank = 0; rank < ranks(); ++rank) wait_for_data(lowered, rank);
       for (Rank rank = 0; rank < ranks(); ++rank) wait_for_readers(lowered, rank);
     }
@@ -58,11 +58,11 @@ class Linker {
   };
 
   [[nodiscard]] std::int32_t ranks() const { return schedule_.request.ranks; }
-  [[nodiscard]] PlaceKey place(Rank rank, Memory memory, std::uint32_t piece) const {
+  [[nodiscard]] PlaceKey place(Rank rank, ProgramMemory memory, std::uint32_t piece) const {
     return place_of(schedule_.request, schedule_.chunks_per_block, rank, memory, piece);
   }
   static bool is_own(const Operand& operand) {
-    return operand.memory != Memory::kSlot && !is_peers_buffer(operand.memory);
+    return operand.memory != ProgramMemory::kSlot && !is_peers_buffer(operand.memory);
   }
 
   /// Drops dead ops and translates op numbers.
@@ -176,7 +176,7 @@ class Linker {
       Op op = drafted.op;
       op.stage = stage_[rank][id];
       for (Operand& source : op.sources)
-        if (source.memory == Memory::kSlot)
+        if (source.memory == ProgramMemory::kSlot)
           source.index = publication(drafted.messages[source.index]).slot;
       if (drafted.receives) {
         const MessageId& message = *drafted.receives;
@@ -199,7 +199,7 @@ class Linker {
     std::map<std::uint32_t, Life> lives;
     const auto visit = [&](Op& op, std::vector<Operand>& operands) {
       for (Operand& operand : operands)
-        if (operand.memory == Memory::kScratch)
+        if (operand.memory == ProgramMemory::kScratch)
           for (std::uint32_t& piece : operand.pieces) {
             const auto number = static_cast<std::uint32_t>(lives.size());
             Life& life = lives.try_emplace(piece, Life{number, op.stage, op.stage}).first->second;
@@ -222,9 +222,9 @@ class Linker {
     std::map<PlaceKey, std::uint32_t> first_use;
     for (std::uint32_t id = 0; id < program.ops.size(); ++id)
       for (const Operand& destination : program.ops[id].destinations)
-        if (destination.memory == Memory::kScratch)
+        if (destination.memory == ProgramMemory::kScratch)
           for (const std::uint32_t piece : destination.pieces)
-            first_use.try_emplace({Memory::kScratch, piece}, id);
+            first_use.try_emplace({ProgramMemory::kScratch, piece}, id);
 
     const auto add = [](Op& op, TransferWait wait) {
       if (std::find(op.transfers.begin(), op.transfers.end(), wait) == op.transfers.end())
@@ -240,9 +240,9 @@ class Linker {
       const Op& op = program.ops[id];
       for (const auto* operands : {&op.sources, &op.destinations})
         for (const Operand& operand : *operands)
-          if (operand.memory == Memory::kScratch)
+          if (operand.memory == ProgramMemory::kScratch)
             for (const std::uint32_t piece : operand.pieces)
-              add(program.ops[first_use.at({Memory::kScratch, piece})], {id, -depth});
+              add(program.ops[first_use.at({ProgramMemory::kScratch, piece})], {id, -depth});
     }
   }
 
@@ -274,7 +274,7 @@ class Linker {
     }
     for (Op& op : lowered.programs[rank].ops)
       for (const Operand& destination : op.destinations) {
-        if (destination.memory != Memory::kSlot) continue;
+        if (destination.memory != ProgramMemory::kSlot) continue;
         for (const auto& [reader, id] : last_reads[destination.index]) {
           add_wait(op, {reader, id, -depth});
           lowered.programs[reader].ops[id].published = true;
@@ -332,9 +332,9 @@ OutsideView outside_view(const Program& program) {
       OutsideView::Publication publication;
       publication.stage = op.stage;
       for (const Operand& destination : op.destinations)
-        if (destination.memory == Memory::kSlot) publication.fills.push_back(destination);
+        if (destination.memory == ProgramMemory::kSlot) publication.fills.push_back(destination);
       for (const Operand& source : op.sources)
-        if (source.memory == Memory::kSlot) publication.reads.push_back(source);
+        if (source.memory == ProgramMemory::kSlot) publication.reads.push_back(source);
       view.publications.push_back(std::move(publication));
     }
     std::vector<Operand> remote;
@@ -444,7 +444,8 @@ bool can_go_direct(const ir::Schedule& schedule, const Placement& placement,
 
 std::string describe(const Operand& operand) {
   std::string text(name_of(operand.memory));
-  if (operand.memory == Memory::kSlot) text += fmt::format(" {}.{}", operand.owner, operand.index);
+  if (operand.memory == ProgramMemory::kSlot)
+    text += fmt::format(" {}.{}", operand.owner, operand.index);
   if (is_peers_buffer(operand.memory)) text += fmt::format(" {}", operand.owner);
   return text + fmt::format("[{}]", fmt::join(operand.pieces, ","));
 }
@@ -452,12 +453,13 @@ std::string describe(const Operand& operand) {
 }  // namespace
 
 bool needs_mapped_buffers(const Lowered& lowered) {
-  if (lowered.protocol != Protocol::kDirect) return false;
+  if (lowered.protocol != ProgramProtocol::kDirect) return false;
   const auto copies = [](const Op& op) {
-    const bool reads_peer = std::ranges::any_of(
-        op.sources, [](const Operand& source) { return source.memory == Memory::kPublished; });
+    const bool reads_peer = std::ranges::any_of(op.sources, [](const Operand& source) {
+      return source.memory == ProgramMemory::kPublished;
+    });
     const bool writes_peer = std::ranges::any_of(op.destinations, [](const Operand& destination) {
-      return destination.memory == Memory::kPeerOutput;
+      return destination.memory == ProgramMemory::kPeerOutput;
     });
     return !writes_peer && (!reads_peer || op.sources.size() + op.destinations.size() == 2);
   };
@@ -469,11 +471,11 @@ bool needs_mapped_buffers(const Lowered& lowered) {
 bool can_lower(const ir::Schedule& schedule, const Placement& placement,
                const LowerOptions& options) {
   switch (options.protocol) {
-    case Protocol::kStaged:
+    case ProgramProtocol::kStaged:
       return true;
-    case Protocol::kPublished:
+    case ProgramProtocol::kPublished:
       return can_publish(schedule, placement);
-    case Protocol::kDirect:
+    case ProgramProtocol::kDirect:
       return !(options.scales_input && reduces(schedule.request.collective)) &&
              can_go_direct(schedule, placement, options);
   }
@@ -483,7 +485,7 @@ bool can_lower(const ir::Schedule& schedule, const Placement& placement,
 bool runs_ahead(const Lowered& lowered) {
   const auto has_slot = [](const std::vector<Operand>& operands) {
     return std::ranges::any_of(
-        operands, [](const Operand& operand) { return operand.memory == Memory::kSlot; });
+        operands, [](const Operand& operand) { return operand.memory == ProgramMemory::kSlot; });
   };
   const auto fills = [&](const Op& op) { return has_slot(op.destinations); };
   const auto reads = [&](const Op& op) { return has_slot(op.sources); };
@@ -512,7 +514,7 @@ Result<Lowered> lower(const ir::Schedule& schedule, const ir::Proof& proof,
   if (!can_lower(schedule, placement, options))
     return make_error(Code::kUnsupported, "{} over {} ranks does not fit the {} protocol",
                       schedule.algorithm, schedule.request.ranks, name_of(options.protocol));
-  const bool direct = options.protocol == Protocol::kDirect;
+  const bool direct = options.protocol == ProgramProtocol::kDirect;
   const Messages messages =
       direct ? *settle_movers(schedule, options) : messages_of(schedule);  // can_lower() has looked
   std::vector<Draft> drafts;

@@ -1,8 +1,8 @@
-// Schedule -> verified step program: fusion, slots, stages, waits.
+// Schedule -> verified lowered program: fusion, slots, stages, waits.
 //
 // Fusion is generic; no algorithm is known by name:
 //   - a receive into scratch from a mapped peer moves nothing: its readers read the peer's slot;
-//   - copy and reduce steps into the same chunks become one pass over all sources, in step order;
+//   - copy and reduce steps into the same chunks become one op with all sources, in step order;
 //   - a send of what an op has just written adds a destination to that op: its slot;
 //   - sends of the same value to several mapped peers share one slot;
 //   - scratch that nobody reads any more is not written; untouched input is not copied.
@@ -18,7 +18,7 @@
 namespace tutti::lower {
 
 struct LowerOptions {
-  Protocol protocol = Protocol::kStaged;
+  ProgramProtocol protocol = ProgramProtocol::kStaged;
   std::uint32_t slot_depth = 2;  ///< at least; more if data waits longer for its reader
   /// Input elements are scaled when read (PreMulSum), so messages may not be sent from input
   /// directly.

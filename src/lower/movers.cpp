@@ -69,7 +69,8 @@ class Touches {
 
   void add(Rank by, Rank owner, const ChunkSet& set, bool writes) {
     if (set.space == Space::kScratch) return;
-    const Memory memory = set.space == Space::kInput ? Memory::kInput : Memory::kOutput;
+    const ProgramMemory memory =
+        set.space == Space::kInput ? ProgramMemory::kInput : ProgramMemory::kOutput;
     for (std::uint32_t i = 0; i < set.count; ++i) {
       const PlaceKey place =
           place_of(schedule_.request, schedule_.chunks_per_block, owner, memory, set.at(i));
@@ -105,7 +106,7 @@ void add_own_output(const ir::Schedule& schedule, Rank rank, Work& work) {
   for (std::uint32_t chunk = 0; chunk < blocks * schedule.chunks_per_block; ++chunk) {
     if (work.given.contains(chunk)) continue;
     work.loads.insert(
-        {rank, place_of(in_place, schedule.chunks_per_block, rank, Memory::kOutput, chunk)});
+        {rank, place_of(in_place, schedule.chunks_per_block, rank, ProgramMemory::kOutput, chunk)});
     ++work.stores;
   }
 }
@@ -113,7 +114,7 @@ void add_own_output(const ir::Schedule& schedule, Rank rank, Work& work) {
 /// Chunks that the busiest rank loads and stores.
 std::size_t busiest_traffic(const ir::Schedule& schedule, const Messages& messages) {
   const auto memory_of = [](const ChunkSet& set) {
-    return set.space == Space::kInput ? Memory::kInput : Memory::kOutput;
+    return set.space == Space::kInput ? ProgramMemory::kInput : ProgramMemory::kOutput;
   };
   std::vector<Work> work(schedule.programs.size());
   for (const auto& [id, message] : messages) {

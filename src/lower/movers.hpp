@@ -1,5 +1,5 @@
-// Decides who moves each message with Protocol::kDirect: the receiver reads the sender's input, or
-// the sender writes the receiver's output. Used by lower.cpp only.
+// Decides who moves each message with ProgramProtocol::kDirect: the receiver reads the sender's
+// input, or the sender writes the receiver's output. Used by lower.cpp only.
 #pragma once
 
 #include <optional>

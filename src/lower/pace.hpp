@@ -1,4 +1,4 @@
-// Checks that the ranks of a step program keep pace, for any number of slices.
+// Checks that the ranks of a lowered program keep pace, for any number of slices.
 //
 // Iterations are a common clock: a rank in iteration t waits until a peer has passed an op in
 // iteration t + c, where c follows from stages and slice deltas only. If every c is negative, the

@@ -1,4 +1,6 @@
-// The step program: a schedule, translated for mapped memory and for wires.
+// The lowered program: a schedule, translated for mapped memory and for wires. A schedule consists
+// of steps, a lowered program of ops. Sizes turn ops into passes, in a plan of the host
+// (src/exec/plan.hpp) or in an image for GPUs (src/device/program.hpp).
 //
 // A schedule says which chunk goes where. A program says which loads, stores and waits move it. It
 // still has no sizes or addresses: an executor binds it to a count, a type and buffers.
@@ -40,7 +42,7 @@
 
 namespace tutti::lower {
 
-/// Most operands of one pass. The reduction kernels accept at least as many.
+/// Most operands of one op. The reduction kernels accept at least as many.
 inline constexpr std::size_t kMaxSources = 64;
 inline constexpr std::size_t kMaxDestinations = 8;
 /// Most transfers of one op at a time: slice k is posted after slice k - 4 is complete.
@@ -62,12 +64,12 @@ struct Placement {
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
-enum class Protocol : std::uint8_t { kStaged, kPublished, kDirect };
+enum class ProgramProtocol : std::uint8_t { kStaged, kPublished, kDirect };
 
 /// kPublished or kDirect: peers read each other's inputs, in one round without slots.
-constexpr bool one_round(Protocol protocol) { return protocol != Protocol::kStaged; }
+constexpr bool one_round(ProgramProtocol protocol) { return protocol != ProgramProtocol::kStaged; }
 
-enum class Memory : std::uint8_t {
+enum class ProgramMemory : std::uint8_t {
   kInput,      ///< this rank's input, not written yet: raw contributions
   kOutput,     ///< this rank's output; with in-place aliasing also the written parts of the input
   kScratch,    ///< this rank's private scratch, one instance per slice in flight
@@ -77,14 +79,14 @@ enum class Memory : std::uint8_t {
   kPeerOutput,  ///< kDirect: chunks of the output of rank `owner`; only written
 };
 
-constexpr bool is_peers_buffer(Memory memory) {
-  return memory == Memory::kPublished || memory == Memory::kPeerOutput;
+constexpr bool is_peers_buffer(ProgramMemory memory) {
+  return memory == ProgramMemory::kPublished || memory == ProgramMemory::kPeerOutput;
 }
 
 /// Pieces of one memory. In input, output, kPublished and kPeerOutput a piece is a chunk number. In
 /// scratch it is a scratch piece, in a slot its position there.
 struct Operand {
-  Memory memory = Memory::kInput;
+  ProgramMemory memory = ProgramMemory::kInput;
   Rank owner = kNoRank;     ///< kSlot, kPublished, kPeerOutput
   std::uint32_t index = 0;  ///< kSlot: which slot of the owner
   std::vector<std::uint32_t> pieces;
@@ -175,7 +177,7 @@ struct SentChunks {
 struct Lowered {
   ir::Request request;
   std::string algorithm;
-  Protocol protocol = Protocol::kStaged;
+  ProgramProtocol protocol = ProgramProtocol::kStaged;
   std::uint32_t chunks_per_block = 1;
   std::uint32_t slot_depth = 2;
   std::uint32_t max_slot_pieces = 0;  ///< over all ranks; executors derive the slice length from it
@@ -196,7 +198,7 @@ bool needs_mapped_buffers(const Lowered& lowered);
 /// In-place makes no difference.
 bool runs_ahead(const Lowered& lowered);
 
-constexpr std::string_view name_of(Protocol protocol) {
+constexpr std::string_view name_of(ProgramProtocol protocol) {
   constexpr std::string_view kNames[] = {"staged", "published", "direct"};
   return kNames[static_cast<std::size_t>(protocol)];
 }
@@ -204,7 +206,7 @@ constexpr std::string_view name_of(OpKind kind) {
   constexpr std::string_view kNames[] = {"combine", "encode", "decode", "send", "recv"};
   return kNames[static_cast<std::size_t>(kind)];
 }
-constexpr std::string_view name_of(Memory memory) {
+constexpr std::string_view name_of(ProgramMemory memory) {
   constexpr std::string_view kNames[] = {"in", "out", "tmp", "slot", "published", "peer out"};
   return kNames[static_cast<std::size_t>(memory)];
 }

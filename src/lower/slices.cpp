@@ -19,7 +19,7 @@ std::size_t slice_elements(const Lowered& lowered, std::size_t longest_chunk,
   const std::size_t unit = std::max<std::size_t>(1, ir::Chunking::kUnitBytes / element_bytes);
   const std::size_t chunk = longest_chunk;
   const std::size_t whole_chunk = round_up(std::max<std::size_t>(chunk, 1), unit);
-  if (lowered.protocol != Protocol::kStaged) return whole_chunk;
+  if (lowered.protocol != ProgramProtocol::kStaged) return whole_chunk;
   // Bytes of a slice. Each costs a wait for the other side, unless one side runs ahead.
   const bool ahead = runs_ahead(lowered);
   const std::size_t worth_splitting = std::size_t{ahead ? 16U : 64U} * 1024;

@@ -1,4 +1,4 @@
-// The length of a step program's slices, once the chunk sizes are known.
+// The length of a lowered program's slices, once the chunk sizes are known.
 #pragma once
 
 #include <cstddef>

@@ -38,7 +38,7 @@ TEST(Slices, OfSlotsFitHalfTheRegion) {
 
 TEST(Slices, AreWholeChunksInProgramsOfOneRound) {
   Lowered direct = staged(0);
-  direct.protocol = Protocol::kDirect;
+  direct.protocol = ProgramProtocol::kDirect;
   EXPECT_EQ(slice_elements(direct, 64 * 1024 * kKiB, 1, kRegion), 64 * 1024 * kKiB);
 }
 

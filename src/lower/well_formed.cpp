@@ -17,7 +17,7 @@ constexpr std::uint32_t kMostInstances = 4096;
 
 template <class... Args>
 Error malformed(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(Code::kInternal, "malformed step program: {}",
+  return make_error(Code::kInternal, "malformed lowered program: {}",
                     fmt::format(format, std::forward<Args>(args)...));
 }
 
@@ -41,7 +41,7 @@ Status check_frame(const Lowered& lowered, const Placement& placement) {
       std::uint64_t{lowered.chunks_per_block} * static_cast<std::uint64_t>(request.ranks) >
           kMostChunks)
     return malformed("{} chunks per block", lowered.chunks_per_block);
-  if (beyond(lowered.protocol, Protocol::kDirect))
+  if (beyond(lowered.protocol, ProgramProtocol::kDirect))
     return malformed("protocol {}", static_cast<int>(lowered.protocol));
   if (one_round(lowered.protocol) && !placement.all_mapped())
     return malformed("ranks of several hosts read each other's inputs");
@@ -155,13 +155,14 @@ class Form {
       if (chunk >= chunks_) return wrong("a piece has the length of chunk {}", chunk);
     for (const Operand& source : op.sources) {
       TUTTI_TRY(check_operand(op, source));
-      if (source.memory == Memory::kPeerOutput) return wrong("reads {}", name_of(source.memory));
+      if (source.memory == ProgramMemory::kPeerOutput)
+        return wrong("reads {}", name_of(source.memory));
     }
     for (const Operand& destination : op.destinations) {
       TUTTI_TRY(check_operand(op, destination));
       TUTTI_TRY(check_destination(op, destination));
     }
-    if (op.kind == OpKind::kSend && op.sources[0].memory == Memory::kSlot &&
+    if (op.kind == OpKind::kSend && op.sources[0].memory == ProgramMemory::kSlot &&
         op.sources[0].owner != rank_)
       return wrong("sends from memory of rank {}, which may refill it", op.sources[0].owner);
     return ok_status();
@@ -169,32 +170,33 @@ class Form {
 
   Status check_destination(const Op& op, const Operand& destination) const {
     switch (destination.memory) {
-      case Memory::kInput:
-      case Memory::kPublished:
+      case ProgramMemory::kInput:
+      case ProgramMemory::kPublished:
         return wrong("writes {}", name_of(destination.memory));
-      case Memory::kOutput:
+      case ProgramMemory::kOutput:
         // The output has room for elements; encoded data may need more.
         if (op.kind == OpKind::kEncode || (op.kind == OpKind::kRecv && op.encoded))
           return wrong("writes encoded data to the output");
         return ok_status();
-      case Memory::kSlot:
+      case ProgramMemory::kSlot:
         if (destination.owner != rank_) return wrong("writes a slot of rank {}", destination.owner);
         if (op.kind == OpKind::kRecv) return wrong("receives into a slot");
         return ok_status();
-      case Memory::kScratch:
-      case Memory::kPeerOutput:
+      case ProgramMemory::kScratch:
+      case ProgramMemory::kPeerOutput:
         return ok_status();
     }
     return ok_status();
   }
 
   Status check_operand(const Op& op, const Operand& operand) const {
-    if (beyond(operand.memory, Memory::kPeerOutput))
+    if (beyond(operand.memory, ProgramMemory::kPeerOutput))
       return wrong("memory {}", static_cast<int>(operand.memory));
     if (operand.pieces.size() != op.like.size())
       return wrong("an operand has {} pieces, the op {}", operand.pieces.size(), op.like.size());
     TUTTI_ASSIGN(const std::uint64_t pieces, pieces_of(operand));
-    const bool buffer = operand.memory != Memory::kSlot && operand.memory != Memory::kScratch;
+    const bool buffer =
+        operand.memory != ProgramMemory::kSlot && operand.memory != ProgramMemory::kScratch;
     for (std::size_t i = 0; i < operand.pieces.size(); ++i) {
       if (operand.pieces[i] >= pieces)
         return wrong("piece {} of {}, which has {}", operand.pieces[i], name_of(operand.memory),
@@ -207,7 +209,8 @@ class Form {
   }
   /// Of a piece of a buffer.
   [[nodiscard]] std::uint32_t chunk_of_all(const Operand& operand, std::uint32_t piece) const {
-    const bool is_input = operand.memory == Memory::kInput || operand.memory == Memory::kPublished;
+    const bool is_input =
+        operand.memory == ProgramMemory::kInput || operand.memory == ProgramMemory::kPublished;
     return ir::chunk_of_all(lowered_.request, lowered_.chunks_per_block,
                             is_peers_buffer(operand.memory) ? operand.owner : rank_,
                             is_input ? ir::Space::kInput : ir::Space::kOutput, piece);
@@ -220,13 +223,13 @@ class Form {
       return static_cast<std::uint64_t>(count) * lowered_.chunks_per_block;
     };
     switch (operand.memory) {
-      case Memory::kInput:
+      case ProgramMemory::kInput:
         return blocks(ir::block_counts(lowered_.request, rank_).input);
-      case Memory::kOutput:
+      case ProgramMemory::kOutput:
         return blocks(ir::block_counts(lowered_.request, rank_).output);
-      case Memory::kScratch:
+      case ProgramMemory::kScratch:
         return std::uint64_t{program_.scratch_pieces};
-      case Memory::kSlot: {
+      case ProgramMemory::kSlot: {
         if (!staged || !is_rank(operand.owner) || !placement_.mapped(rank_, operand.owner))
           return wrong("there are no slots of rank {} here", operand.owner);
         const std::vector<Slot>& slots = lowered_.programs[operand.owner].slots;
@@ -234,12 +237,12 @@ class Form {
           return wrong("rank {} has no slot {}", operand.owner, operand.index);
         return std::uint64_t{slots[operand.index].pieces};
       }
-      case Memory::kPublished:
+      case ProgramMemory::kPublished:
         if (staged || !is_rank(operand.owner))
           return wrong("rank {} publishes no input here", operand.owner);
         return blocks(ir::block_counts(lowered_.request, operand.owner).input);
-      case Memory::kPeerOutput:
-        if (lowered_.protocol != Protocol::kDirect || !is_rank(operand.owner) ||
+      case ProgramMemory::kPeerOutput:
+        if (lowered_.protocol != ProgramProtocol::kDirect || !is_rank(operand.owner) ||
             operand.owner == rank_)
           return wrong("the output of rank {} is no peer's that can be written here",
                        operand.owner);

@@ -1,6 +1,6 @@
-// Checks the form of a step program, but not what it computes: every index refers to something that
-// exists, every field that an op uses is set, every count fits the executors' limits. Replay and
-// executors rely on it and do not check again.
+// Checks the form of a lowered program, but not what it computes: every index refers to something
+// that exists, every field that an op uses is set, every count fits the executors' limits. Replay
+// and executors rely on it and do not check again.
 #pragma once
 
 #include "src/lower/program.hpp"

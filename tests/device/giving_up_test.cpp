@@ -10,12 +10,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class GivingUp : public ::testing::TestWithParam<lower::Protocol> {
+class GivingUp : public ::testing::TestWithParam<lower::ProgramProtocol> {
  protected:
   /// A two-shot or one-shot all-reduce of 3 ranks.
   static std::string run(const JobOptions& options) {
     constexpr Rank kRanks = 3;
-    const bool published = GetParam() == lower::Protocol::kPublished;
+    const bool published = GetParam() == lower::ProgramProtocol::kPublished;
     const auto lowerings =
         lowerings_of(published ? "one_shot" : "two_shot", Collective::kAllReduce, kRanks);
     std::mt19937_64 random(1);
@@ -47,8 +47,9 @@ TEST_P(GivingUp, HappensWhenTheCallIsAborted) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Protocols, GivingUp,
-                         ::testing::Values(lower::Protocol::kStaged, lower::Protocol::kPublished,
-                                           lower::Protocol::kDirect),
+                         ::testing::Values(lower::ProgramProtocol::kStaged,
+                                           lower::ProgramProtocol::kPublished,
+                                           lower::ProgramProtocol::kDirect),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
 }  // namespace

@@ -32,7 +32,7 @@ lower::Placement one_host(Rank ranks) {
   return {std::vector<std::int32_t>(static_cast<std::size_t>(ranks), 0)};
 }
 
-lower::Lowered lowered_in(lower::Protocol protocol, std::string_view algorithm,
+lower::Lowered lowered_in(lower::ProgramProtocol protocol, std::string_view algorithm,
                           Collective collective, Rank ranks) {
   for (const auto& lowering : lowerings_of(algorithm, collective, ranks))
     if (lowering.lowered.protocol == protocol && !lowering.scales_input) return lowering.lowered;
@@ -66,23 +66,26 @@ TEST(Image, IsRefusedForMoreRanksThanShareMemory) {
 }
 
 TEST(Image, IsRefusedWhereAreasAreTooSmallAndSaysHowLargeTheyMustBe) {
-  const auto staged = lowered_in(lower::Protocol::kStaged, "ring", Collective::kAllReduce, 4);
+  const auto staged =
+      lowered_in(lower::ProgramProtocol::kStaged, "ring", Collective::kAllReduce, 4);
   expect_unsupported(build_image(staged, {100}, 0, {ReduceOp::kSum, 1, {1 << 20, 128, 1 << 20}}),
                      "bytes of slots per thread block, and areas have 128");
   const auto published =
-      lowered_in(lower::Protocol::kPublished, "one_shot", Collective::kAllReduce, 4);
+      lowered_in(lower::ProgramProtocol::kPublished, "one_shot", Collective::kAllReduce, 4);
   expect_unsupported(build_image(published, {100}, 0, {ReduceOp::kSum, 1, {256, 0, 0}}),
                      "bytes of packets per thread block, and areas have 256");
 }
 
 TEST(Image, IsTheSameBytesForTheSameProgram) {
-  const auto lowered = lowered_in(lower::Protocol::kStaged, "ring", Collective::kAllReduce, 4);
+  const auto lowered =
+      lowered_in(lower::ProgramProtocol::kStaged, "ring", Collective::kAllReduce, 4);
   const ImageOptions options{ReduceOp::kSum, 3, kLargeArea};
   EXPECT_EQ(*build_image(lowered, {1000}, 2, options), *build_image(lowered, {1000}, 2, options));
 }
 
 TEST(Image, PushesOnlyWhatIsRead) {
-  const auto lowered = lowered_in(lower::Protocol::kPublished, "direct", Collective::kBroadcast, 4);
+  const auto lowered =
+      lowered_in(lower::ProgramProtocol::kPublished, "direct", Collective::kBroadcast, 4);
   for (Rank rank = 0; rank < 4; ++rank) {
     const auto image = build_image(lowered, {100}, rank, {ReduceOp::kSum, 2, kLargeArea});
     ASSERT_TRUE(image) << image.error().what;
@@ -94,7 +97,8 @@ TEST(Image, PushesOnlyWhatIsRead) {
 }
 
 TEST(Image, OfADirectProgramKnowsWhoTouchesWhoseBuffers) {
-  const auto lowered = lowered_in(lower::Protocol::kDirect, "direct", Collective::kScatter, 3);
+  const auto lowered =
+      lowered_in(lower::ProgramProtocol::kDirect, "direct", Collective::kScatter, 3);
   const auto of = [&](Rank rank) {
     return *build_image(lowered, {100}, rank, {ReduceOp::kSum, 1, {}});
   };
@@ -108,9 +112,10 @@ TEST(Image, OfADirectProgramKnowsWhoTouchesWhoseBuffers) {
 /// One of each protocol.
 std::vector<std::vector<std::byte>> some_images() {
   std::vector<std::vector<std::byte>> images;
-  for (const auto& [protocol, algorithm] : {std::pair{lower::Protocol::kStaged, "ring"},
-                                            std::pair{lower::Protocol::kPublished, "one_shot"},
-                                            std::pair{lower::Protocol::kDirect, "two_shot"}}) {
+  for (const auto& [protocol, algorithm] :
+       {std::pair{lower::ProgramProtocol::kStaged, "ring"},
+        std::pair{lower::ProgramProtocol::kPublished, "one_shot"},
+        std::pair{lower::ProgramProtocol::kDirect, "two_shot"}}) {
     const auto lowered = lowered_in(protocol, algorithm, Collective::kAllReduce, 4);
     images.push_back(*build_image(lowered, {5000}, 1, {ReduceOp::kSum, 2, kLargeArea}));
   }

@@ -110,7 +110,7 @@ class Ranks {
 std::vector<Lowering> direct_lowerings(Rank ranks) {
   std::vector<Lowering> all = all_lowerings(ranks);
   std::erase_if(all, [](const Lowering& one) {
-    return one.lowered.protocol != lower::Protocol::kDirect || one.scales_input;
+    return one.lowered.protocol != lower::ProgramProtocol::kDirect || one.scales_input;
   });
   return all;
 }
@@ -136,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(Of, LocalPasses, ::testing::Values(1, 2, 3, 4, 5, 8, 13
 
 TEST(LocalPasses, LoadWhatRanksHaveInCommonOnce) {
   for (const Lowering& one : lowerings_of("one_shot", Collective::kAllReduce, 8)) {
-    if (one.lowered.protocol != lower::Protocol::kDirect || one.scales_input) continue;
+    if (one.lowered.protocol != lower::ProgramProtocol::kDirect || one.scales_input) continue;
     const auto passes = exec::cuda::local_passes(one.lowered, {1000, DataType::kFloat32, nullptr});
     ASSERT_TRUE(passes);
     ASSERT_EQ(passes->size(), 1U);

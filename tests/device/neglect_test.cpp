@@ -15,7 +15,7 @@ struct Neglect {
   Duty duty;
   const char* algorithm;
   Collective collective;
-  lower::Protocol protocol;
+  lower::ProgramProtocol protocol;
   Rank slow;
   std::size_t count;
 };
@@ -62,18 +62,18 @@ TEST_P(Neglecting, NothingIsFine) { EXPECT_EQ(run(std::nullopt), ""); }
 INSTANTIATE_TEST_SUITE_P(
     Duties, Neglecting,
     ::testing::Values(Neglect{"Packet", Duty::kPacket, "one_shot", Collective::kAllReduce,
-                              lower::Protocol::kPublished, 0, 700},
+                              lower::ProgramProtocol::kPublished, 0, 700},
                       Neglect{"FreePacket", Duty::kFreePacket, "direct", Collective::kBroadcast,
-                              lower::Protocol::kPublished, 2, 700},
+                              lower::ProgramProtocol::kPublished, 2, 700},
                       // In one slice, or the waits for the next one would hide it.
                       Neglect{"FreeSlots", Duty::kFreeSlots, "direct", Collective::kBroadcast,
-                              lower::Protocol::kStaged, 2, 20},
+                              lower::ProgramProtocol::kStaged, 2, 20},
                       Neglect{"Progress", Duty::kProgress, "ring", Collective::kAllReduce,
-                              lower::Protocol::kStaged, 1, 700},
+                              lower::ProgramProtocol::kStaged, 1, 700},
                       Neglect{"Entry", Duty::kEntry, "two_shot", Collective::kAllReduce,
-                              lower::Protocol::kDirect, 1, 700},
+                              lower::ProgramProtocol::kDirect, 1, 700},
                       Neglect{"Users", Duty::kUsers, "two_shot", Collective::kAllReduce,
-                              lower::Protocol::kDirect, 1, 700}),
+                              lower::ProgramProtocol::kDirect, 1, 700}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -17,8 +17,8 @@ void add_lowerings(const ir::Algorithm& algorithm, const ir::Request& request,
   ASSERT_TRUE(proof) << proof.error().what;
   lower::Placement one_host;
   one_host.host.assign(request.ranks, 0);
-  for (const auto protocol :
-       {lower::Protocol::kStaged, lower::Protocol::kPublished, lower::Protocol::kDirect})
+  for (const auto protocol : {lower::ProgramProtocol::kStaged, lower::ProgramProtocol::kPublished,
+                              lower::ProgramProtocol::kDirect})
     for (const bool scales : {false, true}) {
       if (scales && !reduces(request.collective)) continue;
       lower::LowerOptions options;

@@ -8,8 +8,8 @@
 namespace tutti::device::testing {
 namespace {
 
-using lower::Memory;
 using lower::Operand;
+using lower::ProgramMemory;
 
 class Sequential {
  public:
@@ -21,7 +21,7 @@ class Sequential {
       const std::size_t piece = places_.back().longest() * element_;
       slots_.emplace_back(program.slot_pieces, std::vector<std::byte>(piece));
       scratch_.emplace_back(program.scratch_pieces, std::vector<std::byte>(piece));
-      published_.push_back(lowered_.protocol == lower::Protocol::kPublished
+      published_.push_back(lowered_.protocol == lower::ProgramProtocol::kPublished
                                ? published_input(rank)
                                : std::vector<std::byte>());
     }
@@ -77,7 +77,7 @@ class Sequential {
     const bool copies = op.sources.size() == 1;
     std::uint64_t scaled = 0;
     for (std::size_t s = 0; s < op.sources.size(); ++s)
-      if (op.sources[s].memory == Memory::kInput) scaled |= std::uint64_t{1} << s;
+      if (op.sources[s].memory == ProgramMemory::kInput) scaled |= std::uint64_t{1} << s;
     for (std::size_t piece = 0; piece < op.like.size(); ++piece) {
       std::vector<const std::byte*> sources;
       std::vector<Destination> destinations;
@@ -95,22 +95,22 @@ class Sequential {
       return places_[rank].in_packed(space, operand.owner, chunk) * element_;
     };
     switch (operand.memory) {
-      case Memory::kInput:
+      case ProgramMemory::kInput:
         return own.bytes.data() + own.input + places_[rank].in_input(chunk) * element_;
-      case Memory::kOutput:
+      case ProgramMemory::kOutput:
         return own.bytes.data() + own.output + places_[rank].in_output(chunk) * element_;
-      case Memory::kScratch:
+      case ProgramMemory::kScratch:
         return scratch_[rank][chunk].data();
-      case Memory::kSlot: {
+      case ProgramMemory::kSlot: {
         const lower::Slot& slot = lowered_.programs[operand.owner].slots[operand.index];
         return slots_[operand.owner][slot.first_piece + chunk].data();
       }
-      case Memory::kPublished:
-        if (lowered_.protocol == lower::Protocol::kPublished)
+      case ProgramMemory::kPublished:
+        if (lowered_.protocol == lower::ProgramProtocol::kPublished)
           return published_[operand.owner].data() + packed(ir::Space::kInput);
         return ranks_[operand.owner].bytes.data() + ranks_[operand.owner].input +
                packed(ir::Space::kInput);
-      case Memory::kPeerOutput:
+      case ProgramMemory::kPeerOutput:
         return ranks_[operand.owner].bytes.data() + ranks_[operand.owner].output +
                packed(ir::Space::kOutput);
     }

@@ -254,7 +254,7 @@ class Execution {
         kPoison);
     for (std::size_t i = 0; i < rank.input_size; ++i)
       rank.user[rank.input_begin + i] = input(rank.call, id, i);
-    if (lowered_.protocol == Protocol::kPublished) {
+    if (lowered_.protocol == ProgramProtocol::kPublished) {
       auto& packet = rank.packets[rank.call % 4];
       packet.assign(
           rank.user.begin() + static_cast<std::ptrdiff_t>(rank.input_begin),
@@ -275,7 +275,7 @@ class Execution {
   /// The region of this call is free once all mapped peers have left the call before last.
   bool may_reuse_staging(Rank id) {
     const RankState& rank = ranks_[id];
-    if (lowered_.protocol != Protocol::kStaged || rank.call < 2) return true;
+    if (lowered_.protocol != ProgramProtocol::kStaged || rank.call < 2) return true;
     for (Rank peer = 0; peer < lowered_.request.ranks; ++peer)
       if (peer != id && placement_.mapped(id, peer) &&
           ranks_[peer].progress < base(peer, rank.call - 1))
@@ -290,7 +290,7 @@ class Execution {
         if (posted.pending > 0) return false;
     for (auto& ring : rank.posted) ring = {};
     rank.finished = rank.call + 1;
-    if (lowered_.protocol == Protocol::kDirect && !users_finished(id)) return false;
+    if (lowered_.protocol == ProgramProtocol::kDirect && !users_finished(id)) return false;
     const std::size_t blocks = count() == 0 ? 0 : rank.output_size / count();
     for (std::size_t block = 0; block < blocks; ++block)
       for (std::size_t i = 0; i < count(); ++i)
@@ -301,7 +301,7 @@ class Execution {
           return true;
         }
     ++rank.call;
-    if (lowered_.protocol == Protocol::kStaged) rank.progress = base(id, rank.call);
+    if (lowered_.protocol == ProgramProtocol::kStaged) rank.progress = base(id, rank.call);
     rank.entered = rank.may_run = false;
     return true;
   }
@@ -318,7 +318,8 @@ class Execution {
     return true;
   }
   static bool is_peers_buffer(const Operand& operand) {
-    return operand.memory == Memory::kPublished || operand.memory == Memory::kPeerOutput;
+    return operand.memory == ProgramMemory::kPublished ||
+           operand.memory == ProgramMemory::kPeerOutput;
   }
 
   bool ready(Rank id, const Op& op, std::uint64_t slice) {
@@ -396,19 +397,19 @@ class Execution {
     RankState& rank = ranks_[id];
     const std::uint32_t piece = operand.pieces[i];
     switch (operand.memory) {
-      case Memory::kInput:
+      case ProgramMemory::kInput:
         return within(rank.user, rank.input_begin, rank.input_size, slice_of(piece, slice).first,
                       length);
-      case Memory::kOutput:
+      case ProgramMemory::kOutput:
         return within(rank.user, rank.output_begin, rank.output_size, slice_of(piece, slice).first,
                       length);
-      case Memory::kScratch: {
+      case ProgramMemory::kScratch: {
         const Program& program = lowered_.programs[id];
         const std::size_t at =
             (slice % program.scratch_depth * program.scratch_pieces + piece) * kStride;
         return within(rank.scratch, 0, rank.scratch.size(), at, length);
       }
-      case Memory::kSlot: {
+      case ProgramMemory::kSlot: {
         if (!is_rank(operand.owner) || !placement_.mapped(id, operand.owner)) return nullptr;
         const Program& owner = lowered_.programs[operand.owner];
         if (operand.index >= owner.slots.size()) return nullptr;
@@ -419,16 +420,16 @@ class Execution {
                                kStride;
         return within(staging, rank.call % 2 * region, region, at, length);
       }
-      case Memory::kPublished: {
+      case ProgramMemory::kPublished: {
         if (!is_rank(operand.owner)) return nullptr;
         RankState& owner = ranks_[operand.owner];
-        if (lowered_.protocol == Protocol::kDirect)
+        if (lowered_.protocol == ProgramProtocol::kDirect)
           return within(owner.user, owner.input_begin, owner.input_size,
                         slice_of(piece, slice).first, length);
         auto& packet = owner.packets[rank.call % 4];
         return within(packet, 0, packet.size(), slice_of(piece, slice).first, length);
       }
-      case Memory::kPeerOutput: {
+      case ProgramMemory::kPeerOutput: {
         if (!is_rank(operand.owner)) return nullptr;
         RankState& owner = ranks_[operand.owner];
         return within(owner.user, owner.output_begin, owner.output_size,
@@ -462,7 +463,8 @@ class Execution {
     for (const Operand& source : op.sources) {
       const Element* data = locate(id, source, i, length, slice);
       if (data == nullptr) return;
-      const bool scales = options_.scales_input && reducing() && source.memory == Memory::kInput;
+      const bool scales =
+          options_.scales_input && reducing() && source.memory == ProgramMemory::kInput;
       scaled = scaled || scales;
       for (std::uint32_t e = 0; e < length; ++e) result[e] += data[e] * (scales ? kScale : 1);
     }
@@ -487,9 +489,9 @@ class Execution {
   void write(Rank id, const Operand& destination, std::uint32_t i,
              const std::array<Element, kStride>& values, std::uint32_t length,
              std::uint64_t slice) {
-    const bool foreign = destination.memory == Memory::kInput ||
-                         destination.memory == Memory::kPublished ||
-                         (destination.memory == Memory::kSlot && destination.owner != id);
+    const bool foreign = destination.memory == ProgramMemory::kInput ||
+                         destination.memory == ProgramMemory::kPublished ||
+                         (destination.memory == ProgramMemory::kSlot && destination.owner != id);
     if (foreign) return wrong("writes memory that is not its own");
     if (Element* to = locate(id, destination, i, length, slice))
       std::copy_n(values.begin(), length, to);

@@ -51,7 +51,8 @@ TEST_P(Lowering, OfEveryAlgorithmPassesTheReplayCheck) {
       const auto proof = ir::verify(*schedule);
       ASSERT_TRUE(proof) << proof.error().what;
       for (const Placement& placement : placements(ranks))
-        for (const Protocol protocol : {Protocol::kStaged, Protocol::kPublished, Protocol::kDirect})
+        for (const ProgramProtocol protocol :
+             {ProgramProtocol::kStaged, ProgramProtocol::kPublished, ProgramProtocol::kDirect})
           for (const bool scales_input : {false, true}) {
             LowerOptions options;
             options.protocol = protocol;
@@ -89,7 +90,7 @@ Lowered lowered_on_one_host(std::string_view name, const ir::Request& request,
 Lowered lowered_directly(std::string_view name, const ir::Request& request,
                          bool stores_to_peers = true) {
   LowerOptions options;
-  options.protocol = Protocol::kDirect;
+  options.protocol = ProgramProtocol::kDirect;
   options.stores_to_peers = stores_to_peers;
   return lowered_on_one_host(name, request, options);
 }
@@ -98,7 +99,7 @@ TEST(Lowering, DoesNotGoDirectWhereAMessageIsPutTogetherInScratch) {
   Placement placement;
   placement.host.assign(4, 0);
   LowerOptions options;
-  options.protocol = Protocol::kDirect;
+  options.protocol = ProgramProtocol::kDirect;
   const auto fits = [&](std::string_view name) {
     return can_lower(*schedule_of(name, {Collective::kGather, 4, 0, /*in_place=*/true}), placement,
                      options);
@@ -110,7 +111,7 @@ TEST(Lowering, DoesNotGoDirectWhereAMessageIsPutTogetherInScratch) {
 TEST(Lowering, HasNoSingleRoundWhereARankGoesOnWithASumInScratch) {
   Placement placement;
   placement.host.assign(3, 0);
-  for (const Protocol protocol : {Protocol::kPublished, Protocol::kDirect}) {
+  for (const ProgramProtocol protocol : {ProgramProtocol::kPublished, ProgramProtocol::kDirect}) {
     LowerOptions options;
     options.protocol = protocol;
     const auto fits = [&](std::string_view name) {
@@ -199,7 +200,7 @@ TEST(Lowering, GoesDirectlyOnlyWhereNobodySharesWhatIsWritten) {
     const ir::Request request{collective, 4, 0, in_place};
     const auto schedule = schedule_of(name, request);
     LowerOptions options;
-    options.protocol = Protocol::kDirect;
+    options.protocol = ProgramProtocol::kDirect;
     return schedule && can_lower(*schedule, one_host, options);
   };
   EXPECT_TRUE(may("direct", Collective::kAllToAll, false));
@@ -249,9 +250,10 @@ std::vector<Moves> moves_of(const Lowered& lowered) {
     Moves& mine = moves.emplace_back();
     for (const Op& op : program.ops) {
       for (const Operand& source : op.sources)
-        if (source.memory == Memory::kPublished) mine.loads += source.pieces.size();
+        if (source.memory == ProgramMemory::kPublished) mine.loads += source.pieces.size();
       for (const Operand& destination : op.destinations)
-        if (destination.memory == Memory::kPeerOutput) mine.stores += destination.pieces.size();
+        if (destination.memory == ProgramMemory::kPeerOutput)
+          mine.stores += destination.pieces.size();
     }
   }
   return moves;
@@ -296,7 +298,7 @@ TEST(Lowering, ReceiversLoadWhereNobodyMayStoreToPeers) {
   EXPECT_EQ(moves_of(Collective::kAllGather, true, false), std::vector<Moves>(4, {3, 0}));
   const auto schedule = schedule_of("spread", {Collective::kBroadcast, 4, 0, false});
   LowerOptions loads;
-  loads.protocol = Protocol::kDirect;
+  loads.protocol = ProgramProtocol::kDirect;
   loads.stores_to_peers = false;
   EXPECT_FALSE(can_lower(*schedule, {{0, 0, 0, 0}}, loads));
 }
@@ -362,10 +364,10 @@ TEST(Lowering, ManyRanksOfOneHostReduceInPlace) {
       const auto proof = ir::verify(*schedule);
       ASSERT_TRUE(proof) << proof.error().what;
       LowerOptions options;
-      options.protocol = Protocol::kPublished;
+      options.protocol = ProgramProtocol::kPublished;
       const bool published = can_lower(*schedule, one_host, options);
       EXPECT_EQ(published, ranks == 64);
-      if (!published) options.protocol = Protocol::kStaged;
+      if (!published) options.protocol = ProgramProtocol::kStaged;
       const auto lowered = lower(*schedule, *proof, one_host, options);
       EXPECT_TRUE(lowered) << lowered.error().what;
     }
@@ -406,7 +408,7 @@ TEST(Lowering, APlaceGoesFromSliceToSliceInOrder) {
   ASSERT_TRUE(lowered);
   const auto keeps_a_sum = [](const Op& op) {
     return op.stage > 3 && op.kind == OpKind::kCombine && op.sources.size() > 1 &&
-           op.destinations.size() > 1 && op.destinations[0].memory == Memory::kScratch;
+           op.destinations.size() > 1 && op.destinations[0].memory == ProgramMemory::kScratch;
   };
   auto& ops = lowered->programs[0].ops;
   const auto late = std::ranges::find_if(ops, keeps_a_sum);

@@ -91,7 +91,7 @@ class Mutator {
         return !destinations.empty() && piece(destinations[below(destinations.size())]);
       case Mutation::kSlotIndex:
         return operand([&](Operand& operand) {
-          if (operand.memory == Memory::kSlot)
+          if (operand.memory == ProgramMemory::kSlot)
             operand.index = pick(lowered_.programs[operand.owner].slots.size());
         });
       case Mutation::kOwner:
@@ -240,19 +240,19 @@ class Mutator {
     };
     const Program& mine = lowered_.programs[rank_];
     switch (operand.memory) {
-      case Memory::kInput:
+      case ProgramMemory::kInput:
         return blocks(ir::block_counts(lowered_.request, rank_).input);
-      case Memory::kOutput:
+      case ProgramMemory::kOutput:
         return blocks(ir::block_counts(lowered_.request, rank_).output);
-      case Memory::kScratch:
+      case ProgramMemory::kScratch:
         return mine.scratch_pieces;
-      case Memory::kSlot: {
+      case ProgramMemory::kSlot: {
         const auto& slots = lowered_.programs[operand.owner].slots;
         return operand.index < slots.size() ? slots[operand.index].pieces : 0;
       }
-      case Memory::kPublished:
+      case ProgramMemory::kPublished:
         return blocks(ir::block_counts(lowered_.request, operand.owner).input);
-      case Memory::kPeerOutput:
+      case ProgramMemory::kPeerOutput:
         return blocks(ir::block_counts(lowered_.request, operand.owner).output);
     }
     return 0;
@@ -269,9 +269,10 @@ class Mutator {
   }
 
   void memory(Operand& operand) {
-    operand.memory = static_cast<Memory>(below(6));
-    const bool owned = operand.memory == Memory::kSlot || operand.memory == Memory::kPublished ||
-                       operand.memory == Memory::kPeerOutput;
+    operand.memory = static_cast<ProgramMemory>(below(6));
+    const bool owned = operand.memory == ProgramMemory::kSlot ||
+                       operand.memory == ProgramMemory::kPublished ||
+                       operand.memory == ProgramMemory::kPeerOutput;
     if (owned && operand.owner == kNoRank) operand.owner = static_cast<Rank>(below(ranks()));
     if (!owned) operand.owner = kNoRank;
     const std::uint32_t pieces = pieces_of(operand);
@@ -293,8 +294,8 @@ class Mutator {
   }
 
   bool protocol() {
-    const Protocol before = lowered_.protocol;
-    lowered_.protocol = static_cast<Protocol>(below(3));
+    const ProgramProtocol before = lowered_.protocol;
+    lowered_.protocol = static_cast<ProgramProtocol>(below(3));
     return lowered_.protocol != before;
   }
 
@@ -332,7 +333,7 @@ class Mutator {
         lowered_.max_slot_pieces = any();
         return true;
       case 6:
-        lowered_.protocol = static_cast<Protocol>(any());
+        lowered_.protocol = static_cast<ProgramProtocol>(any());
         return true;
       case 7:
         program().scratch_depth = any();
@@ -406,7 +407,7 @@ class Mutator {
     if (field <= 20) return true;
     if (op().sources.empty() && op().destinations.empty()) return false;
     return operand([&](Operand& operand) {
-      if (field == 21) operand.memory = static_cast<Memory>(any());
+      if (field == 21) operand.memory = static_cast<ProgramMemory>(any());
       if (field == 22) (below(2) == 0 ? operand.index : operand.pieces.at(0)) = any();
       if (field == 23) operand.owner = static_cast<Rank>(any());
     });

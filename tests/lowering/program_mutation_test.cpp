@@ -1,4 +1,4 @@
-// The replay check's own test: mutants of correct step programs. A mutant is either refused, or
+// The replay check's own test: mutants of correct lowered programs. A mutant is either refused, or
 // shown to be harmless by executing it under many adversaries with the exact result each time. One
 // that is accepted and goes wrong in any execution fails the test.
 //
@@ -64,7 +64,8 @@ void add_lowered(const ir::Schedule& schedule, std::vector<Original>& originals)
   const auto proof = ir::verify(schedule);
   ASSERT_TRUE(proof) << proof.error().what;
   for (const Placement& placement : placements(schedule.request.ranks))
-    for (const Protocol protocol : {Protocol::kStaged, Protocol::kPublished, Protocol::kDirect})
+    for (const ProgramProtocol protocol :
+         {ProgramProtocol::kStaged, ProgramProtocol::kPublished, ProgramProtocol::kDirect})
       for (const bool scales_input : {false, true}) {
         if (scales_input && !reduces(schedule.request.collective)) continue;
         LowerOptions options;

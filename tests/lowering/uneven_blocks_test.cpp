@@ -35,7 +35,8 @@ std::set<std::string> serving(ir::Request request) {
       if (!algorithm.supports(request)) continue;
       const auto schedule = algorithm.generate(request);
       const auto proof = ir::verify(*schedule);
-      for (const Protocol protocol : {Protocol::kStaged, Protocol::kPublished, Protocol::kDirect}) {
+      for (const ProgramProtocol protocol :
+           {ProgramProtocol::kStaged, ProgramProtocol::kPublished, ProgramProtocol::kDirect}) {
         const LowerOptions options{.protocol = protocol};
         if (!can_lower(*schedule, placement, options)) continue;
         const auto lowered = lower(*schedule, *proof, placement, options);

@@ -17,21 +17,21 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr Call kPacketsAll = {Protocol::kPackets, Pattern::kAll, 0, false};
-constexpr Call kStagedAll = {Protocol::kStaged, Pattern::kAll, 0, false};
+constexpr Call kPacketsAll = {ImageProtocol::kPackets, Pattern::kAll, 0, false};
+constexpr Call kStagedAll = {ImageProtocol::kStaged, Pattern::kAll, 0, false};
 
-constexpr Call from(Protocol protocol, int root, bool stores = false) {
+constexpr Call from(ImageProtocol protocol, int root, bool stores = false) {
   return {protocol, Pattern::kFromRoot, root, stores};
 }
-constexpr Call to(Protocol protocol, int root, bool stores = false) {
+constexpr Call to(ImageProtocol protocol, int root, bool stores = false) {
   return {protocol, Pattern::kToRoot, root, stores};
 }
 
 /// One protocol's calls over so many ranks: between all, from and to each root.
-std::vector<Call> calls_of(Protocol protocol, int ranks) {
+std::vector<Call> calls_of(ImageProtocol protocol, int ranks) {
   std::vector<Call> calls;
   for (const bool stores : {false, true}) {
-    if (stores && protocol != Protocol::kDirect) break;
+    if (stores && protocol != ImageProtocol::kDirect) break;
     calls.push_back({protocol, Pattern::kAll, 0, stores});
     for (int root = 0; root < ranks; ++root) {
       calls.push_back(from(protocol, root, stores));
@@ -89,7 +89,8 @@ Job job_of(int ranks, std::vector<Call> calls, bool moves = true) {
 
 TEST(TwoRanks, AreRightInThreeCallsOfAnyProtocols) {
   std::vector<Call> calls;
-  for (const Protocol protocol : {Protocol::kPackets, Protocol::kDirect, Protocol::kStaged})
+  for (const ImageProtocol protocol :
+       {ImageProtocol::kPackets, ImageProtocol::kDirect, ImageProtocol::kStaged})
     for (const Call& call : calls_of(protocol, 2)) calls.push_back(call);
   Total total("2 ranks, 3 calls, every mix of protocols and roots");
   for_sequences(calls, 3, [&](const auto& sequence) { total.expect_right(job_of(2, sequence)); });
@@ -98,14 +99,14 @@ TEST(TwoRanks, AreRightInThreeCallsOfAnyProtocols) {
 TEST(TwoRanks, AreRightInFourCallsOfPackets) {
   Total total("2 ranks, 4 calls of packets, every mix of roots");
   for (const bool moves : {false, true})
-    for_sequences(calls_of(Protocol::kPackets, 2), 4,
+    for_sequences(calls_of(ImageProtocol::kPackets, 2), 4,
                   [&](const auto& sequence) { total.expect_right(job_of(2, sequence, moves)); });
 }
 
 TEST(TwoRanks, AreRightWhereFlagsOfPacketsBeginAnew) {
   Total total("2 ranks, 9 calls with 3 flags");
   for (const bool moves : {false, true})
-    for_sequences({from(Protocol::kPackets, 0), from(Protocol::kPackets, 1)}, 9,
+    for_sequences({from(ImageProtocol::kPackets, 0), from(ImageProtocol::kPackets, 1)}, 9,
                   [&](const auto& sequence) {
                     if (sequence.front().root == 1) return;  // the same with the ranks renamed
                     Job job = job_of(2, sequence, moves);
@@ -117,16 +118,16 @@ TEST(TwoRanks, AreRightWhereFlagsOfPacketsBeginAnew) {
 
 TEST(ThreeRanks, AreRightInThreeCallsOfPacketsOrInBuffersOfPeers) {
   Total total("3 ranks, 3 calls of packets or direct, every mix of roots");
-  for (const Protocol protocol : {Protocol::kPackets, Protocol::kDirect})
+  for (const ImageProtocol protocol : {ImageProtocol::kPackets, ImageProtocol::kDirect})
     for_sequences(calls_of(protocol, 3), 3,
                   [&](const auto& sequence) { total.expect_right(job_of(3, sequence)); });
 }
 
 TEST(ThreeRanks, AreRightInThreeStagedCalls) {
   Total total("3 ranks, 3 staged calls of 2 slices, from and to roots and between all");
-  const std::vector<Call> calls = {kStagedAll, from(Protocol::kStaged, 0),
-                                   from(Protocol::kStaged, 1), to(Protocol::kStaged, 0),
-                                   to(Protocol::kStaged, 2)};
+  const std::vector<Call> calls = {kStagedAll, from(ImageProtocol::kStaged, 0),
+                                   from(ImageProtocol::kStaged, 1), to(ImageProtocol::kStaged, 0),
+                                   to(ImageProtocol::kStaged, 2)};
   for_sequences(calls, 3, [&](const auto& sequence) {
     Job job = job_of(3, sequence);
     job.slices = 2;
@@ -137,8 +138,9 @@ TEST(ThreeRanks, AreRightInThreeStagedCalls) {
 
 TEST(ThreeRanks, AreRightInFourCallsOfPackets) {
   Total total("3 ranks, 4 calls of packets");
-  const std::vector<Call> calls = {kPacketsAll, from(Protocol::kPackets, 0),
-                                   from(Protocol::kPackets, 1), to(Protocol::kPackets, 0)};
+  const std::vector<Call> calls = {kPacketsAll, from(ImageProtocol::kPackets, 0),
+                                   from(ImageProtocol::kPackets, 1),
+                                   to(ImageProtocol::kPackets, 0)};
   for (const bool moves : {false, true})
     for_sequences(calls, 4,
                   [&](const auto& sequence) { total.expect_right(job_of(3, sequence, moves)); });
@@ -147,7 +149,8 @@ TEST(ThreeRanks, AreRightInFourCallsOfPackets) {
 TEST(ThreeRanks, AreRightInThreeCallsOfDifferentProtocols) {
   Total total("3 ranks, 3 calls, mixed protocols");
   std::vector<Call> calls;
-  for (const Protocol protocol : {Protocol::kPackets, Protocol::kDirect, Protocol::kStaged}) {
+  for (const ImageProtocol protocol :
+       {ImageProtocol::kPackets, ImageProtocol::kDirect, ImageProtocol::kStaged}) {
     calls.push_back({protocol, Pattern::kAll, 0, false});
     calls.push_back(from(protocol, 0, true));
     calls.push_back(to(protocol, 1));
@@ -161,7 +164,8 @@ TEST(ThreeRanks, AreRightInThreeCallsOfDifferentProtocols) {
 
 TEST(Reduction, ComesToTheSameAsAllOrders) {
   Total total("2 ranks, 3 calls of one protocol, all orders without reduction");
-  for (const Protocol protocol : {Protocol::kPackets, Protocol::kDirect, Protocol::kStaged})
+  for (const ImageProtocol protocol :
+       {ImageProtocol::kPackets, ImageProtocol::kDirect, ImageProtocol::kStaged})
     for_sequences(calls_of(protocol, 2), 3, [&](const auto& sequence) {
       total.expect_right(job_of(2, sequence), Reduction::kNone);
     });
@@ -179,8 +183,8 @@ std::ostream& operator<<(std::ostream& out, const Seeded& seeded) { return out <
 constexpr const char* kStuck = "nobody can go on";
 
 std::vector<Seeded> seeded_mistakes() {
-  const Call packets = from(Protocol::kPackets, 0), back = from(Protocol::kPackets, 1);
-  const Call staged = from(Protocol::kStaged, 0), direct = from(Protocol::kDirect, 0);
+  const Call packets = from(ImageProtocol::kPackets, 0), back = from(ImageProtocol::kPackets, 1);
+  const Call staged = from(ImageProtocol::kStaged, 0), direct = from(ImageProtocol::kDirect, 0);
   const auto job = [](Mistake mistake, std::vector<Call> calls, int slices = 1, int depth = 1) {
     return Job{.ranks = 2,
                .calls = std::move(calls),

@@ -35,19 +35,19 @@ class Builder {
  private:
   void run() {
     switch (call_.protocol) {
-      case Protocol::kPackets:
+      case ImageProtocol::kPackets:
         enter();
         packets();
         leave();
         return;
-      case Protocol::kDirect:
+      case ImageProtocol::kDirect:
         fill_buffers();
         enter();
         direct();
         leave();
         use_buffers();
         return;
-      case Protocol::kStaged:
+      case ImageProtocol::kStaged:
         enter();
         staged();
         leave();

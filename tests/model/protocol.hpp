@@ -9,11 +9,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/device/program.hpp"
 #include "tests/model/explorer.hpp"
 
 namespace tutti::model {
 
-enum class Protocol : std::uint8_t { kPackets, kDirect, kStaged };
+using device::ImageProtocol;
 enum class Pattern : std::uint8_t {
   kAll,       ///< everybody reads from everybody
   kFromRoot,  ///< everybody reads from the root (broadcast)
@@ -21,7 +22,7 @@ enum class Pattern : std::uint8_t {
 };
 
 struct Call {
-  Protocol protocol = Protocol::kPackets;
+  ImageProtocol protocol = ImageProtocol::kPackets;
   Pattern pattern = Pattern::kAll;
   int root = 0;
   bool stores = false;  ///< kDirect: who has the data stores it to outputs, instead of being read

@@ -15,7 +15,8 @@ namespace {
 /// As the library finds out: the ranks do nothing to each other's buffers but load from inputs.
 bool kernel_can_read(const ir::Algorithm& algorithm, const ir::Request& request,
                      const lower::Placement& placement) {
-  const lower::LowerOptions options{.protocol = lower::Protocol::kDirect, .stores_to_peers = false};
+  const lower::LowerOptions options{.protocol = lower::ProgramProtocol::kDirect,
+                                    .stores_to_peers = false};
   const auto schedule = algorithm.generate(request);
   if (!schedule || !lower::can_lower(*schedule, placement, options)) return false;
   const auto proof = ir::verify(*schedule);

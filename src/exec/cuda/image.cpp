@@ -40,16 +40,16 @@ std::set<Rank> owners_of(const lower::Program& program) {
   return owners;
 }
 
-device::Protocol protocol_of(lower::Protocol protocol) {
+device::ImageProtocol protocol_of(lower::ProgramProtocol protocol) {
   switch (protocol) {
-    case lower::Protocol::kPublished:
-      return device::Protocol::kPackets;
-    case lower::Protocol::kDirect:
-      return device::Protocol::kDirect;
-    case lower::Protocol::kStaged:
+    case lower::ProgramProtocol::kPublished:
+      return device::ImageProtocol::kPackets;
+    case lower::ProgramProtocol::kDirect:
+      return device::ImageProtocol::kDirect;
+    case lower::ProgramProtocol::kStaged:
       break;
   }
-  return device::Protocol::kStaged;
+  return device::ImageProtocol::kStaged;
 }
 
 /// What no device code does.
@@ -60,7 +60,8 @@ Status check_supported(const lower::Lowered& lowered, const Volume& volume,
                       lowered.request.ranks, device::kMaxRanks);
   if (options.blocks == 0)
     return make_error(Code::kInvalidArgument, "a program needs at least 1 thread block");
-  if (lowered.protocol == lower::Protocol::kDirect && volume.blocks && !volume.blocks->packed())
+  if (lowered.protocol == lower::ProgramProtocol::kDirect && volume.blocks &&
+      !volume.blocks->packed())
     return make_error(Code::kUnsupported,
                       "blocks with gaps lie where peers cannot know: use another protocol");
   for (const lower::Program& program : lowered.programs)
@@ -139,13 +140,13 @@ class Builder {
       TUTTI_TRY(add_only_op());
     }
     switch (header_.protocol) {
-      case device::Protocol::kPackets:
+      case device::ImageProtocol::kPackets:
         TUTTI_TRY(add_pushes());
         break;
-      case device::Protocol::kDirect:
+      case device::ImageProtocol::kDirect:
         add_owners_and_users();
         break;
-      case device::Protocol::kStaged:
+      case device::ImageProtocol::kStaged:
         break;
     }
     return assemble();
@@ -153,7 +154,7 @@ class Builder {
 
  private:
   [[nodiscard]] Rank ranks() const { return lowered_.request.ranks; }
-  [[nodiscard]] bool staged() const { return header_.protocol == device::Protocol::kStaged; }
+  [[nodiscard]] bool staged() const { return header_.protocol == device::ImageProtocol::kStaged; }
 
   // --- sizes ---
 
@@ -162,7 +163,7 @@ class Builder {
         device::longest_share(places_.longest(), element_bytes_, options_.blocks);
     header_.slice_elements = std::max<std::uint64_t>(1, longest);
     if (!staged()) {
-      if (header_.protocol == device::Protocol::kPackets)
+      if (header_.protocol == device::ImageProtocol::kPackets)
         TUTTI_TRY(check_room("packets", packets_.bytes(), options_.area.packet_bytes));
       return ok_status();
     }
@@ -265,9 +266,10 @@ class Builder {
     for (std::size_t s = 0; s < op.sources.size(); ++s) {
       const std::uint64_t bit = std::uint64_t{1} << s;
       const bool scales = options_.op == ReduceOp::kPreMulSum;
-      if (scales && op.sources[s].memory == lower::Memory::kInput) shape.scaled |= bit;
-      const bool pushed = header_.protocol == device::Protocol::kPackets;
-      if (pushed && op.sources[s].memory == lower::Memory::kPublished) shape.in_packets |= bit;
+      if (scales && op.sources[s].memory == lower::ProgramMemory::kInput) shape.scaled |= bit;
+      const bool pushed = header_.protocol == device::ImageProtocol::kPackets;
+      if (pushed && op.sources[s].memory == lower::ProgramMemory::kPublished)
+        shape.in_packets |= bit;
     }
     for (std::uint32_t piece = 0; piece < op.like.size(); ++piece) {
       device::Pass pass = shape;
@@ -291,26 +293,28 @@ class Builder {
       return places_.in_packed(space, operand.owner, piece) * element_bytes_;
     };
     switch (operand.memory) {
-      case lower::Memory::kInput:
-        return Location{places_.in_input(piece) * element_bytes_, 0, device::Memory::kInput, self};
-      case lower::Memory::kOutput:
-        return Location{places_.in_output(piece) * element_bytes_, 0, device::Memory::kOutput,
+      case lower::ProgramMemory::kInput:
+        return Location{places_.in_input(piece) * element_bytes_, 0, device::ImageMemory::kInput,
                         self};
-      case lower::Memory::kScratch:
+      case lower::ProgramMemory::kOutput:
+        return Location{places_.in_output(piece) * element_bytes_, 0, device::ImageMemory::kOutput,
+                        self};
+      case lower::ProgramMemory::kScratch:
         return Location{piece * stride_, program_.scratch_pieces * stride_,
-                        device::Memory::kScratch, self};
-      case lower::Memory::kSlot: {
+                        device::ImageMemory::kScratch, self};
+      case lower::ProgramMemory::kSlot: {
         const lower::Program& holder = lowered_.programs[operand.owner];
         return Location{(holder.slots[operand.index].first_piece + piece) * stride_,
-                        holder.slot_pieces * stride_, device::Memory::kSlots, owner};
+                        holder.slot_pieces * stride_, device::ImageMemory::kSlots, owner};
       }
-      case lower::Memory::kPublished:
+      case lower::ProgramMemory::kPublished:
         TUTTI_CHECK(operand.owner != rank_, "rank={} reads its own as a peer's", rank_);
-        if (header_.protocol == device::Protocol::kPackets)
-          return Location{packets_.at(operand.owner, piece), 0, device::Memory::kPackets, owner};
-        return Location{packed(ir::Space::kInput), 0, device::Memory::kInput, owner};
-      case lower::Memory::kPeerOutput:
-        return Location{packed(ir::Space::kOutput), 0, device::Memory::kOutput, owner};
+        if (header_.protocol == device::ImageProtocol::kPackets)
+          return Location{packets_.at(operand.owner, piece), 0, device::ImageMemory::kPackets,
+                          owner};
+        return Location{packed(ir::Space::kInput), 0, device::ImageMemory::kInput, owner};
+      case lower::ProgramMemory::kPeerOutput:
+        return Location{packed(ir::Space::kOutput), 0, device::ImageMemory::kOutput, owner};
     }
     TUTTI_CHECK(false, "memory={}", static_cast<int>(operand.memory));
   }
@@ -324,7 +328,7 @@ class Builder {
     for (Rank peer = 0; peer < ranks(); ++peer)
       for (const lower::Op& op : lowered_.programs[peer].ops)
         for (const lower::Operand& source : op.sources)
-          if (source.memory == lower::Memory::kPublished && source.owner == rank_)
+          if (source.memory == lower::ProgramMemory::kPublished && source.owner == rank_)
             for (const std::uint32_t chunk : source.pieces) {
               readers[chunk].insert(peer);
               all.insert(peer);

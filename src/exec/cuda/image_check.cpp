@@ -11,9 +11,9 @@ namespace {
 
 using device::Header;
 using device::Image;
+using device::ImageMemory;
+using device::ImageProtocol;
 using device::Location;
-using device::Memory;
-using device::Protocol;
 
 /// Of any length or offset; keeps sums and products of a few within 64 bits.
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 44;
@@ -65,7 +65,7 @@ class Check {
     const Header& h = header_;
     if (h.magic != Header::kMagic || h.image_bytes != bytes_.size())
       return malformed("magic {:#x}, {} of {} bytes", h.magic, bytes_.size(), h.image_bytes);
-    if (h.protocol > Protocol::kStaged) return malformed("no such protocol");
+    if (h.protocol > ImageProtocol::kStaged) return malformed("no such protocol");
     if (h.ranks == 0 || h.ranks > device::kMaxRanks || h.rank >= h.ranks || h.blocks == 0)
       return malformed("rank {} of {}, {} blocks", h.rank, h.ranks, h.blocks);
     const device::Arithmetic& a = h.arithmetic;
@@ -121,7 +121,7 @@ class Check {
 
   Status check_push(std::uint32_t i) const {
     const device::Push& push = image_.push(i);
-    if (header_.protocol != Protocol::kPackets || push.elements > kMostBytes ||
+    if (header_.protocol != ImageProtocol::kPackets || push.elements > kMostBytes ||
         push.offset > kMostBytes || push.offset % element_bytes() != 0 ||
         push.to % sizeof(device::Packet) != 0 || !are_ranks(push.first_reader, push.readers) ||
         !within(push.to, packet_bytes(push.elements), header_.area.packet_bytes))
@@ -150,7 +150,8 @@ class Check {
       const Location& location = image_.location(pass.first_location + place);
       const bool loads = place < pass.sources;
       const bool comes_in_packets = loads && (pass.in_packets >> place & 1) != 0;
-      if (!may_use(location, loads) || comes_in_packets != (location.memory == Memory::kPackets) ||
+      if (!may_use(location, loads) ||
+          comes_in_packets != (location.memory == ImageMemory::kPackets) ||
           !has_room(location, pass.elements))
         return malformed("operand {} of pass {} lies nowhere", place, i);
     }
@@ -160,18 +161,18 @@ class Check {
   [[nodiscard]] bool may_use(const Location& location, bool loads) const {
     if (location.rank >= header_.ranks) return false;
     const bool own = location.rank == header_.rank;
-    const bool direct = header_.protocol == Protocol::kDirect;
-    const bool staged = header_.protocol == Protocol::kStaged;
+    const bool direct = header_.protocol == ImageProtocol::kDirect;
+    const bool staged = header_.protocol == ImageProtocol::kStaged;
     switch (location.memory) {
-      case Memory::kInput:
+      case ImageMemory::kInput:
         return loads && (own || direct);
-      case Memory::kOutput:
+      case ImageMemory::kOutput:
         return own || (direct && !loads);
-      case Memory::kPackets:
-        return loads && !own && header_.protocol == Protocol::kPackets;
-      case Memory::kSlots:
+      case ImageMemory::kPackets:
+        return loads && !own && header_.protocol == ImageProtocol::kPackets;
+      case ImageMemory::kSlots:
         return staged && (own || loads);
-      case Memory::kScratch:
+      case ImageMemory::kScratch:
         return staged && own;
     }
     return false;
@@ -187,13 +188,13 @@ class Check {
       return location.offset + std::uint64_t{depth - 1} * location.instance_bytes;
     };
     switch (location.memory) {
-      case Memory::kPackets:
+      case ImageMemory::kPackets:
         return location.offset % sizeof(device::Packet) == 0 &&
                within(location.offset, packet_bytes(elements), header_.area.packet_bytes);
-      case Memory::kSlots:
+      case ImageMemory::kSlots:
         return header_.slot_depth <= kMostInstances &&
                within(last(header_.slot_depth), slice, header_.area.slot_bytes);
-      case Memory::kScratch:
+      case ImageMemory::kScratch:
         return header_.scratch_depth <= kMostInstances &&
                within(last(header_.scratch_depth), slice, header_.area.scratch_bytes);
       default:

@@ -13,12 +13,12 @@ RankPlace place_of(const lower::Operand& operand, std::uint32_t piece, Rank self
                    const ChunkPlaces& places, std::size_t element) {
   const std::uint32_t chunk = operand.pieces[piece];
   switch (operand.memory) {
-    case lower::Memory::kInput:
+    case lower::ProgramMemory::kInput:
       return {self, false, places.in_input(chunk) * element};
-    case lower::Memory::kPublished:
+    case lower::ProgramMemory::kPublished:
       return {operand.owner, false,
               places.in_packed(ir::Space::kInput, operand.owner, chunk) * element};
-    case lower::Memory::kPeerOutput:
+    case lower::ProgramMemory::kPeerOutput:
       return {operand.owner, true,
               places.in_packed(ir::Space::kOutput, operand.owner, chunk) * element};
     default:
@@ -81,7 +81,7 @@ void add(std::vector<LocalPassPlaces>& passes, LocalPassPlaces next) {
 
 Result<std::vector<LocalPassPlaces>> local_passes(const lower::Lowered& lowered,
                                                   const Volume& volume) {
-  TUTTI_CHECK(lowered.protocol == lower::Protocol::kDirect, "a {} program has waits",
+  TUTTI_CHECK(lowered.protocol == lower::ProgramProtocol::kDirect, "a {} program has waits",
               name_of(lowered.protocol));
   if (volume.blocks)
     return make_error(Code::kUnsupported, "blocks of different sizes run through host memory");

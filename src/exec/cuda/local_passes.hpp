@@ -27,10 +27,10 @@ struct LocalPassPlaces {
   friend bool operator==(const LocalPassPlaces&, const LocalPassPlaces&) = default;
 };
 
-/// The programs of all ranks, one after the other; passes over the same sources are one, so that
-/// these are loaded once. `lowered` must be Protocol::kDirect: no rank touches what another one
-/// writes, and so their programs need no order between them. At most lower::kMaxSources sources;
-/// any number of destinations. kUnsupported: blocks of different sizes.
+/// The programs of all ranks, one after the other. Passes over the same sources are merged, so that
+/// the sources are loaded once. `lowered` must be ProgramProtocol::kDirect: no rank touches what
+/// another one writes, so the programs of ranks may run in any order. At most lower::kMaxSources
+/// sources; any number of destinations. kUnsupported: blocks of different sizes.
 Result<std::vector<LocalPassPlaces>> local_passes(const lower::Lowered& lowered,
                                                   const Volume& volume);
 
