@@ -8,7 +8,6 @@
 
 #include <gtest/gtest.h>
 
-#include "src/ir/interpret.hpp"
 #include "src/ir/verify.hpp"
 #include "src/topo/forest/sample_networks.hpp"
 
@@ -72,21 +71,6 @@ TEST(ForestSchedule, IsProvedForEveryRootOfADgx1) {
     for (const bool in_place : {false, true}) {
       expect_correct({Collective::kBroadcast, 8, root, in_place}, forest);
       expect_correct({Collective::kReduce, 8, root, in_place}, forest);
-    }
-  }
-}
-
-TEST(ForestSchedule, YieldsTheRightNumbersInAnyOrderOfExecution) {
-  const Forest forest = grown(degraded_ring(5, 0.5));
-  for (const Collective collective :
-       {Collective::kAllGather, Collective::kReduceScatter, Collective::kAllReduce}) {
-    const auto schedule = forest_schedule({collective, 5, 0, false}, forest);
-    ASSERT_TRUE(schedule) << schedule.error().what;
-    for (int ordering = 0; ordering < ir::kOrderings; ++ordering) {
-      const auto done = ir::interpret(
-          schedule->schedule,
-          {.ordering = static_cast<ir::Ordering>(ordering), .seed = 7, .fifo_depth = 1});
-      EXPECT_TRUE(done) << name_of(collective) << ": " << done.error().what;
     }
   }
 }

@@ -12,9 +12,9 @@
 #include <gtest/gtest.h>
 
 #include "algorithms/algorithms.hpp"
-#include "src/ir/interpret.hpp"
 #include "src/ir/text.hpp"
 #include "src/ir/verify.hpp"
+#include "tests/mutation/execute_schedule.hpp"
 #include "tests/mutation/schedule_mutants.hpp"
 
 namespace tutti::ir {
@@ -55,8 +55,8 @@ std::vector<Schedule> originals() {
 std::string harm(const Schedule& schedule, std::uint32_t fifo_depth) {
   for (std::uint64_t seed = 0; seed < kSeedsTried; ++seed) {
     for (int ordering = 0; ordering < kOrderings; ++ordering) {
-      const InterpretOptions options{static_cast<Ordering>(ordering), seed, fifo_depth};
-      if (const Status status = interpret(schedule, options); !status) return status.error().what;
+      const ExecuteOptions options{static_cast<Ordering>(ordering), seed, fifo_depth};
+      if (const Status status = execute(schedule, options); !status) return status.error().what;
     }
   }
   return "";

@@ -1,4 +1,4 @@
-#include "src/ir/interpret.hpp"
+#include "tests/mutation/execute_schedule.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -128,7 +128,7 @@ struct Task {
 
 class Execution {
  public:
-  Execution(const Schedule& schedule, const InterpretOptions& options);
+  Execution(const Schedule& schedule, const ExecuteOptions& options);
   Status run();
 
  private:
@@ -149,7 +149,7 @@ class Execution {
   }
 
   const Schedule& schedule_;
-  InterpretOptions options_;
+  ExecuteOptions options_;
   std::mt19937_64 random_;
   std::size_t count_;  // elements of a block: chunks have one or two each
   Chunking chunking_;
@@ -162,7 +162,7 @@ class Execution {
 
 std::size_t block_length(std::uint32_t chunks) { return chunks + (chunks + 1) / 2; }
 
-Execution::Execution(const Schedule& schedule, const InterpretOptions& options)
+Execution::Execution(const Schedule& schedule, const ExecuteOptions& options)
     : schedule_(schedule),
       options_(options),
       random_(options.seed),
@@ -403,7 +403,7 @@ Element Execution::expected(Rank rank, std::size_t index) const {
 
 }  // namespace
 
-Status interpret(const Schedule& schedule, const InterpretOptions& options) {
+Status execute(const Schedule& schedule, const ExecuteOptions& options) {
   return Execution(schedule, options).run();
 }
 

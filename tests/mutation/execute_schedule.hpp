@@ -23,7 +23,7 @@ enum class Ordering : std::uint8_t {
 };
 inline constexpr int kOrderings = 3;
 
-struct InterpretOptions {
+struct ExecuteOptions {
   Ordering ordering = Ordering::kUniform;
   std::uint64_t seed = 0;
   std::uint32_t fifo_depth = 1;
@@ -33,6 +33,6 @@ struct InterpretOptions {
 /// untouched where no output aliases it. The error says what went wrong: a stuck execution, an
 /// operand outside memory, lengths that differ, an unreceived message, a wrong element. Accepts any
 /// schedule with at least one rank and one chunk per block, correct or not.
-Status interpret(const Schedule& schedule, const InterpretOptions& options);
+Status execute(const Schedule& schedule, const ExecuteOptions& options);
 
 }  // namespace tutti::ir

@@ -1,4 +1,4 @@
-#include "src/ir/interpret.hpp"
+#include "tests/mutation/execute_schedule.hpp"
 
 #include <string>
 #include <string_view>
@@ -6,7 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "algorithms/forest.hpp"
 #include "src/ir/sample_schedules.hpp"
+#include "src/topo/forest/sample_networks.hpp"
 
 namespace tutti::ir {
 namespace {
@@ -25,13 +27,13 @@ std::vector<Step>& steps(Schedule& schedule, Rank rank) {
 std::string harm(const Schedule& schedule) {
   for (std::uint64_t seed = 0; seed < 40; ++seed)
     for (int ordering = 0; ordering < kOrderings; ++ordering)
-      if (const Status status = interpret(schedule, {static_cast<Ordering>(ordering), seed, 1});
+      if (const Status status = execute(schedule, {static_cast<Ordering>(ordering), seed, 1});
           !status)
         return status.error().what;
   return "";
 }
 
-TEST(Interpreter, ExecutesADirectScheduleOfEveryCollectiveExactly) {
+TEST(ScheduleExecution, ExecutesADirectScheduleOfEveryCollectiveExactly) {
   for (const Collective collective : samples::kGlobalCollectives) {
     for (const std::int32_t ranks : {1, 2, 5}) {
       for (const bool in_place : {false, true}) {
@@ -45,11 +47,11 @@ TEST(Interpreter, ExecutesADirectScheduleOfEveryCollectiveExactly) {
   }
 }
 
-TEST(Interpreter, ExecutesTheRingExactly) {
+TEST(ScheduleExecution, ExecutesTheRingExactly) {
   for (const bool in_place : {false, true}) EXPECT_EQ(harm(ring_all_reduce(5, in_place)), "");
 }
 
-TEST(Interpreter, FindsARaceOnceADependencyIsDropped) {
+TEST(ScheduleExecution, FindsARaceOnceADependencyIsDropped) {
   Schedule schedule = direct(kAllReduce, 1);
   steps(schedule, 0)[4].deps = {2};  // adds what has not arrived
   EXPECT_THAT(harm(schedule), HasSubstr("rank 0 has a wrong element"));
@@ -58,20 +60,20 @@ TEST(Interpreter, FindsARaceOnceADependencyIsDropped) {
   EXPECT_THAT(harm(schedule), HasSubstr("rank 0 has a wrong element"));
 }
 
-TEST(Interpreter, FindsThatASendReadsLate) {
+TEST(ScheduleExecution, FindsThatASendReadsLate) {
   Schedule schedule = direct({Collective::kAllReduce, 3, 0, true}, 1);
   ASSERT_EQ(steps(schedule, 0)[3].deps, (std::vector<StepId>{0, 1, 2}));
   steps(schedule, 0)[3].deps = {0, 2};
   EXPECT_THAT(harm(schedule), HasSubstr("rank 2 has a wrong element"));
 }
 
-TEST(Interpreter, FindsAMissingContribution) {
+TEST(ScheduleExecution, FindsAMissingContribution) {
   Schedule schedule = direct(kAllReduce, 1);
   steps(schedule, 2).pop_back();
   EXPECT_THAT(harm(schedule), HasSubstr("rank 2 has a wrong element"));
 }
 
-TEST(Interpreter, FindsDeadlock) {
+TEST(ScheduleExecution, FindsDeadlock) {
   Schedule schedule = direct(kAllReduce, 1);
   for (Rank rank = 0; rank < 3; ++rank) steps(schedule, rank)[0].deps.clear();
   std::swap(steps(schedule, 0)[0], steps(schedule, 0)[3]);
@@ -79,20 +81,20 @@ TEST(Interpreter, FindsDeadlock) {
   EXPECT_THAT(harm(schedule), HasSubstr("stuck"));
 }
 
-TEST(Interpreter, FindsMessagesThatNobodyReceives) {
+TEST(ScheduleExecution, FindsMessagesThatNobodyReceives) {
   Schedule schedule = direct({Collective::kAllGather, 2, 0, false}, 1);
   steps(schedule, 0).push_back({Verb::kSend, in(0), {}, 1, 0, {}});
   EXPECT_THAT(harm(schedule), HasSubstr("1 messages from rank 0 to rank 1 are left over"));
 }
 
-TEST(Interpreter, FindsAnInputThatChanged) {
+TEST(ScheduleExecution, FindsAnInputThatChanged) {
   Schedule schedule = direct({Collective::kAllGather, 2, 0, false}, 1);
   const auto last = static_cast<StepId>(steps(schedule, 0).size() - 1);
   steps(schedule, 0).push_back({Verb::kCopy, out(1), in(0), kNoRank, 0, {0, last}});
   EXPECT_THAT(harm(schedule), HasSubstr("rank 0 changed element 0 of its input"));
 }
 
-TEST(Interpreter, FindsLengthsThatDiffer) {
+TEST(ScheduleExecution, FindsLengthsThatDiffer) {
   Schedule schedule = direct({Collective::kAllGather, 2, 0, false}, 3);
   steps(schedule, 0)[0].src.count = 2;
   EXPECT_THAT(harm(schedule), HasSubstr("elements where"));
@@ -101,17 +103,33 @@ TEST(Interpreter, FindsLengthsThatDiffer) {
   EXPECT_THAT(harm(schedule), HasSubstr("elements into"));
 }
 
-TEST(Interpreter, FindsOperandsOutsideMemory) {
+TEST(ScheduleExecution, FindsOperandsOutsideMemory) {
   Schedule schedule = direct({Collective::kAllGather, 2, 0, false}, 3);
   steps(schedule, 0)[0].src.first = 1;
   EXPECT_THAT(harm(schedule), HasSubstr("rank 0 step 0 leaves its memory"));
 }
 
-TEST(Interpreter, FindsEncodedDataTakenForPlain) {
+TEST(ScheduleExecution, FindsEncodedDataTakenForPlain) {
   Schedule schedule = direct(kAllReduce, 1, true);
   ASSERT_EQ(steps(schedule, 0)[6].verb, Verb::kDecode);
   steps(schedule, 0)[6].verb = Verb::kCopy;
   EXPECT_THAT(harm(schedule), HasSubstr("rank 0 has a wrong element"));
+}
+
+TEST(ForestSchedule, YieldsTheRightNumbersInAnyOrderOfExecution) {
+  const auto forest = topo::forest::grow(topo::forest::degraded_ring(5, 0.5), {});
+  ASSERT_TRUE(forest) << forest.error().what;
+  for (const Collective collective :
+       {Collective::kAllGather, Collective::kReduceScatter, Collective::kAllReduce}) {
+    const auto schedule = algorithms::forest_schedule({collective, 5, 0, false}, *forest);
+    ASSERT_TRUE(schedule) << schedule.error().what;
+    for (int ordering = 0; ordering < kOrderings; ++ordering) {
+      const auto done =
+          execute(schedule->schedule,
+                  {.ordering = static_cast<Ordering>(ordering), .seed = 7, .fifo_depth = 1});
+      EXPECT_TRUE(done) << name_of(collective) << ": " << done.error().what;
+    }
+  }
 }
 
 }  // namespace
