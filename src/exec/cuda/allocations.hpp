@@ -16,10 +16,10 @@ class Allocations {
  public:
   explicit Allocations(tutti::cuda::SharedDriver driver) : driver_(std::move(driver)) {}
 
-  /// Memory of the current device, by a handle that other processes can import where the device has
-  /// such, else as cudaMalloc gives it. kUnavailable when memory is short.
+  /// Memory of the current device. If the device supports it, other processes can import the memory
+  /// by a handle; otherwise it is like that of cudaMalloc. kUnavailable when memory is short.
   Result<void*> allocate(std::size_t bytes);
-  /// The device must be done with it. kInvalidArgument for what allocate() did not return.
+  /// The device must not use `data` any more. kInvalidArgument for what allocate() did not return.
   Status free(void* data);
 
  private:

@@ -14,8 +14,8 @@ namespace tutti::exec::cuda {
 
 inline constexpr std::string_view kDeviceCodeFile = "libtutti_device.fatbin";
 
-/// Where the file is looked for: beside the library or program that holds this function, then in
-/// the folder ../lib. The first that exists, or the first of both.
+/// Where to find the file: in the folder of the library or program that holds this function, or in
+/// ../lib from there. Returns the first place where it exists, or else the first of both.
 std::string device_code_path();
 
 /// A fatbin for cuModuleLoadData, with code for several architectures and PTX for later ones.

@@ -1,10 +1,10 @@
-// A barrier of ranks that are threads of one process, before any of them makes a stream wait.
+// A barrier for ranks that are threads of one process, before any of them makes a stream wait.
 //
-// Streams of a process share hardware queues, and some share a stream. A gate at the head of a
-// queue must not hold up what opens it, so a rank enqueues the gate of a part of a collective only
-// after all ranks of the process have enqueued their copies in of that part, and the gate of a
-// message only after the rank at its other end, if it is of the process, has enqueued what comes
-// before its own gate.
+// The streams of a process share hardware queues, and some ranks share a stream. A gate at the head
+// of a queue must not hold up the commands that open it. So a rank enqueues the gate of a part of a
+// collective only after all ranks of the process have enqueued their copies in of that part. It
+// enqueues the gate of a message only after the rank at the other end, if it is of the same
+// process, has enqueued what precedes its own gate.
 #pragma once
 
 #include <condition_variable>
@@ -20,7 +20,7 @@
 
 namespace tutti::exec::cuda {
 
-/// What a rank counts: its parts of collectives, or its sends to a peer, or receives from it.
+/// What a rank counts: its parts of collectives, its sends to a peer, or its receives from a peer.
 struct Progression {
   Rank rank = kNoRank;
   Rank peer = kNoRank;  ///< kNoRank: parts of collectives
@@ -28,13 +28,13 @@ struct Progression {
   friend auto operator<=>(const Progression&, const Progression&) = default;
 };
 
-/// How far one is, counted since the communicator was made.
+/// A position in a progression, counted since the communicator was made.
 struct Mark {
   Progression of;
   std::uint64_t count = 0;
 };
 
-/// How far the ranks of one communicator are that are threads of this process. Thread-safe.
+/// The positions of those ranks of one communicator that are threads of this process. Thread-safe.
 class EnqueueBarrier {
  public:
   /// Says that the copies in of these parts are enqueued.

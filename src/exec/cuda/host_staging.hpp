@@ -1,21 +1,20 @@
-// Work of the host in the order of a CUDA stream: how calls on GPU buffers run where no GPU reaches
-// the memory of the others.
+// Host staging: how calls on GPU buffers run where GPUs do not reach each other's memory. The host
+// does the work, in the order of a CUDA stream.
 //
-// A launch is a row of steps. For each of them the stream
+// A launch consists of steps. For each step the stream
 //
-//   copies in                from the caller's buffers to a slot of host memory
-//   calls a host function    which hands the slot to the host's work
-//   waits at the slot's gate which opens when the work is over
+//   copies in                from the caller's buffers to a slot of host memory;
+//   calls a host function    which hands the slot to the host's worker;
+//   waits at the slot's gate which opens when the work is over;
 //   copies out               from the slot to the caller's buffers.
 //
-// Two slots take turns, so the host works on one step while the stream copies for the next. The
-// caller has only enqueued all that; and since no kernel of one rank ever waits for one of another,
-// ranks may share a GPU, by threads or by processes, in any mix. In a stream that is being captured
-// the same commands become nodes of its graph: what they wait for is memory, which they reset, and
-// so a graph replays them as often as it likes.
+// There are two slots: the host works on one step while the stream copies for the next. The caller
+// only enqueues all this. No kernel of one rank waits for a kernel of another, so ranks may share a
+// GPU as threads, as processes, or both. In a stream that is being captured the same commands
+// become nodes of its graph. They wait for memory and reset it, so the graph can be replayed.
 //
-// A gate at the head of a hardware queue holds up whatever else was put into that queue, also by
-// other streams of the process. Nothing that opens a gate may therefore be behind it: ranks of one
+// A gate at the head of a hardware queue holds up all that follows in that queue, also commands of
+// other streams of the process. So whatever opens a gate must not be queued behind it: ranks of one
 // process enqueue their copies in before any of them enqueues a gate (EnqueueBarrier).
 #pragma once
 
@@ -36,7 +35,7 @@ namespace tutti::exec::cuda {
 /// A cudaStream_t.
 using StreamHandle = tutti::cuda::abi::Stream;
 
-/// A slot while the host works on it: the gate opens when this ends, however it ends. Resource.
+/// A slot while the host works on it. The gate opens when this is destroyed. Resource.
 class SlotUse {
  public:
   /// `owner` keeps the slot.
@@ -54,15 +53,15 @@ class SlotUse {
 struct HostStagingStep {
   std::vector<CopyRange> in, out;
   std::size_t bytes = 0;  ///< of the slot
-  /// Called on a thread of the driver when the copies in are over, once for each time that the step
-  /// runs; it must neither wait nor call CUDA, but hand the use on. What it captures lives for as
-  /// long as the step may run.
+  /// Called on a thread of the driver after the copies in, each time that the step runs. It must
+  /// neither wait nor call CUDA, but pass `use` on. What it captures lives for as long as the step
+  /// may run.
   std::function<void(std::shared_ptr<SlotUse> use)> work;
 };
 
-/// The slots that launches, one after another, take turns at.
+/// The slots that the launches use, one launch after another.
 struct SlotSet;
-/// What a launch's host functions find when they run.
+/// What the host functions of a launch read when they run.
 struct LaunchedSteps;
 
 /// One launch while it is being enqueued.
@@ -75,13 +74,14 @@ class HostStagingLaunch {
   HostStagingLaunch& operator=(const HostStagingLaunch&) = delete;
   ~HostStagingLaunch();
 
-  /// Enqueues what comes next: first the copies in of as many steps as there are slots, then, each
-  /// time, the gate and the copies out of one step, and the copies in of another. False once all is
-  /// enqueued. After an error nothing more is; what was enqueued runs to its end.
+  /// Enqueues the next commands. The first time these are the copies in of as many steps as there
+  /// are slots; after that the gate and the copies out of one step, and the copies in of another.
+  /// False once all is enqueued. After an error nothing more is enqueued, and what was enqueued
+  /// runs to its end.
   Result<bool> advance();
   /// Steps whose copies in are enqueued.
   [[nodiscard]] std::size_t opened() const { return opened_; }
-  /// Steps that are enqueued whole.
+  /// Steps whose commands are all enqueued.
   [[nodiscard]] std::size_t closed() const { return closed_; }
 
  private:
@@ -96,7 +96,7 @@ class HostStagingLaunch {
   int device_ = 0;
   StreamHandle stream_ = nullptr;
   std::vector<StreamHandle> others_;
-  bool runs_once_ = true;  ///< it is not being captured
+  bool runs_once_ = true;  ///< not captured
   bool finished_ = false;
   std::size_t opened_ = 0, closed_ = 0;
 };
@@ -108,20 +108,20 @@ class HostStaging {
   HostStaging(tutti::cuda::SharedDriver driver, int device, std::shared_ptr<SlotPool> pool)
       : driver_(std::move(driver)), device_(device), pool_(std::move(pool)) {}
 
-  /// Whether what begins on these streams goes into a graph, and which. kInvalidUsage: on some of
-  /// them alone.
+  /// Whether these streams are being captured, and into which graph. kInvalidUsage: only some of
+  /// them are.
   Result<tutti::cuda::CaptureState> capture(std::span<const StreamHandle> streams) const;
 
   /// Makes the first of `streams` wait for what the others did before, and for the last launch, as
-  /// begin() does; for commands of others that have to keep the same order.
+  /// begin() does. For other commands that have to keep the same order.
   Status follow(std::span<const StreamHandle> streams, const tutti::cuda::CaptureState& capture);
-  /// What comes next follows what the first of `streams` does now, and the others wait for that.
+  /// Later launches, and the other streams, wait for what the first of `streams` has been given.
   Status mark(std::span<const StreamHandle> streams, const tutti::cuda::CaptureState& capture);
-  /// Whether all is over that was launched; graphs are not seen.
+  /// Whether all launches are over. Launches in graphs are not counted.
   [[nodiscard]] Result<bool> idle() const;
 
-  /// Launches run in the order in which they begin, whatever their streams: the first of `streams`
-  /// runs the steps, behind what all of them did before, and the others wait for it.
+  /// The first of `streams` runs the steps after all that the streams did before; the others wait
+  /// for it. Launches run in the order in which they begin, whatever their streams.
   Result<HostStagingLaunch> begin(std::span<const StreamHandle> streams,
                                   std::vector<HostStagingStep> steps);
 
@@ -136,7 +136,7 @@ class HostStaging {
   const tutti::cuda::SharedDriver driver_;
   const int device_;
   const std::shared_ptr<SlotPool> pool_;
-  std::shared_ptr<SlotSet> slots_;  ///< of launches that nobody captures
+  std::shared_ptr<SlotSet> slots_;  ///< of launches that are not captured
   Capture capture_;                 ///< the last one
 };
 

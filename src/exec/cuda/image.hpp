@@ -1,4 +1,4 @@
-// From a lowered schedule and sizes to the image that the device interpreter runs.
+// Builds the image that the device interpreter runs, from a lowered program and sizes.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace tutti::exec::cuda {
 
-/// What all ranks of a call agree on besides its program and its volume.
+/// What all ranks of a call must choose alike, besides its program and its volume.
 struct ImageOptions {
   ReduceOp op = ReduceOp::kSum;
   std::uint32_t blocks = 1;  ///< thread blocks, each with a share of every chunk
@@ -23,14 +23,15 @@ struct ImageOptions {
 /// The image of one rank's program; pure. `lowered` must have passed lower::check(). Its memory is
 /// aligned for device::Header.
 ///
-/// kUnsupported, with the remedy: the program needs what no device code does (messages to other
-/// hosts, codecs, more than device::kMaxRanks ranks), or more memory than areas of this shape have.
+/// kUnsupported, with the remedy: device code cannot run the program (it has messages to other
+/// hosts, codecs, or more than device::kMaxRanks ranks), or areas of this shape have too little
+/// memory.
 Result<std::vector<std::byte>> build_image(const lower::Lowered& lowered, const Volume& volume,
                                            Rank rank, const ImageOptions& options);
 
-/// Whether every number in `image` has something behind it: sections, ranks, locations, packets,
-/// slots and scratch. User buffers, whose sizes an image does not say, are left out. build_image()
-/// returns nothing that fails it. Any bytes end in ok or in kInternal.
+/// Whether every number in `image` refers to something that exists: sections, ranks, locations,
+/// packets, slots and scratch. User buffers are not checked, since an image does not say their
+/// sizes. Every image of build_image() passes. Accepts any bytes: the result is ok or kInternal.
 Status check_image(std::span<const std::byte> image);
 
 }  // namespace tutti::exec::cuda

@@ -1,5 +1,5 @@
-// Device memory for images (image.hpp): they are small and many, and come and go while kernels run,
-// which the driver would wait for if their memory were given back to it.
+// Device memory for images (image.hpp). Images are small and many, and come and go while kernels
+// run. The driver would wait for kernels before it takes memory back, so the pool keeps it.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ namespace tutti::exec::cuda {
 
 class ImagePool;
 
-/// An image where kernels read it. Resource: its end gives the place back for the next one, so no
-/// kernel may read it any more. That calls nothing of CUDA.
+/// An image in device memory. Resource: its destructor returns the place to the pool and makes no
+/// call of CUDA. No kernel may read the image any more then.
 class DeviceImage {
  public:
   DeviceImage(std::weak_ptr<ImagePool> pool, int device, std::byte* place, std::size_t room)
@@ -36,13 +36,13 @@ class DeviceImage {
   const std::size_t room_;
 };
 
-/// One per process. Thread-safe. Resource: holds on to the memory that it took, and outlives all
+/// One per process. Thread-safe. Resource: frees no memory before it is destroyed, and outlives all
 /// use of its images.
 class ImagePool : public std::enable_shared_from_this<ImagePool> {
  public:
   explicit ImagePool(tutti::cuda::SharedDriver driver) : driver_(std::move(driver)) {}
 
-  /// A copy of `image` on `device`, whose context is current; it is there when this returns, also
+  /// Copies `image` to `device`, whose context is current. The copy is complete on return, also
   /// while streams of this thread are being captured. kUnavailable when memory is short.
   Result<std::shared_ptr<const DeviceImage>> put(int device, std::span<const std::byte> image);
 

@@ -1,10 +1,10 @@
-// Calls that all ranks of a communicator make in one process, on one GPU: who comes last launches
-// for all.
+// Calls that all ranks of a communicator make in one process, on one GPU. The last rank to arrive
+// launches the call for all.
 //
-// No stream waits for anything that is not enqueued: each rank comes with an event behind what its
-// stream did before, the launch waits for all of them, and the streams then wait for the launch.
-// A rank that cannot take part, or does not come in time, dissolves a call, and all make it in
-// another way: so the ranks agree without a word.
+// No stream waits for anything that is not enqueued yet. Each rank brings an event recorded behind
+// the earlier work of its stream. The launch waits for all these events, and the streams then wait
+// for the launch. A rank that cannot take part, or is late, dissolves the call: then every rank
+// makes it in another way. So the ranks agree without messages.
 #pragma once
 
 #include <condition_variable>
@@ -25,12 +25,12 @@
 
 namespace tutti::exec::cuda {
 
-/// What a rank brings.
+/// What a rank brings to a joint call.
 struct JointRank {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   StreamHandle stream = nullptr;
-  /// Behind what its stream did before.
+  /// Recorded behind the earlier work of the stream.
   std::shared_ptr<tutti::cuda::Event> ready;
   std::uint64_t call_hash = 0;  ///< equal where ranks make the same call
   bool in_place = false;
@@ -39,22 +39,22 @@ struct JointRank {
 /// One per communicator and process. Thread-safe.
 class JointCalls {
  public:
-  /// Launches the call of ranks that are all there; each one's `ready` has to be waited for.
-  /// Returns an event behind it; nullptr: it cannot be run so, and nothing was launched.
+  /// Launches the call for all ranks, behind the `ready` of each. Returns an event behind the
+  /// launch; nullptr: the call cannot be run jointly, and nothing was launched.
   using Launch = std::function<Result<std::shared_ptr<tutti::cuda::Event>>(
       const std::vector<JointRank>& ranks)>;
 
   explicit JointCalls(std::int32_t ranks) : ranks_(ranks) {}
 
-  /// Rank `rank` makes its call number `number`, counted from 0. The last to come launches.
+  /// Rank `rank` makes its call number `number`, counted from 0. The last rank to come launches.
   void come(std::uint64_t number, Rank rank, JointRank bring, const Launch& launch);
-  /// It cannot take part.
+  /// A rank cannot take part in this call.
   void dissolve(std::uint64_t number);
-  /// No call is joint from now on: ranks that take no part in some count them differently.
+  /// No call is joint from now on. To be used when ranks may count their calls differently.
   void dissolve_all();
-  /// What became of a call that this rank came to: the event behind it, nullptr where it is
-  /// dissolved, as it is when `deadline` passes first, or the error of its launch. Once for each
-  /// come() or dissolve() of a rank.
+  /// The outcome of a call: the event behind its launch, the error of its launch, or nullptr if it
+  /// was dissolved, which happens at `deadline` at the latest. A rank calls this once after each
+  /// come() or dissolve().
   Result<std::shared_ptr<tutti::cuda::Event>> await(std::uint64_t number, Deadline deadline);
 
  private:

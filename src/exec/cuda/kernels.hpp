@@ -1,4 +1,4 @@
-// The kernels of this library on the devices that use them.
+// Loads the kernels of this library onto devices, and launches them.
 #pragma once
 
 #include <map>
@@ -25,25 +25,26 @@ struct RankBuffers {
 /// One per process. Thread-safe. Resource.
 class Kernels {
  public:
-  /// Without `code`, there are none.
+  /// If `code` is empty, there are no kernels.
   Kernels(tutti::cuda::SharedDriver driver, std::vector<std::byte> code)
       : driver_(std::move(driver)), code_(std::move(code)) {}
 
   [[nodiscard]] bool available() const { return !code_.empty(); }
 
-  /// Loads them all onto `device`, whose context is current; what is loaded later may wait for the
+  /// Loads all kernels onto `device`, whose context is current. Loading one later may wait for the
   /// device's work.
   Status prepare(int device);
-  /// Enqueues a pass; the context of `device` is current. `reduction`: as of reduce(), its divisor
-  /// is what the pass divides by if it completes.
+  /// Enqueues a pass; the context of `device` is current. `reduction` is as for reduce(); a pass
+  /// that completes divides by its divisor.
   Status combine(int device, tutti::cuda::abi::Stream stream, const Reduction& reduction,
                  const LocalPassPlaces& pass, const RankBuffers& buffers);
-  /// Enqueues one rank's call by an image of this type and so many blocks; likewise.
+  /// Enqueues one rank's call: runs an image of this type with this many blocks. The context of
+  /// `device` is current.
   Status interpret(int device, tutti::cuda::abi::Stream stream, DataType type, unsigned blocks,
                    const device::Launch& launch);
 
  private:
-  /// The kernels of a type on a device, and how many blocks of combine fill that.
+  /// The kernels of a type on a device, and how many blocks of combine fill the device.
   struct Loaded {
     tutti::cuda::abi::Function combine = nullptr, interpret = nullptr;
     unsigned blocks = 0;

@@ -1,4 +1,4 @@
-// What ranks that share a GPU do for a call, all together: passes over the buffers of all of them.
+// The passes by which ranks that share a GPU run a call together, over the buffers of all of them.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct RankPlace {
   friend bool operator==(const RankPlace&, const RankPlace&) = default;
 };
 
-/// destinations = sources combined in order, for so many elements. Value.
+/// One pass: destinations = sources combined in order, `elements` of each. Value.
 struct LocalPassPlaces {
   std::vector<RankPlace> sources, destinations;
   std::size_t elements = 0;

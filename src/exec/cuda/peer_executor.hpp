@@ -1,8 +1,8 @@
-// The executor of a rank whose GPU reaches an area of every other rank's: one kernel a call, which
-// runs the rank's image (image.hpp) beside those of its peers.
+// The executor of a rank whose GPU reaches an area of memory of every other rank. Each call is one
+// kernel, which runs the rank's image (image.hpp) while the peers' kernels run theirs.
 //
-// Kernels of ranks wait for each other. So no two ranks may share a GPU, whose kernels could be in
-// each other's way; and all blocks of a kernel have to run at once, which a few do.
+// The kernels of ranks wait for each other. So no two ranks may share a GPU, where one kernel could
+// keep the other from running. And all blocks of a kernel have to run at once, so there are few.
 #pragma once
 
 #include <cstddef>
@@ -27,15 +27,15 @@ struct PeerCall {
   DataType type = DataType::kFloat32;
   std::uint32_t blocks = 1;
   const DeviceImage* image = nullptr;
-  const std::byte* input = nullptr;  ///< as the device sees it; null where none is used
+  const std::byte* input = nullptr;  ///< as the device addresses it; null: none is used
   std::byte* output = nullptr;
 };
 
-/// One per rank of a communicator. Used by one thread at a time but for end() and health().
-/// Resource; ends when none of its kernels runs any more.
+/// One per rank of a communicator. Used by one thread at a time, except end(), gave_up() and
+/// health(). Resource; to be destroyed when none of its kernels runs any more.
 class PeerExecutor {
  public:
-  /// Of every rank's area; each block has its part.
+  /// Blocks for which every rank's area has a part each.
   static constexpr std::uint32_t kMostBlocks = 16;
   static constexpr device::AreaShape kAreaShape{
       .packet_bytes = 64 << 10, .slot_bytes = 512 << 10, .scratch_bytes = 256 << 10};
@@ -50,14 +50,14 @@ class PeerExecutor {
   PeerExecutor(const PeerExecutor&) = delete;
   PeerExecutor& operator=(const PeerExecutor&) = delete;
 
-  /// Enqueues the kernel; its device is current. Calls have to run in the same order on all ranks.
-  /// The image stays where it is until the kernel has run, as often as it runs.
+  /// Enqueues the kernel; the device must be current. Calls have to run in the same order on all
+  /// ranks. The image must stay in place until the kernel has run for the last time.
   Status launch(tutti::cuda::abi::Stream stream, const PeerCall& call);
-  /// Any thread: makes kernels that wait give up, those that come later too.
+  /// Any thread: makes waiting kernels give up, also those launched later.
   void end();
-  /// Any thread: whether a kernel has given up, whatever made it.
+  /// Any thread: whether a kernel has given up, for whatever reason.
   [[nodiscard]] bool gave_up() const;
-  /// Any thread: the error of a kernel that gave up of its own. Nothing can be called after it.
+  /// Any thread: the error of a kernel that gave up by itself. No call is possible after it.
   [[nodiscard]] Status health() const;
 
  private:

@@ -1,4 +1,4 @@
-// Ordinary memory of the host for kernels, which do not reach it: they work on pinned copies.
+// Pinned copies of ordinary host memory, which kernels cannot reach themselves.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace tutti::exec::cuda {
 
-/// Of the buffers of one call. Used by one thread, with its device current. Resource: the copies
-/// stay until the kernels are through with them, which its end does not wait for.
+/// The copies for one call. Used by one thread, with its device current. Resource. Its destructor
+/// does not wait: the copies stay until the kernels no longer use them.
 class PinnedCopies {
  public:
   static Result<std::unique_ptr<PinnedCopies>> create(tutti::cuda::SharedDriver driver, int device,
@@ -23,13 +23,13 @@ class PinnedCopies {
   PinnedCopies(const PinnedCopies&) = delete;
   PinnedCopies& operator=(const PinnedCopies&) = delete;
 
-  /// Where the device finds a copy of these bytes of a caller's buffer; `bytes`: of it all.
+  /// Copies these bytes of a caller's buffer of `bytes`; returns the copy's address on the device.
   Result<std::byte*> of_input(std::span<const CopyRange> ranges, std::size_t bytes);
-  /// Where the device may put them, so that copy_out() finds them.
+  /// Room for these bytes, as the device addresses it; copy_out() copies them to the caller.
   Result<std::byte*> of_output(std::span<const CopyRange> ranges, std::size_t bytes);
-  /// What uses the copies is enqueued on `stream`.
+  /// To be called when all that uses the copies is enqueued on `stream`.
   Status mark(tutti::cuda::abi::Stream stream);
-  /// Until that is over.
+  /// Waits until that is over.
   [[nodiscard]] Status wait() const { return behind_.synchronize(); }
   void copy_out() const;
 

@@ -1,5 +1,5 @@
-// Host memory that GPUs copy to and from, and that peers on the same host map: what steps of calls
-// on GPU buffers pass through.
+// Slots of host memory that GPUs copy to and from, and that peers on the same host map. Calls on
+// GPU buffers that are staged on the host use them.
 #pragma once
 
 #include <atomic>
@@ -17,22 +17,22 @@
 
 namespace tutti::exec::cuda {
 
-/// Memory for one step at a time, and the gate behind which a stream waits for the host's work on
-/// it. Resource.
+/// Memory for one step at a time, and a gate at which a stream waits for the host's work on it.
+/// Resource.
 class Slot {
  public:
   ~Slot();
   Slot(const Slot&) = delete;
   Slot& operator=(const Slot&) = delete;
 
-  /// In a shared heap, so that other ranks of the host read it where it lies.
+  /// In a shared heap, so that other ranks of the host can read it without a copy.
   [[nodiscard]] std::span<std::byte> memory() const { return memory_; }
   /// Where the device sees memory().
   [[nodiscard]] std::byte* device_memory() const {
     return reinterpret_cast<std::byte*>(registration_->device_address()) +
            (memory_.data() - registration_->memory().data());
   }
-  /// The gate as GPUs address it: 32 bits, 1 where it is open. The stream that passes it closes it.
+  /// The gate as GPUs address it: 32 bits, 1 if open. The stream that passes the gate closes it.
   [[nodiscard]] const void* gate() const { return gate_address_; }
   void open_gate() { std::atomic_ref(*gate_).store(1, std::memory_order_release); }
   [[nodiscard]] bool gate_is_open() const {
@@ -57,16 +57,17 @@ class SlotPool {
   SlotPool(tutti::cuda::SharedDriver driver, std::shared_ptr<SharedHeap> heap)
       : driver_(std::move(driver)), heap_(std::move(heap)) {}
 
-  /// A slot of at least `bytes`, its gate closed, that no stream uses any more; visible to all
-  /// devices, `device` one of them. kUnavailable when memory is short.
+  /// A slot of at least `bytes` with a closed gate that no stream uses. All devices see it;
+  /// `device` is one of them. kUnavailable when memory is short.
   Result<std::unique_ptr<Slot>> take(int device, std::size_t bytes);
-  /// `last_use` was recorded behind the last command on the slots, unless `unused`: no stream uses
-  /// them any more. Makes no call of CUDA, so that it may be called from where that is forbidden.
+  /// `last_use` was recorded behind the last command that uses the slots. `unused`: no stream uses
+  /// them any more, and `last_use` does not matter. Makes no call of CUDA, so host functions of a
+  /// stream may call it.
   void give_back(std::vector<std::unique_ptr<Slot>> slots, tutti::cuda::Event last_use,
                  bool unused);
 
  private:
-  /// Slots that have their last use in common.
+  /// Slots that share a last use.
   struct Resting {
     std::vector<std::unique_ptr<Slot>> slots;
     tutti::cuda::Event last_use;
