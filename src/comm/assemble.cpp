@@ -10,6 +10,7 @@
 
 #include "src/base/abort_word.hpp"
 #include "src/base/bytes.hpp"
+#include "src/base/hash.hpp"
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
 #include "src/comm/host_report.hpp"
@@ -209,12 +210,7 @@ class Assembler {
   }
 
   /// The same on all ranks: from the group's key, which split and shrink derive anew.
-  [[nodiscard]] std::uint64_t communicator_id() const {
-    std::uint64_t id = 0xcbf29ce484222325ULL;
-    for (const std::byte b : bootstrap_.key())
-      id = (id ^ static_cast<std::uint64_t>(b)) * 0x100000001b3ULL;
-    return id;
-  }
+  [[nodiscard]] std::uint64_t communicator_id() const { return fnv(bootstrap_.key()); }
 
   Status add(Rank peer, Deadline deadline) {
     const Card& card = cards_[peer];

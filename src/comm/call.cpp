@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "src/base/code_address.hpp"
+#include "src/base/hash.hpp"
 #include "src/ir/request.hpp"
 
 namespace tutti {
@@ -18,10 +19,10 @@ bool is_point_to_point(const Call& call) {
 
 namespace {
 
-/// FNV-1a; not 0.
+/// Not 0. Rotates, so that high bits of a count reach low bits of the hash.
 std::uint64_t hash_of(std::span<const std::size_t> counts) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const std::size_t count : counts) hash = std::rotl(hash ^ count, 29) * 0x100000001b3;
+  std::uint64_t hash = kFnvStart;
+  for (const std::size_t count : counts) hash = std::rotl(fnv_step(hash, count), 29);
   return hash | 1;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/hash.hpp"
 #include "src/base/result.hpp"
 #include "src/exchange/out_of_place.hpp"
 #include "src/exchange/read.hpp"
@@ -15,13 +16,6 @@
 
 namespace tutti {
 namespace {
-
-/// FNV-1a: tells apart files that were not made to be confused.
-std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  return hash;
-}
 
 Result<std::string> text_of(const std::string& path) {
   std::error_code error;
@@ -110,7 +104,7 @@ Result<const ImportedFile*> ImportedFiles::read(const std::string& path) {
     if (before != latest_.end()) return before->second;
     return text.error();
   }
-  const std::uint64_t hash = hash_of(*text);
+  const std::uint64_t hash = fnv(*text);
   std::string name =
       fmt::format("{}#{:016x}", std::filesystem::path(path).filename().string(), hash);
   if (const auto known = files_.find(name); known != files_.end())

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/base/fetch_to_write.hpp"
+#include "src/base/hash.hpp"
 #include "src/exec/caption.hpp"
 
 namespace tutti::exec {
@@ -23,14 +24,6 @@ constexpr std::uint64_t kFetchAhead = 4;
 /// read from many peers are in step, as a rule, so that the line would come twice.
 constexpr std::size_t kFewPlaces = 4;
 
-std::uint64_t mix(std::uint64_t value) {
-  value ^= value >> 33;
-  value *= 0xff51afd7ed558ccdULL;
-  value ^= value >> 33;
-  value *= 0xc4ceb9fe1a85ec53ULL;
-  return value ^ (value >> 33);
-}
-
 /// A peer's copy, taken once; enumerators are clamped so that describe() can print garbage safely.
 CallSignature read_call(const CallSignature& shared) {
   CallSignature call = shared;
@@ -47,7 +40,7 @@ std::uint64_t hash_of(const CallSignature& call) {
       static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.type) << 8 |
       static_cast<std::uint64_t>(call.op) << 16 |
       static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root)) << 32;
-  return mix(kinds + 0x9e3779b97f4a7c15ULL) ^ mix(call.count) ^ call.blocks;
+  return mix(kinds + kGolden) ^ mix(call.count) ^ call.blocks;
 }
 
 Entries::Entries(Team& team, const Launch& launch)

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "src/base/hash.hpp"
 #include "src/base/result.hpp"
 
 namespace tutti {
@@ -55,14 +56,13 @@ class Reader {
 // Finds damage, proves nothing: FNV-1a over 32-bit words, in two strands side by side, since each
 // step of one waits for the product of the step before.
 std::uint32_t check_of(const std::byte* header) {
-  constexpr std::uint64_t kPrime = 0x100000001b3;
-  std::uint64_t even = 0xcbf29ce484222325;
+  std::uint64_t even = kFnvStart;
   std::uint64_t odd = ~even;
   Reader reader(header);
-  even = (even ^ reader.get<std::uint32_t>()) * kPrime;
+  even = fnv_step(even, reader.get<std::uint32_t>());
   for (std::size_t i = sizeof(std::uint32_t); i < kCheckOffset; i += 2 * sizeof(std::uint32_t)) {
-    even = (even ^ reader.get<std::uint32_t>()) * kPrime;
-    odd = (odd ^ reader.get<std::uint32_t>()) * kPrime;
+    even = fnv_step(even, reader.get<std::uint32_t>());
+    odd = fnv_step(odd, reader.get<std::uint32_t>());
   }
   const std::uint64_t hash = even ^ ((odd << 32) | (odd >> 32));
   return static_cast<std::uint32_t>(hash ^ (hash >> 32));

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/hash.hpp"
 #include "src/transport/transport.hpp"
 #include "src/wire/frames.hpp"
 
@@ -116,12 +117,9 @@ struct Broken {
 
 struct StreamHash {
   std::size_t operator()(const StreamId& id) const {
-    std::uint64_t hash = id.communicator * 0x9e3779b97f4a7c15;
-    hash ^= (static_cast<std::uint64_t>(static_cast<std::uint32_t>(id.source)) << 32) ^
-            static_cast<std::uint32_t>(id.destination);
-    hash = (hash ^ (hash >> 29)) * 0xbf58476d1ce4e5b9;
-    hash ^= id.lane;
-    return static_cast<std::size_t>((hash ^ (hash >> 32)) * 0x94d049bb133111eb);
+    const std::uint64_t ranks = std::uint64_t{static_cast<std::uint32_t>(id.source)} << 32 |
+                                static_cast<std::uint32_t>(id.destination);
+    return static_cast<std::size_t>(mix((id.communicator * kGolden) ^ ranks) ^ id.lane);
   }
 };
 

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/hash.hpp"
 #include "src/ir/request.hpp"
 #include "src/lower/program.hpp"
 
@@ -160,12 +161,9 @@ class Execution {
   [[nodiscard]] std::size_t count() const { return begin_.back(); }
 
   [[nodiscard]] Element input(std::uint32_t call, Rank rank, std::size_t element) const {
-    std::uint64_t x = options_.seed * 0x9e3779b97f4a7c15ULL + call * 1000003ULL +
-                      static_cast<std::uint64_t>(rank) * 10007ULL + element;
-    x ^= x >> 31;
-    x *= 0xff51afd7ed558ccdULL;
-    x ^= x >> 29;
-    return (x & 0xfffff) * ranks_.size();  // averages are exact
+    const std::uint64_t x = options_.seed * kGolden + call * 1000003ULL +
+                            static_cast<std::uint64_t>(rank) * 10007ULL + element;
+    return (mix(x) & 0xfffff) * ranks_.size();  // averages are exact
   }
   [[nodiscard]] Element reduced(std::uint32_t call, std::size_t element) const {
     Element sum = 0;

@@ -6,18 +6,10 @@
 #include <cstring>
 #include <numeric>
 
+#include "src/base/hash.hpp"
+
 namespace tutti::bench {
 namespace {
-
-constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;  // 2^64 / golden ratio, odd
-
-/// A bijection of 64-bit words with good avalanche (the finaliser of SplitMix64: Steele, Lea,
-/// Flood, "Fast splittable pseudorandom number generators", 2014).
-constexpr std::uint64_t mix(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
 
 /// A small deterministic generator for building palettes.
 class Random {

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/hash.hpp"
 #include "src/base/result.hpp"
-#include "src/topo/model/mix.hpp"
 #include "tools/fabric/wiring.hpp"
 
 namespace tutti::topo {

@@ -2,23 +2,13 @@
 
 #include <algorithm>
 
+#include "src/base/hash.hpp"
 #include "src/base/result.hpp"
 
 namespace tutti::trainer {
-namespace {
-
-constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;
-
-std::uint64_t finalized(std::uint64_t x) {
-  x = (x ^ x >> 30U) * 0xbf58476d1ce4e5b9;
-  x = (x ^ x >> 27U) * 0x94d049bb133111eb;
-  return x ^ x >> 31U;
-}
-
-}  // namespace
 
 std::uint64_t mixed(std::uint64_t seed, std::uint64_t number) {
-  return finalized(finalized(seed + kGolden) + (number + 1) * kGolden);
+  return mix(mix(seed + kGolden) + (number + 1) * kGolden);
 }
 
 SampleRange samples_of(std::size_t batch, int ranks, int passes, int rank, int pass) {

@@ -50,8 +50,7 @@ class Windows {
   std::size_t context_ = 0;
 };
 
-/// A well-mixed number from two: the finalizer of SplitMix64 (Steele, Lea and Flood, Fast
-/// splittable pseudorandom number generators, OOPSLA 2014) over both.
+/// A well-mixed number from two (src/base/hash.hpp).
 std::uint64_t mixed(std::uint64_t seed, std::uint64_t number);
 
 }  // namespace tutti::trainer

@@ -8,8 +8,8 @@
 #include <array>
 #include <limits>
 
+#include "src/base/hash.hpp"
 #include "src/topo/model/bandwidths.hpp"
-#include "src/topo/model/mix.hpp"
 
 namespace tutti::topo {
 namespace {

@@ -7,8 +7,8 @@
 #include <numeric>
 #include <utility>
 
+#include "src/base/hash.hpp"
 #include "src/base/result.hpp"
-#include "src/topo/model/mix.hpp"
 #include "src/topo/model/words.hpp"
 
 namespace tutti::topo {

@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "src/topo/model/mix.hpp"
+#include "src/base/hash.hpp"
 
 namespace tutti::topo {
 
