@@ -1,4 +1,4 @@
-// What `tutti algo` can be asked for by name: algorithms, collectives, layouts, files.
+// Finds what the arguments of `tutti algo` name: algorithms, collectives, layouts, files.
 #pragma once
 
 #include <string>

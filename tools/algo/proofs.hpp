@@ -1,5 +1,5 @@
-// Proves many schedules at once, for `tutti algo verify`: which there are to prove, in what order,
-// and what was proved of each collective of each algorithm.
+// Proves many schedules, for `tutti algo verify`: lists them, orders them, and sums up the results
+// for each collective of each algorithm.
 #pragma once
 
 #include <cstdint>

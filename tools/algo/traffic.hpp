@@ -1,4 +1,4 @@
-// Which data goes where in a schedule, round by round: what `tutti algo show` draws and lists.
+// Says which data goes where in each round of a schedule. `tutti algo show` draws and lists it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The ranks that one thread drives, and the calls they make together.
+// The ranks that one thread drives, and their calls.
 //
 // Uses the public C API alone. A *crew* is one thread with its communicators; a process has
 // Options::threads crews. Every method is collective over all crews of the job, called in the same

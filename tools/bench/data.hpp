@@ -1,4 +1,4 @@
-// Test data whose right answer is known without another implementation, and the check against it.
+// Test data whose result is known without a second implementation, and the check of results.
 //
 // Collectives that only move data carry *streams*: random bytes determined by (rank, block,
 // iteration), compared bit for bit.

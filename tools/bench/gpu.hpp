@@ -1,4 +1,4 @@
-// The GPUs of a crew: memory, streams and copies, by the CUDA driver alone, so that one program
+// Memory, streams and copies on the GPUs of a crew. Uses only the CUDA driver, so one program
 // measures with and without GPUs.
 #pragma once
 

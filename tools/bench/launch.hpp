@@ -1,4 +1,5 @@
-// Where ranks run: found by a launcher's variables, started here, bound to processors.
+// Decides where ranks run: joins a launcher's job or starts ranks here, and binds them to
+// processors.
 #pragma once
 
 #include <cstddef>

@@ -1,14 +1,14 @@
-// How fast this machine could do it: the column "%limit". docs/bench.md explains it to users.
+// The fastest time that this machine allows: the column "%limit" (docs/bench.md).
 //
 // Whatever the algorithm, on one host every byte that a collective needs is loaded at least once,
 // and every byte of its results is stored at least once. So its ranks together move at least
 //
 //   traffic = sum over ranks of (bytes of the send buffer + bytes of the receive buffer)
 //
-// less what already lies where it belongs in place. For an all-reduce of S bytes that is 2nS, what
+// less what an in-place call leaves where it is. For an all-reduce of S bytes that is 2nS, what
 // the two-shot algorithm moves: rank r loads slice r of all n inputs and stores it into all n
-// outputs. The machine's bandwidth is what as many threads as take part reach together, copying
-// between their own buffers: loads and stores, as STREAM counts them (McCalpin, "Memory bandwidth
+// outputs. The machine's bandwidth is what as many threads reach together when each copies
+// between its own buffers: loads and stores, as STREAM counts them (McCalpin, "Memory bandwidth
 // and machine balance in current high performance computers", 1995). Then
 //
 //   limit = traffic / bandwidth           %limit = 100 * limit / time

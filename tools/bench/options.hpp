@@ -1,4 +1,4 @@
-// The command line of tutti-bench: nccl-tests' flags, and what is added to them.
+// The command line of tutti-bench: nccl-tests' flags, and a few more.
 #pragma once
 
 #include <cstddef>

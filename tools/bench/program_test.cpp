@@ -28,7 +28,7 @@ Outcome bench(const std::string& arguments) {
   return run_shell(TUTTI_BENCH_PROGRAM " " + arguments);
 }
 
-/// With bench_spoiler.cpp's all-reduce.
+/// With spoiler.cpp's all-reduce.
 Outcome spoiled_bench(const std::string& arguments) {
   return run_shell("ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=" TUTTI_BENCH_SPOILER
                    " " TUTTI_BENCH_PROGRAM " " +

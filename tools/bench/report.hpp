@@ -1,4 +1,4 @@
-// What a run yields: rows, and their three forms: nccl-tests' table, JSON, a comparison.
+// The rows of a run in three forms: nccl-tests' table, JSON, a comparison.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// One rank process of a run: its crews walk through the table together.
+// Runs one process of a measurement: its crews measure row after row together.
 #pragma once
 
 #include <cstddef>

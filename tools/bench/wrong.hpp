@@ -1,4 +1,4 @@
-// What is said about the first wrong element of a result: where it lies, and whose work it was.
+// Describes the first wrong element of a result: where it is, and which rank's work is wrong.
 #pragma once
 
 #include <cstddef>

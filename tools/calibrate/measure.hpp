@@ -1,9 +1,9 @@
 // Measures the constants of a calibration on the ranks of a job, through the public API.
 //
-// Every function is collective over all ranks of the job. What ranks do by themselves is measured
-// of rank 0, and of all at once to see how many find a CPU; messages between rank 0 and one other,
-// their work while the rest sleeps and their way while the rest waits for messages, too; the
-// bandwidth between hosts with all their ranks, in both directions.
+// Every function is collective over all ranks of the job. Local work is measured on rank 0 alone,
+// and on all ranks at once, which shows how many get a CPU. Messages are measured between rank 0
+// and one other rank: their CPU time while the other ranks sleep, their latency while those wait
+// for messages. The bandwidth between hosts is measured with all ranks, in both directions.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the auditor (tools/dropin/audit.c) wrote down of the processes it was loaded into.
+// Reads what the auditor (tools/dropin/audit.c) recorded about the processes that loaded it.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What `tutti dropin --check` says of a command: tables, JSON, and what to do.
+// The report of `tutti dropin --check`: tables, JSON, and advice.
 #pragma once
 
 #include <span>

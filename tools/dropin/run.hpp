@@ -1,4 +1,4 @@
-// Starting a program with Tutti's libraries in its dynamic linker.
+// Starts a program so that its dynamic linker finds Tutti's libraries.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Which processes used NCCL, whose, and what they need of it: what `tutti dropin --check` reports.
+// Finds the processes that used NCCL, which library they got, and which functions they need.
 #pragma once
 
 #include <span>

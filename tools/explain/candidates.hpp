@@ -1,7 +1,7 @@
-// Who is considered for a call, what each would take, and why one of them runs.
+// The algorithms considered for a call, the time that each would take, and why one is chosen.
 //
-// The choice is the tuner's (src/cost/tuner.hpp), by the same code that communicators ask; times
-// are the model's (src/cost/predict.hpp).
+// Communicators use the same tuner (src/cost/tuner.hpp). Times come from the model
+// (src/cost/predict.hpp).
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Hosts joined by a network that nobody has to own: copies of one host, switches and cables.
+// Copies of one host joined by a network of switches and cables, none of which need exist.
 //
 // Words used throughout tools/fabric:
 //   unit      what is copied: a host, or several with what lies between them (a rack)

@@ -1,4 +1,4 @@
-// Copies of a unit, and the means to wire them; private to tools/fabric.
+// Copies a unit and joins the copies; private to tools/fabric.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a machine would be if some of its links were slower: to ask what one bad leaf does.
+// Slows some links of a topology down, to see what one bad switch costs.
 #pragma once
 
 #include <string>

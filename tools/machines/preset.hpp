@@ -1,4 +1,4 @@
-// Machines and fabrics by name: what stands in presets/, compiled into the library, or a file.
+// Machines and fabrics by name, from presets/ (compiled in) or from a file.
 //
 //   {"format": "tutti-preset", "version": 1,
 //    "name": "dgx-h100", "title": "NVIDIA DGX H100: ...",

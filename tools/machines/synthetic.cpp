@@ -1,4 +1,4 @@
-// What the words of tools/machines/synthetic.hpp are built of.
+// Builds what tools/machines/synthetic.hpp describes.
 #include "tools/machines/synthetic.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Machines that nobody has to own, in one line of text:
+// Machines that need not exist, described by one line of text:
 //
 //   gpu:4x8                      4 hosts of 8 GPUs on an NVSwitch, a NIC each, rails and a spine
 //   gpu:2x4,nvlink=0,nics=1      2 hosts of 4 GPUs on PCI alone, one NIC per host

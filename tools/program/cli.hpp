@@ -1,5 +1,5 @@
-// What the programs of the `tutti` command share: exit codes, option parsing with suggestions,
-// tables, and where results are written.
+// Shared by all programs of the `tutti` command: exit codes, option parsing with suggestions,
+// tables, progress, and output files.
 #pragma once
 
 #include <new>

@@ -1,4 +1,4 @@
-// What this process may use of its machine, for `tutti env`.
+// The CPUs and the memory that this process may use.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Message sizes on the command line: "8", "4K", "16M", and the sequence a run walks through.
+// Message sizes on the command line: "8", "4K", "16M", and ranges of them.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// For tests that drive the built programs as their users do.
+// Starts programs in tests, as users do.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Ranks of one program as children of this process: started, watched, ended together.
+// Starts the ranks of a job as child processes, watches them, and ends them together.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The output of one rank, line by line, with the rank in front.
+// Puts the rank in front of each line that it prints.
 #pragma once
 
 #include <string>

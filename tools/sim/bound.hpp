@@ -1,4 +1,4 @@
-// The time that no schedule beats on a machine, and what sets it.
+// A lower bound on the time of any schedule on a machine, and its cause.
 //
 // On the two switches: src/sim/bounds.hpp. On a topology the greatest of
 //
@@ -10,10 +10,10 @@
 //   forest     The worst of all cuts, by ForestColl's method (src/topo/forest/optimum.hpp), for
 //              all_gather, reduce_scatter, broadcast and reduce, where the network that it works
 //              on stands for the topology exactly.
-//   latency    of the longest way that data must go, taken as fast as the links allow.
+//   latency    of the longest path that data must take, at the speed of its links.
 //   additions  n-1 of each element, shared by all ranks.
 //
-// All hold where data travels as it is (no codec) and is added by ranks alone, not by switches.
+// All hold if data is not encoded (no codec) and only ranks add, not switches.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Whether a schedule, and its simulation, have room in the memory of this machine: asked before
-// they take it, since what takes too much is ended without a word.
+// Says whether a schedule and its simulation fit in memory. Checked first, because Linux kills a
+// process that takes too much.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// What `tutti sim` runs schedules on: a topology, one of the two switches of the papers,
-// or plain hosts that were measured.
+// The machine that `tutti sim` simulates: a topology, one of the two switches of the papers, or
+// plain hosts that were measured.
 #pragma once
 
 #include <memory>

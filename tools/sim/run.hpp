@@ -1,4 +1,4 @@
-// Simulating algorithms at sizes, one after the other, each held to the lower bound.
+// Simulates algorithms at several sizes and compares each with the lower bound.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// A topology arranged for a reader: what hangs from what, and what joins things across.
+// Arranges a topology for readers: trees of devices, and the links across them.
 #pragma once
 
 #include <span>

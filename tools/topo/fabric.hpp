@@ -1,4 +1,4 @@
-// Where the network of a picture lies, and NVSwitches that join hosts.
+// Places network switches, and NVSwitches between hosts, in a picture.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Lines, boxes and words of a picture of a topology, as SVG.
+// Draws the lines, boxes and words of a picture of a topology.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Where everything of a picture of a topology lies. Lengths are in pixels, y grows downwards.
+// Places the parts of a picture of a topology. Lengths are in pixels, y grows downwards.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// What `tutti topo` can show without a machine or a file.
+// Lists the presets and the synthetic machines for `tutti topo --list`.
 #pragma once
 
 #include <string>

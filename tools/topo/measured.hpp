@@ -1,4 +1,4 @@
-// What `tutti bench --json` measured, to be shown beside the topology that it was measured on.
+// Results of `tutti bench --json`, shown beside the topology that they were measured on.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Topologies as pictures.
+// Draws a topology.
 #pragma once
 
 #include <string>

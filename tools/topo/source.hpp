@@ -1,4 +1,4 @@
-// Where the topology of `tutti topo` comes from.
+// Reads the topology that the options of `tutti topo` name.
 #pragma once
 
 #include <optional>

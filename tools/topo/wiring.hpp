@@ -1,4 +1,4 @@
-// The lines of a picture of a topology: which links are drawn, and along which way.
+// Chooses the links that a picture of a topology shows, and their routes.
 #pragma once
 
 #include "tools/topo/arrangement.hpp"

@@ -1,6 +1,5 @@
-// Which text a step sees: it follows from the seed and the sample's number in the run alone, so
-// that any number of ranks sees the same, and a run that goes on needs one number to know where it
-// was.
+// Chooses the text for each step. It depends only on the seed and the number of the sample in the
+// run: any number of ranks sees the same text, and one number is enough to resume.
 #pragma once
 
 #include <cstddef>

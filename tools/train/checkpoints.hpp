@@ -1,5 +1,5 @@
-// What `tutti train inspect` and `tutti train reshard` do: look into checkpoints, and write them
-// anew.
+// `tutti train inspect` and `tutti train reshard`: show checkpoints, and rewrite them for other
+// ranks.
 #pragma once
 
 #include <cstdint>

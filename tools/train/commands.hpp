@@ -1,5 +1,5 @@
-// The commands of `tutti train`. Each parses its own command line, of which the first word is the
-// command's name, and returns an exit code.
+// The commands of `tutti train`. Each parses its own command line, whose first word is its name,
+// and returns an exit code.
 #pragma once
 
 namespace tutti::trainer {

@@ -1,4 +1,4 @@
-// What a run would take, said before it begins: from the plan, without a model or other ranks.
+// Predicts what a run would take from its plan, without a model or other ranks.
 #pragma once
 
 #include <string>

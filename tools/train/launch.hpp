@@ -1,4 +1,4 @@
-// tutti train --ranks N: starts its own ranks, and starts those that are left anew where one died.
+// tutti train --ranks N: starts the ranks, and restarts the survivors when one died.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The model of `tutti train` in LibTorch: made, fed with text, filled from a checkpoint.
+// The model of `tutti train` in LibTorch: makes it, feeds it text, loads it from a checkpoint.
 #pragma once
 
 #include <cstdint>

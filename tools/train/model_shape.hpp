@@ -1,5 +1,5 @@
-// The shape of the model that is trained, and its parameters, without any tensor library: for
-// predictions, and to describe checkpoints. The model itself is training/torch/gpt.hpp's.
+// The shape of the trained model and its parameters, without a tensor library: for predictions, and
+// to describe checkpoints. The model itself is in training/torch/gpt.hpp.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A picture of a run: loss, throughput, and where the time of steps went.
+// Draws a run: loss, throughput, and how the time of steps is spent.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// For tests that drive the built tutti-train as its users do.
+// Starts tutti-train in tests, as users do.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// Where a run is: what a checkpoint keeps beside the tensors, so that the run goes on as if it had
-// not been interrupted.
+// The state of a run that a checkpoint keeps beside the tensors, so that the run can resume
+// exactly.
 #pragma once
 
 #include <cstdint>

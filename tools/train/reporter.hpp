@@ -1,4 +1,4 @@
-// Tells people and files what a run does. One for each job: rank 0's.
+// Reports what a run does, to people and files. Only rank 0 of a job has one.
 #pragma once
 
 #include <cstdint>

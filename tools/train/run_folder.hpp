@@ -1,4 +1,4 @@
-// The folder of a run: of one run at a time, and the same one for all of its ranks.
+// The folder of a run. It belongs to one run at a time, and all ranks use the same one.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Whether ranks were given the same: who validates, or cuts the batch, otherwise than the others
-// would train another model, or wait for them.
+// Checks that all ranks got the same options. Otherwise they would train different models, or wait
+// for each other forever.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Writes checkpoints while training goes on: from a copy, in a thread and over a communicator of
-// its own. The run waits for the copy alone, and for a write only where the one before is not done.
+// its own. Training waits only for the copy, and for the previous write if it is not done.
 #pragma once
 
 #include <cstdint>

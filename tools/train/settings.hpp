@@ -1,4 +1,4 @@
-// What the command line of `tutti train` means for a number of ranks.
+// The settings of a run, from the command line of `tutti train` and the number of ranks.
 #pragma once
 
 #include <cstddef>

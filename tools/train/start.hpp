@@ -1,4 +1,4 @@
-// Where a run begins: anew, or at a checkpoint of its folder.
+// Decides where a run starts: at the beginning, or at a checkpoint in its folder.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// What ranks tell each other after each step, outside of the model's own communication.
+// What ranks tell each other after each step, apart from gradients and parameters.
 #pragma once
 
 #include <cstdint>

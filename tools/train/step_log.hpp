@@ -1,8 +1,8 @@
-// What happened in each step, as log.jsonl keeps it: an object of JSON a line (docs/formats.md).
+// The record of each step in log.jsonl: one JSON object per line (docs/formats.md).
 //
-// A run begins with a line that says what it is; one that goes on from a checkpoint adds such a
-// line and its steps to the same file. Where a step is there twice, because what followed the
-// checkpoint was lost, the later line counts.
+// A run begins with a line that describes it. A resumed run adds such a line and its steps to the
+// same file. A step can then be there twice, because steps after the checkpoint are repeated: the
+// later line counts.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Whether somebody asked this process to end.
+// Says whether somebody asked this process to end.
 #pragma once
 
 namespace tutti::trainer {

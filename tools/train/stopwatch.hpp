@@ -1,4 +1,4 @@
-// Time from lap to lap.
+// Measures time from lap to lap.
 #pragma once
 
 #include <chrono>

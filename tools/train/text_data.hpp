@@ -1,4 +1,4 @@
-// The text that a model is trained on: bytes, of which the last part is kept for validation.
+// The text that a model is trained on, as bytes. The last part is kept for validation.
 //
 // What `tutti train prepare` writes, all numbers little-endian:
 //
@@ -10,7 +10,7 @@
 //   36  4  CRC-32C of bytes 0..35
 //   40     the bytes
 //
-// A plain text file is as good: it is split when it is opened.
+// A plain text file works, too: it is split when it is opened.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What needs the model itself, and so LibTorch. Implemented twice: by what has it, and by
+// The functions that need the model, and so LibTorch. Builds without LibTorch use
 // without_torch.cpp, which says how to get it.
 #pragma once
 

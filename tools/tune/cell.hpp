@@ -1,4 +1,4 @@
-// What `tutti tune` measures for one collective and size, and what follows from it. Pure.
+// The measurements of `tutti tune` for one collective and size, and their evaluation. Pure.
 #pragma once
 
 #include <cstddef>

@@ -1,9 +1,9 @@
-// Measures one collective and size: all ways of running it take turns, in rounds, so that what
-// disturbs the machine for a while disturbs them alike.
+// Measures one collective and size. All ways of running it take turns, in rounds, so that a
+// temporary disturbance of the machine affects all of them.
 //
-// A *batch* is a few calls in a row that are timed together; before each the ranks meet, and run
-// calls that are not timed, since another way ran last. Ways that are far behind are measured no
-// further: chance makes a batch slower, and hardly ever faster.
+// A *batch* is a few calls in a row that are timed together. Before each batch the ranks meet and
+// run untimed calls, because another way ran last. Ways that are far behind are dropped: chance
+// makes a batch slower, hardly ever faster.
 #pragma once
 
 #include <cstdint>

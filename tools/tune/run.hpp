@@ -1,4 +1,4 @@
-// One rank of tutti-tune: measures cell after cell with the others; rank 0 prints and stores.
+// Runs one rank of tutti-tune: measures cell after cell with the others. Rank 0 prints and stores.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The ways in which a collective can run on some ranks.
+// The ways to run a collective on some ranks.
 #pragma once
 
 #include <span>

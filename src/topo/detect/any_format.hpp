@@ -1,4 +1,4 @@
-// A topology out of a file, whatever its format.
+// Reads a topology from a file in any of the formats that Tutti knows.
 #pragma once
 
 #include <string>
@@ -8,15 +8,15 @@
 
 namespace tutti::topo {
 
-/// Reads NCCL's XML (nccl_xml.hpp), hwloc's (hwloc_xml.hpp), Tutti's JSON (json.hpp) and recorded
-/// machines (recorded.hpp), and tells them apart by how they begin. kWrongData names `name`, what
-/// it looks like, and what is wrong there, with line and column.
+/// Reads NCCL's XML (src/topo/nccl/xml.hpp), hwloc's XML (src/topo/hwloc/xml.hpp), Tutti's JSON
+/// (src/topo/format/json.hpp) and recorded machines (recorded.hpp). The first characters say which
+/// it is. kWrongData names `name`, the format, and what is wrong, with line and column.
 Result<Noted> read_any_format(std::string_view text, std::string_view name);
 
 /// The same of the file at `path`. kUnavailable where it cannot be read.
 Result<Noted> read_topology_file(const std::string& path);
 
-/// Of a recorded machine alone: what detection finds on it.
+/// Reads a recorded machine only: runs detection on it.
 Result<Noted> read_recording(std::string_view text);
 
 }  // namespace tutti::topo

@@ -1,4 +1,5 @@
-// The steps of detection, detect_*.cpp, and what passes from one to the other.
+// The steps of detection (cpus.cpp, gpus.cpp, host.cpp, nics.cpp, pci.cpp), and the data that they
+// pass on.
 #pragma once
 
 #include <cstddef>

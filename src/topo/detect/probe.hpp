@@ -1,5 +1,5 @@
-// The few questions that detection asks of a system. All of them are answered by data, so that any
-// machine can be played back: see src/topo/detect/recorded.hpp.
+// The few questions that detection asks the system. Every answer is plain data, so a recorded
+// machine (recorded.hpp) can answer in its place.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// A machine as one readable text: all that detection read of it, to be read again anywhere. A bug
-// report is such a file, and a test needs no hardware.
+// A machine as readable text: everything that detection read on it. Detection can then be repeated
+// anywhere: users attach such a file to a bug report, and tests need no hardware.
 //
 //   tutti machine 1                              the first line
 //   # a comment

@@ -1,4 +1,4 @@
-// Over which links of a topology the ways of a forest lead.
+// Says which links of a topology the edges of a forest use.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// Forests that were grown before, by topology and placement.
+// Keeps forests for reuse, by topology and placement.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The network that a job has: a topology seen from where its ranks are.
+// Makes the network of a job from a topology and the places of its ranks.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The one question that optimum, splitting and packing all ask: does everybody get everything?
+// The question that optimum, splitting and packing share: does every vertex get all data?
 #pragma once
 
 #include <cstdint>

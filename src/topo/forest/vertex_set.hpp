@@ -1,5 +1,4 @@
-// A set of vertices, as bits: the cuts that were found to be tight are asked about millions of
-// times.
+// A set of vertices, as bits. Fast, because tight cuts are looked up millions of times.
 #pragma once
 
 #include <algorithm>

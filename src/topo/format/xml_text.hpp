@@ -1,6 +1,6 @@
-// An XML text that came from outside, as elements with attributes: what NCCL's files are made of.
-// pugixml reads it; this adds the limits, the rules that pugixml leaves out, and the place of each
-// element for errors. Entities that a DTD declares are never expanded.
+// Reads untrusted XML as elements with attributes, which is all that NCCL and hwloc use. pugixml
+// parses it. This adds limits, the rules that pugixml leaves out, and each element's line and
+// column for errors. Entities that a DTD declares are never expanded.
 #pragma once
 
 #include <cstddef>

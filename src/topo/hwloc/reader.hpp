@@ -1,5 +1,4 @@
-// The two steps of reading hwloc's XML, hwloc_xml.cpp and hwloc_devices.cpp, and what passes from
-// one to the other.
+// The two steps of reading hwloc's XML, xml.cpp and devices.cpp, and the data that they pass on.
 #pragma once
 
 #include <cstdint>

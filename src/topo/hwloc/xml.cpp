@@ -1,4 +1,4 @@
-// Reads hwloc's XML: the host and its CPUs. The devices follow in hwloc_devices.cpp.
+// Reads hwloc's XML: the host and its CPUs. The devices follow in devices.cpp.
 #include "src/topo/hwloc/xml.hpp"
 
 #include <algorithm>

@@ -8,8 +8,8 @@
 //                           a GPU by its PCI class also without
 //   Machine                 the host, named by the caller or else by its HostName
 //
-// Memory without CPUs, other devices and what hwloc says of distances are left out. hwloc tells no
-// speed of networks, so that nothing leads out of a NIC.
+// Left out: memory without CPUs, other devices, and hwloc's distances. hwloc does not say how fast
+// a network is, so no link leads out of a NIC.
 #pragma once
 
 #include <string_view>

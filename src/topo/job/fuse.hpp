@@ -1,6 +1,6 @@
-// The topologies of a job's hosts become one, with its ranks placed in it.
+// Makes one topology of those of a job's hosts, and places the ranks in it.
 //
-// Each host tells what it sees of itself; what lies between them none of them sees. So there is
+// Each host describes itself; none sees what lies between hosts. Therefore:
 //
 //   network    assumed: one switch, "network", that never blocks. The outside of each NIC, which is
 //              the switch that its host's topology joins it with, has a link to it, as fast as the

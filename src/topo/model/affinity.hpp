@@ -1,4 +1,4 @@
-// Which NIC serves which GPU, and which NICs of several hosts belong together.
+// Says which NIC serves which GPU, and which NICs of several hosts belong together.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What had to be assumed of a topology, a sentence each, the subjects of one reason together.
+// Lists what had to be assumed about a topology: one sentence for each reason, with its subjects.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// What a program can use of a link, for files and machines that say only what the link is.
+// Usable bandwidth of a link, for files and machines that only say what kind of link it is.
 //
-// Bandwidths are GB/s of one direction, below the link's raw rate by what its protocol takes.
+// Bandwidths are GB/s in one direction: the raw rate of the link less the cost of its protocol.
 // Unless a comment names another source they are the values that NCCL 2.30 computes with (its file
 // src/graph/topo.h, and the tables of speeds and CPU models in src/graph/topo.cc).
 #pragma once

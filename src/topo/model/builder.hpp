@@ -1,4 +1,4 @@
-// Puts the parts of a topology together by hand.
+// Builds a topology in code, part by part.
 #pragma once
 
 #include <string>

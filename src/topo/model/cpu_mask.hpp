@@ -1,4 +1,4 @@
-// A set of logical CPUs, or of NUMA nodes, as Linux, hwloc and NCCL write it.
+// A set of logical CPUs or NUMA nodes, in the notations of Linux, hwloc and NCCL.
 #pragma once
 
 #include <cstddef>

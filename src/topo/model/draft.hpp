@@ -1,4 +1,4 @@
-// The topology of one host while it is put together from what a system or a file says of it.
+// The topology of one host while it is built from what a system or a file says.
 #pragma once
 
 #include <set>

@@ -1,4 +1,4 @@
-// What tests ask of a fabric's graph: degrees, distances, how much fits through.
+// Measures fabrics for tests: degrees, distances, throughput.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What every description of a host is made of, whoever tells it: CPUs that are joined, and devices
-// on a tree of PCI switches.
+// Parts that every description of a host needs, whatever its source: joined CPUs, and devices on a
+// tree of PCI switches.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,10 @@
-// Ways through a topology: of what kind, how wide, over which links.
+// Paths through a topology: their kind, their bandwidth, their links.
 //
-// The kinds of paths and their order are NCCL's, whose users know them from its log and from
-// NCCL_P2P_LEVEL. Of all ways between two nodes the best is taken: first the one of the best kind,
-// then of fewest links, then the widest. (NCCL looks for the fewest links first, then for the
-// widest, and sees the kind of what it found; the two differ only where a detour is of a better
-// kind.) Ways that are equally good are told apart by a hash, so that traffic spreads over them,
-// as routers spread flows (equal-cost multipath, RFC 2992).
+// The kinds of paths and their order are NCCL's: users know them from its log and NCCL_P2P_LEVEL.
+// The best path between two nodes is of the best kind, then of the fewest links, then the widest.
+// (NCCL looks for the fewest links first, then for the widest, and sees the kind of what it found;
+// the two differ only where a detour is of a better kind.) A hash chooses among equally good paths,
+// so that traffic spreads over them, as routers spread flows (equal-cost multipath, RFC 2992).
 //
 // Who forwards: switches and PCI switches do, CPUs between their own devices, a NIC between its
 // host and the network, a GPU only between two NVLinks (kNvb). Hosts other than the two ends of a

@@ -1,4 +1,4 @@
-// Whether two machines are built alike, as one number.
+// One number that is equal for machines with equal wiring.
 #pragma once
 
 #include <cstdint>

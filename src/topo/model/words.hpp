@@ -1,4 +1,4 @@
-// Text that came from outside: fit to be shown, fit to be kept.
+// Makes untrusted text fit to be shown and to be kept.
 #pragma once
 
 #include <cstddef>

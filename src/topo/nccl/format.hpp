@@ -1,5 +1,5 @@
-// What reader and writer of NCCL's topology files share: which attributes an element has, and how
-// attributes and elements are kept in a node. nccl_xml.hpp describes the mapping.
+// Shared by the reader and the writer of NCCL's topology files: the attributes of each element, and
+// how a node keeps attributes and elements. xml.hpp describes the mapping.
 #pragma once
 
 #include <cstdint>

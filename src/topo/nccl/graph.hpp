@@ -1,5 +1,5 @@
-// NCCL's graph files: the channels that NCCL searched for, NCCL_GRAPH_DUMP_FILE, or is told to
-// take, NCCL_GRAPH_FILE.
+// NCCL's graph files: the channels that NCCL found (NCCL_GRAPH_DUMP_FILE), or that the user gives
+// it (NCCL_GRAPH_FILE).
 //
 //   <graphs version="1">
 //     <graph id="0" pattern="4" crossnic="0" nchannels="2" speedintra="20" speedinter="20" ...>
@@ -9,8 +9,8 @@
 //         <gpu dev="2"/>
 //         <net dev="0"/>
 //
-// A channel is a walk through one host: the NIC that data enters by, GPUs in order, the NIC that it
-// leaves by; without NICs where there is one host. The two ends of a ring are joined. Numbers stay
+// A channel is a path through one host: the NIC where data enters, the GPUs in order, the NIC where
+// it leaves. A job of one host has no NICs there. The two ends of a ring are joined. Numbers stay
 // in the words of the file.
 #pragma once
 

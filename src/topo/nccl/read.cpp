@@ -1,4 +1,4 @@
-// Reads NCCL's topology files: from elements to nodes. The links follow in nccl_xml_links.cpp.
+// Reads NCCL's topology files: from elements to nodes. The links follow in links.cpp.
 #include <algorithm>
 #include <set>
 #include <utility>

@@ -1,5 +1,4 @@
-// The two steps of read_nccl_xml, nccl_xml_read.cpp and nccl_xml_links.cpp, and what passes from
-// one to the other.
+// The two steps of read_nccl_xml, read.cpp and links.cpp, and the data that they pass on.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The steps of write_nccl_xml: which node stands in which (nccl_xml_tree.cpp), what a topology
-// from elsewhere lacks (nccl_xml_derive.cpp), the text (nccl_xml_write.cpp).
+// The steps of write_nccl_xml: which node contains which (tree.cpp), attributes that topologies
+// from other sources lack (derive.cpp), the text (write.cpp).
 #pragma once
 
 #include <optional>
