@@ -1,7 +1,6 @@
 # Build-wide switches and warnings.
 option(TUTTI_TESTS "Build the tests" ON)
 option(TUTTI_FUZZ "Build the fuzz targets (clang only; preset asan)" OFF)
-option(TUTTI_PCH "Precompile common headers (clang only: g++ gains next to nothing)" OFF)
 set(TUTTI_UNITY_FILES 10 CACHE STRING "How many files are compiled as one unit (1: each alone)")
 set(TUTTI_SANITIZE "" CACHE STRING "Sanitizers for -fsanitize=, e.g. address,undefined")
 

@@ -3,7 +3,9 @@
 # this code, so that it is not worth the time of more than -O1.
 function(tutti_compiled target)
   cmake_parse_arguments(ARG "COLD" "" "" ${ARGN})
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${TUTTI_UNITY_FILES})
+  if(TUTTI_UNITY_FILES GREATER 1)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${TUTTI_UNITY_FILES})
+  endif()
   if(ARG_COLD)
     target_compile_options(${target} PRIVATE ${TUTTI_COLD_FLAGS})
   else()
@@ -37,7 +39,6 @@ function(tutti_folder path)
   if(sources)
     add_library(tutti_${name} STATIC ${sources})
     tutti_compiled(tutti_${name} ${cold})
-    tutti_precompiled(tutti_${name} library)
     set(scope PUBLIC)
   else()
     add_library(tutti_${name} INTERFACE)
@@ -78,7 +79,6 @@ function(tutti_test name)
   tutti_compiled(${name})
   target_compile_options(${name} PRIVATE ${TUTTI_TEST_FLAGS})
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gtest GTest::gmock GTest::gtest_main)
-  tutti_precompiled(${name} tests)
   gtest_discover_tests(${name} TEST_PREFIX ${name}/ DISCOVERY_MODE PRE_TEST
     PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_SECONDS} COST ${ARG_SECONDS} RUN_SERIAL ${alone}
                ENVIRONMENT TUTTI_TUNING_FILE=none)  # a test leaves no verdicts behind

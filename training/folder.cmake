@@ -3,5 +3,3 @@
 target_link_libraries(tutti_training PUBLIC tutti::tutti PRIVATE nlohmann_json::nlohmann_json)
 target_compile_options(tutti_training PRIVATE -ffp-contract=off
   -fno-math-errno -fno-trapping-math)  # square roots side by side, the same bits
-# Clang takes no precompiled headers of other mathematics.
-set_target_properties(tutti_training PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)

@@ -4,8 +4,6 @@ target_compile_options(tutti_src_reduce PRIVATE -ffp-contract=off)
 set_property(SOURCE src/reduce/kernels_baseline.cpp src/reduce/kernels_avx2.cpp src/reduce/kernels_avx512.cpp
   PROPERTY COMPILE_DEFINITIONS HWY_COMPILE_ONLY_STATIC HWY_DISABLE_PCLMUL_AES)
 set_property(SOURCE src/reduce/kernels_baseline.cpp src/reduce/kernels_avx2.cpp src/reduce/kernels_avx512.cpp
-  PROPERTY SKIP_PRECOMPILE_HEADERS ON)
-set_property(SOURCE src/reduce/kernels_baseline.cpp src/reduce/kernels_avx2.cpp src/reduce/kernels_avx512.cpp
   PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
 
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")

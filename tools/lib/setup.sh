@@ -133,6 +133,12 @@ build() {
   shift 2
   say "building $target in build/$preset"
   configure "$preset" "$@" || { no_build "$preset"; return 1; }
+  compile "$preset" "$target"
+}
+
+# compile PRESET "TARGET...": builds what is configured.
+compile() {
+  local preset=$1 target=$2
   # shellcheck disable=SC2086  # several targets
   cmake --build "$root/build/$preset" --target $target -j "$(build_jobs)" >&2 || { no_build "$preset"; return 1; }
 }
