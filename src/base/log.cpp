@@ -153,6 +153,11 @@ bool log_enabled(LogLevel level, Subsystem subsystem) {
   return process_log().enabled(level, subsystem);
 }
 
+void log_formatted(LogLevel level, std::string_view who, fmt::string_view format,
+                   fmt::format_args args) {
+  log_line(level, who, fmt::vformat(format, args));
+}
+
 void log_line(LogLevel level, std::string_view who, std::string_view text) {
   process_log().line(level, who, text);
 }

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace tutti {
 
@@ -31,6 +31,8 @@ bool log_enabled(LogLevel level, Subsystem subsystem);
 /// Writes one line. `who` is "" or "[name rank/size]". Thread-safe, one write(2) per line. Control
 /// characters become spaces, so text from a peer cannot fake a line.
 void log_line(LogLevel level, std::string_view who, std::string_view text);
+void log_formatted(LogLevel level, std::string_view who, fmt::string_view format,
+                   fmt::format_args args);
 /// Re-reads the settings from the environment and reopens the file. A setting that does not parse
 /// keeps its default and causes a warning.
 void reset_log();
@@ -43,12 +45,12 @@ template <class... Args>
 void log_info(Subsystem subsystem, std::string_view who, fmt::format_string<Args...> format,
               Args&&... args) {
   if (log_enabled(LogLevel::kInfo, subsystem))
-    log_line(LogLevel::kInfo, who, fmt::format(format, std::forward<Args>(args)...));
+    log_formatted(LogLevel::kInfo, who, format, fmt::make_format_args(args...));
 }
 template <class... Args>
 void log_warn(std::string_view who, fmt::format_string<Args...> format, Args&&... args) {
   if (log_enabled(LogLevel::kWarn, Subsystem::kAll))
-    log_line(LogLevel::kWarn, who, fmt::format(format, std::forward<Args>(args)...));
+    log_formatted(LogLevel::kWarn, who, format, fmt::make_format_args(args...));
 }
 
 }  // namespace tutti

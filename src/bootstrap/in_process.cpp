@@ -5,6 +5,8 @@
 #include <mutex>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "src/base/result.hpp"
 #include "src/bootstrap/failure_handler.hpp"
 #include "src/bootstrap/rank_list.hpp"

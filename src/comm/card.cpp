@@ -5,6 +5,8 @@
 #include <ranges>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "src/base/bytes.hpp"
 #include "src/base/result.hpp"
 #include "src/cost/asked.hpp"

@@ -8,6 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
 #include "src/comm/assemble.hpp"

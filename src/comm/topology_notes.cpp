@@ -4,6 +4,8 @@
 #include <span>
 #include <string>
 
+#include <fmt/format.h>
+
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
 #include "src/base/whole_file.hpp"

@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "src/base/result.hpp"

@@ -2,6 +2,8 @@
 #include <array>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "src/cuda/driver.hpp"
 
 namespace tutti::cuda {

@@ -1,5 +1,7 @@
 #include "src/cuda/driver_resources.hpp"
 
+#include <fmt/format.h>
+
 #include "src/base/log.hpp"
 #include "src/cuda/driver.hpp"
 

@@ -1,6 +1,8 @@
 // Operations on streams, capture, and kernels.
 #include <cstdint>
 
+#include <fmt/format.h>
+
 #include "src/cuda/driver.hpp"
 
 namespace tutti::cuda {

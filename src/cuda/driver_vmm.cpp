@@ -1,6 +1,8 @@
 // Device memory by handles: created or imported, mapped, exported.
 #include <cstddef>
 
+#include <fmt/format.h>
+
 #include "src/base/log.hpp"
 #include "src/cuda/driver.hpp"
 

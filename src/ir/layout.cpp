@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "src/base/result.hpp"
 
 namespace tutti::ir {

@@ -33,6 +33,7 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/fd.hpp"
+#include "src/wire/memory_reserve.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {
@@ -83,7 +84,7 @@ class Service {
 
   /// Frees a reserve of memory, so that a caller that has run out of memory can still report it.
   /// Once.
-  void release_reserve() { reserve_ = {}; }
+  void release_reserve() { reserve_.release(); }
 
   /// A slot for an object that lives on this thread, one per name. Empty at first; destroyed on the
   /// thread when the thread ends.
@@ -113,7 +114,7 @@ class Service {
   bool stopping_ = false;
 
   // Used only on the thread.
-  std::vector<std::byte> reserve_ = std::vector<std::byte>(std::size_t{64} << 10U);
+  MemoryReserve reserve_;
   std::uint64_t next_id_ = 1;
   std::unordered_map<WatchId, std::shared_ptr<Watch>> watches_;
   std::map<std::pair<TimePoint, TimerId>, Task> timers_;

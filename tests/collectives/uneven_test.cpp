@@ -5,6 +5,7 @@
 #include <random>
 #include <tuple>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/collectives/cases.hpp"

@@ -8,6 +8,8 @@
 #include <thread>
 #include <utility>
 
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include <fmt/format.h>
+
 #include "algorithms/algorithms.hpp"
 #include "src/base/nearest.hpp"
 #include "src/base/result.hpp"

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include "src/base/nearest.hpp"
 #include "src/base/result.hpp"

@@ -6,6 +6,7 @@
 #include <ctime>
 #include <thread>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 

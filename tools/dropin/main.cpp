@@ -1,4 +1,6 @@
 // tutti dropin: runs a program with Tutti in NCCL's place, or shows what that would mean for it.
+#include <CLI/CLI.hpp>
+
 #include "tools/dropin/events.hpp"
 #include "tools/dropin/report.hpp"
 #include "tools/dropin/run.hpp"

@@ -1,5 +1,6 @@
 // tutti env: every setting with its value, source, range and meaning; names that no setting reads;
 // and what this machine offers.
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "src/base/result.hpp"

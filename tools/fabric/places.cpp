@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "src/base/result.hpp"
 #include "tools/fabric/wiring.hpp"
 

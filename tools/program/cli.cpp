@@ -8,7 +8,9 @@
 #include <optional>
 #include <utility>
 
+#include <CLI/CLI.hpp>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include "src/base/fd.hpp"

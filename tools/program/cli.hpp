@@ -10,10 +10,13 @@
 #include <string_view>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "src/base/whole_file.hpp"
 #include "tutti/error.hpp"
+
+namespace CLI {  // <CLI/CLI.hpp>, for those who declare options
+class App;
+class Validator;
+}  // namespace CLI
 
 namespace tutti::tools {
 

@@ -1,4 +1,6 @@
 // tutti run: starts ranks of a program on this machine.
+#include <CLI/CLI.hpp>
+
 #include "tools/program/cli.hpp"
 #include "tools/run/job.hpp"
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "algorithms/algorithms.hpp"

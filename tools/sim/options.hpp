@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include <CLI/CLI.hpp>
+
 #include "tools/program/cli.hpp"
 #include "tools/sim/machine.hpp"
 #include "tools/sim/run.hpp"

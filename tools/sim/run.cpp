@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "algorithms/algorithms.hpp"
 #include "algorithms/forest.hpp"
 #include "src/base/nearest.hpp"

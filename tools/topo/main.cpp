@@ -1,6 +1,9 @@
 // tutti topo: shows the topology of this machine or of another as a tree, a matrix or a picture.
 #include <algorithm>
 
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
 #include "src/base/result.hpp"
 #include "src/topo/format/json.hpp"
 #include "src/topo/nccl/xml.hpp"

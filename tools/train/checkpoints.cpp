@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "src/base/printable.hpp"

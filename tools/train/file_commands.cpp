@@ -2,6 +2,8 @@
 #include <filesystem>
 #include <string>
 
+#include <CLI/CLI.hpp>
+
 #include "src/base/result.hpp"
 #include "tools/program/cli.hpp"
 #include "tools/train/checkpoints.hpp"

@@ -5,6 +5,7 @@
 #include <numbers>
 #include <string>
 
+#include <CLI/CLI.hpp>
 #include <torch/utils.h>
 
 #include "src/base/result.hpp"

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <CLI/CLI.hpp>
+
 #include "tools/program/cli.hpp"
 #include "tools/train/model_shape.hpp"
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "src/base/result.hpp"
 #include "training/agreement.hpp"
 

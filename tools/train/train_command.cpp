@@ -5,6 +5,8 @@
 #include <system_error>
 #include <vector>
 
+#include <CLI/CLI.hpp>
+
 #include "src/base/result.hpp"
 #include "src/base/settings.hpp"
 #include "tools/bench/launch.hpp"

@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "src/base/keep_for_good.hpp"
 #include "src/base/log.hpp"
 #include "src/base/printable.hpp"
