@@ -30,18 +30,18 @@ std::string boot_of_this_machine() {
   return boot;
 }
 
-std::string label_of(const Card& card, Rank rank) {
-  return fmt::format("rank {} ({}:{})", rank, card.host, card.pid);
+std::string label_of(const PeerInfo& info, Rank rank) {
+  return fmt::format("rank {} ({}:{})", rank, info.host, info.pid);
 }
 
-/// What a card has room for.
+/// As many as rank 0 may send, the newest first where there are more.
 std::vector<MeasuredRange> newest_of(const MeasuredTable& table) {
   std::vector<MeasuredRange> ranges = table.ranges();
-  if (ranges.size() <= kMostCardRanges) return ranges;
+  if (ranges.size() <= kMostSentRanges) return ranges;
   std::ranges::sort(ranges, std::ranges::greater(), [](const MeasuredRange& range) {
     return std::tuple(range.measured_s, range.collective, range.arrangement, range.from_bytes);
   });
-  ranges.resize(kMostCardRanges);
+  ranges.resize(kMostSentRanges);
   return ranges;
 }
 
@@ -68,12 +68,12 @@ class Assembler {
     assembly.table = std::move(table_);
     assembly.calibration = std::move(calibration_);
     assembly.transports.assign(used_.begin(), used_.end());
-    assembly.calls = class_of_calls(cards_, assembly.team->placement());
-    for (const Card& card : cards_) assembly.host_names.push_back(card.host);
-    assembly.one_gpu = std::ranges::all_of(cards_,
-                                           [&](const Card& card) {
-                                             return card.process_token == runtime_.process_token &&
-                                                    card.device == device_;
+    assembly.calls = class_of_calls(peers_, assembly.team->placement());
+    for (const PeerInfo& info : peers_) assembly.host_names.push_back(info.host);
+    assembly.one_gpu = std::ranges::all_of(peers_,
+                                           [&](const PeerInfo& info) {
+                                             return info.process_token == runtime_.process_token &&
+                                                    info.device == device_;
                                            }) &&
                        !device_.empty();
     assembly.job = std::move(job_);
@@ -84,9 +84,9 @@ class Assembler {
   Status build() {
     TUTTI_TRY(agree_on_options());
     TUTTI_ASSIGN(const std::vector<std::string> paths, files_of(agreement_.algorithm));
-    TUTTI_TRY(exchange_cards(paths));
-    TUTTI_TRY(check_files(cards_, paths));
-    TUTTI_TRY(check_devices(cards_));
+    TUTTI_TRY(exchange_infos(paths));
+    TUTTI_TRY(check_files(peers_, paths));
+    TUTTI_TRY(check_devices(peers_));
     TUTTI_TRY(add_peers());
     return agree_on_placement();
   }
@@ -114,7 +114,7 @@ class Assembler {
   Status add_peers(Deadline deadline) {
     std::vector<std::vector<Rank>> by_transport(runtime_.transports.size() + 1);
     for (Rank peer = 0; peer < size_; ++peer)
-      if (peer != rank_) by_transport[transport_to(cards_[peer])].push_back(peer);
+      if (peer != rank_) by_transport[transport_to(peers_[peer])].push_back(peer);
     for (const std::vector<Rank>& peers : by_transport)
       for (const Rank peer : peers) TUTTI_TRY(add(peer, deadline));
     return ok_status();
@@ -137,19 +137,18 @@ class Assembler {
     mine.staging_bytes = static_cast<std::uint64_t>(runtime_.settings.integer("STAGING_BYTES"));
     mine.deterministic = runtime_.settings.flag("DETERMINISTIC");
     mine.measures = runtime_.settings.text("TUNING") == "measure";
-    Card card;
-    card.version = kCardVersion;
-    card.agreement = mine;
+    JobSettings settings;
+    settings.agreement = mine;
     if (rank_ == 0 && size_ > 1 && mine.measures) {
-      card.verdicts = runtime_.tuning->verdicts(size_);
-      card.verdicts.resize(std::min<std::size_t>(card.verdicts.size(), kMostCardVerdicts));
+      settings.verdicts = runtime_.tuning->verdicts(size_);
+      settings.verdicts.resize(std::min<std::size_t>(settings.verdicts.size(), kMostSentVerdicts));
     }
     if (rank_ == 0 && size_ > 1) {
-      card.measured = newest_of(runtime_.table->table().of_ranks(size_));
-      card.calibration = runtime_.calibration->calibration();
+      settings.measured = newest_of(runtime_.table->table().of_ranks(size_));
+      settings.calibration = runtime_.calibration->calibration();
     }
-    TUTTI_ASSIGN(const Blob first, broadcast(bootstrap_, encode(card), 0, deadline_));
-    TUTTI_ASSIGN(Card decided, decode_card(first, 0));
+    TUTTI_ASSIGN(const Blob first, broadcast(bootstrap_, encode(settings), 0, deadline_));
+    TUTTI_ASSIGN(JobSettings decided, decode_job_settings(first, 0));
     agreement_ = decided.agreement;
     verdicts_ = std::move(decided.verdicts);
     for (const MeasuredRange& range : decided.measured) table_.add(range);
@@ -165,22 +164,21 @@ class Assembler {
     return ok_status();
   }
 
-  /// Into `card` goes what they contain, or why they cannot be used: all ranks are to know.
-  void read_files(const std::vector<std::string>& paths, Card& card) {
+  /// Tells in `info` what they contain, or why they cannot be used: all ranks are to know.
+  void read_files(const std::vector<std::string>& paths, PeerInfo& info) {
     for (const std::string& path : paths) {
       const auto file = runtime_.imported.read(path);
       if (!file) {
-        card.file_problem = file.error().what;
+        info.file_problem = file.error().what;
         return;
       }
-      card.file_hashes.push_back((*file)->hash);
+      info.file_hashes.push_back((*file)->hash);
       files_[path] = *file;
     }
   }
 
-  Status exchange_cards(const std::vector<std::string>& paths) {
-    Card mine;
-    mine.version = kCardVersion;
+  Status exchange_infos(const std::vector<std::string>& paths) {
+    PeerInfo mine;
     mine.process_token = runtime_.process_token;
     mine.pid = static_cast<std::uint32_t>(getpid());
     mine.host = host_name();
@@ -189,7 +187,6 @@ class Assembler {
       mine.mbit_per_s = std::max(mine.mbit_per_s, transport->caps().mbit_per_s);
     mine.cpus = CpuShare::of_this_thread();
     mine.device = device_;
-    mine.agreement = agreement_;
     read_files(paths, mine);
     for (const auto& transport : runtime_.transports)
       mine.addresses.push_back({std::string(transport->name()), transport->address()});
@@ -203,8 +200,8 @@ class Assembler {
     mine.block_address = reinterpret_cast<std::uint64_t>(&team_->own_block());
     TUTTI_ASSIGN(const std::vector<Blob> blobs, bootstrap_.all_gather(encode(mine), deadline_));
     for (Rank peer = 0; peer < size_; ++peer) {
-      TUTTI_ASSIGN(Card card, decode_card(blobs[peer], peer));
-      cards_.push_back(std::move(card));
+      TUTTI_ASSIGN(PeerInfo info, decode_peer_info(blobs[peer], peer));
+      peers_.push_back(std::move(info));
     }
     return ok_status();
   }
@@ -213,42 +210,42 @@ class Assembler {
   [[nodiscard]] std::uint64_t communicator_id() const { return fnv(bootstrap_.key()); }
 
   Status add(Rank peer, Deadline deadline) {
-    const Card& card = cards_[peer];
-    const std::string label = label_of(card, peer);
-    if (card.process_token == runtime_.process_token) {
+    const PeerInfo& info = peers_[peer];
+    const std::string label = label_of(info, peer);
+    if (info.process_token == runtime_.process_token) {
       used_.insert("threads");
-      return team_->add_local(peer, card.block_offset, runtime_.board, label);
+      return team_->add_local(peer, info.block_offset, runtime_.board, label);
     }
-    TUTTI_ASSIGN(auto connection, connect(peer, card, label, deadline));
+    TUTTI_ASSIGN(auto connection, connect(peer, info, label, deadline));
     const std::span<std::byte> mapping = connection->mapped();
     if (!mapping.empty())
-      return team_->add_mapped(peer, mapping, card.block_offset, std::move(connection), label);
+      return team_->add_mapped(peer, mapping, info.block_offset, std::move(connection), label);
     team_->add_remote(peer, std::move(connection), label);
     return ok_status();
   }
 
-  /// The address of `card` for one of this process's transports; nullptr when it cannot be reached.
-  [[nodiscard]] static const Card::Address* address_for(const Transport& transport,
-                                                        const Card& card) {
+  /// The address of `info` for one of this process's transports; nullptr when it cannot be reached.
+  [[nodiscard]] static const PeerInfo::Address* address_for(const Transport& transport,
+                                                            const PeerInfo& info) {
     const auto found =
-        std::ranges::find(card.addresses, transport.name(), &Card::Address::transport);
-    return found != card.addresses.end() && transport.reaches(found->address) ? &*found : nullptr;
+        std::ranges::find(info.addresses, transport.name(), &PeerInfo::Address::transport);
+    return found != info.addresses.end() && transport.reaches(found->address) ? &*found : nullptr;
   }
 
   /// Index of the first transport that both sides have and that reaches the peer; their number when
   /// there is none.
-  [[nodiscard]] std::size_t transport_to(const Card& card) const {
+  [[nodiscard]] std::size_t transport_to(const PeerInfo& info) const {
     const auto reaches = [&](const auto& transport) {
-      return address_for(*transport, card) != nullptr;
+      return address_for(*transport, info) != nullptr;
     };
     return std::ranges::find_if(runtime_.transports, reaches) - runtime_.transports.begin();
   }
 
-  Result<std::shared_ptr<Connection>> connect(Rank peer, const Card& card, const std::string& label,
-                                              Deadline deadline) {
-    if (const auto known = connections_.find(card.process_token); known != connections_.end())
+  Result<std::shared_ptr<Connection>> connect(Rank peer, const PeerInfo& info,
+                                              const std::string& label, Deadline deadline) {
+    if (const auto known = connections_.find(info.process_token); known != connections_.end())
       return known->second;
-    const std::size_t index = transport_to(card);
+    const std::size_t index = transport_to(info);
     if (index == runtime_.transports.size()) {
       std::string tried;
       for (const auto& transport : runtime_.transports)
@@ -260,7 +257,7 @@ class Assembler {
           label, tried);
     }
     Transport& transport = *runtime_.transports[index];
-    const PeerProcess process{card.process_token, peer, address_for(transport, card)->address};
+    const PeerProcess process{info.process_token, peer, address_for(transport, info)->address};
     auto connection = transport.connect(process, bootstrap_.key(), deadline);
     if (!connection) {
       Error error = std::move(connection).error();
@@ -269,7 +266,7 @@ class Assembler {
       return error;
     }
     used_.insert(std::string(transport.name()));
-    connections_[card.process_token] = *connection;
+    connections_[info.process_token] = *connection;
     return *connection;
   }
 
@@ -280,7 +277,7 @@ class Assembler {
     Reach reach = Reach::kNone;
     if (team_->member(peer).block != nullptr) {
       const bool reads =
-          runtime_.settings.flag("DIRECT") && team_->can_read(peer, cards_[peer].block_address);
+          runtime_.settings.flag("DIRECT") && team_->can_read(peer, peers_[peer].block_address);
       reach = reads ? Reach::kMapsAndReads : Reach::kMaps;
     }
     return static_cast<std::byte>(reach);
@@ -347,14 +344,14 @@ class Assembler {
     std::vector<topo::JobRank> ranks;
     for (Rank rank = 0; rank < size_; ++rank) {
       const auto host = static_cast<topo::HostId>(placement.host[rank]);
-      ranks.push_back({host, topo::CpuMask::from_words(cards_[rank].cpus.mask)});
+      ranks.push_back({host, topo::CpuMask::from_words(peers_[rank].cpus.mask)});
       if (host < hosts.size()) continue;
       TUTTI_ASSIGN(topo::Noted described,
                    decode_host_report(reports[rank], most_report_bytes(size_), rank));
       hosts.push_back(std::move(described));
     }
     TUTTI_ASSIGN(topo::JobTopology job, topo::fuse(hosts, ranks));
-    const CallClass calls = class_of_calls(cards_, placement);
+    const CallClass calls = class_of_calls(peers_, placement);
     if (calls.machines < calls.hosts)
       job.assumptions.push_back(
           fmt::format("{} hosts, which share no memory, are on {} {}: each is taken for a machine "
@@ -366,8 +363,8 @@ class Assembler {
 
   /// Ranks that share no memory may still share CPUs.
   [[nodiscard]] bool on_this_machine(Rank peer, const lower::Placement& placement) const {
-    const std::string& boot = cards_[rank_].boot;
-    return placement.mapped(rank_, peer) || (!boot.empty() && cards_[peer].boot == boot);
+    const std::string& boot = peers_[rank_].boot;
+    return placement.mapped(rank_, peer) || (!boot.empty() && peers_[peer].boot == boot);
   }
 
   /// A launcher may have bound each rank to a core of its own: what counts is what the ranks of
@@ -375,7 +372,7 @@ class Assembler {
   void share_cpus(const lower::Placement& placement) {
     std::vector<CpuShare> shares;
     for (Rank peer = 0; peer < size_; ++peer)
-      if (on_this_machine(peer, placement)) shares.push_back(cards_[peer].cpus);
+      if (on_this_machine(peer, placement)) shares.push_back(peers_[peer].cpus);
     team_->set_cpus(static_cast<int>(shares.size()), usable_cpus(shares));
   }
 
@@ -390,7 +387,7 @@ class Assembler {
   std::vector<Verdict> verdicts_;
   MeasuredTable table_;
   std::optional<Calibration> calibration_;
-  std::vector<Card> cards_;
+  std::vector<PeerInfo> peers_;
   std::unique_ptr<exec::Team> team_;
   std::shared_ptr<const topo::JobTopology> job_;
   std::map<std::uint64_t, std::shared_ptr<Connection>> connections_;

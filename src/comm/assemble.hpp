@@ -1,4 +1,5 @@
-// From a bootstrap to a Team: exchange cards, connect, agree on who can map whom.
+// From a bootstrap to a Team: the ranks exchange settings and addresses, connect, and agree on who
+// maps whom.
 #pragma once
 
 #include <map>
@@ -8,7 +9,8 @@
 #include <vector>
 
 #include "src/bootstrap/bootstrap.hpp"
-#include "src/comm/card.hpp"
+#include "src/comm/job_settings.hpp"
+#include "src/comm/peer_info.hpp"
 #include "src/comm/runtime.hpp"
 #include "src/exec/team.hpp"
 #include "src/topo/job/fuse.hpp"

@@ -5,7 +5,7 @@
 
 #include <gmock/gmock.h>
 
-#include "src/comm/card.hpp"
+#include "src/comm/job_settings.hpp"
 #include "tests/collectives/cases.hpp"
 #include "tests/collectives/ranks.hpp"
 
@@ -322,7 +322,7 @@ TEST(Trials, AreNotMadeOfTheNewestThatRankZeroKnows) {
         for (std::int32_t most = 1; most <= 2; ++most)
           store.add({{static_cast<Collective>(c), 2, size, hosts, most}, {"ring", false}, 1},
                     false);
-  ASSERT_GE(store.size(), kMostCardVerdicts);
+  ASSERT_GE(store.size(), kMostSentVerdicts);
   const Verdict newest{{Collective::kReduce, 2, 17}, {"two_shot", false}, 2};
   store.add(newest, false);
   run_ranks(runtimes, [&](Communicator& communicator) {
