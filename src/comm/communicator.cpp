@@ -156,10 +156,8 @@ class RankCommunicator final : public Communicator {
     }
   }
 
-  void idle(std::uint32_t polls, CallerActivity caller) override { team_->idle(polls, caller); }
-  void add_waits(WaitSet& waits, CallerActivity caller) override {
-    team_->add_waits(waits, caller);
-  }
+  void idle(std::uint32_t polls, Beside beside) override { team_->waits().idle(polls, beside); }
+  void add_waits(WaitSet& waits, Beside beside) override { team_->waits().add_to(waits, beside); }
 
   Status run(const Call& call) override {
     if (!queue_.empty() || is_point_to_point(call)) {
@@ -187,7 +185,7 @@ class RankCommunicator final : public Communicator {
       if (!state && !waits) return fail(std::move(state).error());
       if (state && *state == exec::Poll::kDone) break;
       if (Status in_time = check_clock(); !in_time) return fail(std::move(in_time).error());
-      team_->idle(polls);
+      team_->waits().idle(polls, Beside::kNobody);
     }
     active_ = Active::kNone;
     count_collective();
@@ -529,12 +527,12 @@ class RankCommunicator final : public Communicator {
     }
     if (now - looked_at_lives_ > kLookAtLives) {
       looked_at_lives_ = now;
-      TUTTI_TRY(look_at(team_->waiting_for(), now));
+      TUTTI_TRY(look_at(team_->waits().waiting_for(), now));
     }
     const std::chrono::duration<double> waited = now - started_;
     if (timeout_ > 0 && waited.count() > timeout_)
       return peer_error(
-          Code::kTimeout, team_->waiting_for(),
+          Code::kTimeout, team_->waits().waiting_for(),
           "not complete after {:.1f} s, longer than TUTTI_TIMEOUT={} s: it waits for {}",
           waited.count(), timeout_, awaited());
     if (!warned_ && waited > kSayWhoWaits) {
@@ -546,7 +544,7 @@ class RankCommunicator final : public Communicator {
   }
 
   std::string awaited() const {
-    const Rank peer = team_->waiting_for();
+    const Rank peer = team_->waits().waiting_for();
     return peer == kNoRank ? "its peers" : team_->member(peer).label;
   }
 

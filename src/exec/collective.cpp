@@ -104,16 +104,16 @@ void CollectiveRun::begin(Plan& plan) {
 
 void CollectiveRun::leave() {
   // The region first, so that who knows that this rank has left finds it free.
-  team_.leave_region(progress_.leave(launch_.plan()));
+  team_.staging().leave(progress_.leave(launch_.plan()));
   progress_.publish(0);
   launch_.end();
 }
 
 Status CollectiveRun::check_peers() {
-  const Rank peer = team_.waiting_for();
+  const Rank peer = team_.waits().waiting_for();
   if (!team_.has_left(peer)) return ok_status();
   TUTTI_ASSIGN(const Poll state, poll());  // sees whatever the peer did before it left
-  if (state == Poll::kPending && team_.waiting_for() == peer) return team_.left_error(peer);
+  if (state == Poll::kPending && team_.waits().waiting_for() == peer) return team_.left_error(peer);
   return ok_status();
 }
 

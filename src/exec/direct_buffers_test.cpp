@@ -108,7 +108,7 @@ TEST_F(BuffersOfTwo, AreFreeOnceTheirUsersHaveLeft) {
   progress_[0].leave(*plans_[0]);
   progress_[0].publish(0);
   EXPECT_FALSE(*buffers_[0].are_free());
-  EXPECT_EQ(teams_[0]->waiting_for(), 1);
+  EXPECT_EQ(teams_[0]->waits().waiting_for(), 1);
   progress_[1].leave(*plans_[1]);
   progress_[1].publish(0);
   EXPECT_TRUE(*buffers_[0].are_free());

@@ -128,7 +128,7 @@ bool Entries::have_entered(std::uint64_t ranks, std::uint64_t sequence) {
     const auto& word = block->entries[sequence % kEntries].sequence;
     const std::uint64_t seen = word.load(std::memory_order_acquire);
     if (seen < sequence) {
-      team_.blocked_on(peer, {&word, seen, &block->progress.sleepers});
+      team_.waits().blocked_on(peer, {&word, seen, &block->progress.sleepers});
       return false;
     }
     entered_[peer] = sequence;
@@ -144,7 +144,7 @@ Result<bool> Entries::has_entered(Rank peer) {
   const Entry& entry = member.block->entries[sequence_ % kEntries];
   const std::uint64_t seen = entry.sequence.load(std::memory_order_acquire);
   if (seen < sequence_) {
-    team_.blocked_on(peer, {&entry.sequence, seen, &member.block->progress.sleepers});
+    team_.waits().blocked_on(peer, {&entry.sequence, seen, &member.block->progress.sleepers});
     return false;
   }
   if (seen > sequence_)

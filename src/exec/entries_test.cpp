@@ -63,7 +63,7 @@ TEST_F(EntriesOfTwo, BringTheInputToWhoSeesThem) {
     begin(bytes);
     ASSERT_TRUE(enter(1, kNobody));
     EXPECT_FALSE(*entries_[1].has_entered(0));
-    EXPECT_EQ(teams_[1]->waiting_for(), 0);
+    EXPECT_EQ(teams_[1]->waits().waiting_for(), 0);
     ASSERT_TRUE(enter(0, kReader));
     EXPECT_TRUE(*entries_[1].has_entered(0));
     EXPECT_EQ(std::memcmp(entries_[1].published(0, holder_of(bytes)), input_.data(), bytes), 0);
@@ -72,7 +72,7 @@ TEST_F(EntriesOfTwo, BringTheInputToWhoSeesThem) {
 
 TEST_F(EntriesOfTwo, LetARankRunAsFarAheadAsThereAreEntries) {
   EXPECT_EQ(calls_ahead(1000), kEntries);
-  EXPECT_EQ(teams_[0]->waiting_for(), 1);
+  EXPECT_EQ(teams_[0]->waits().waiting_for(), 1);
   while (entries_[1].sequence() < kEntries) ASSERT_TRUE(enter(1, kNobody));
   EXPECT_GT(calls_ahead(1000), kEntries / 2);
 }

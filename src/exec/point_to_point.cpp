@@ -99,7 +99,8 @@ Result<Poll> PointToPointRun::poll() {
     moved_ |= moved;
   }
   if (heads_.empty()) return team_.flushed() ? Poll::kDone : Poll::kPending;
-  team_.blocked_on_any(jobs_[heads_.front()].what.peer, waits_, std::exchange(moved_, false));
+  team_.waits().blocked_on_any(jobs_[heads_.front()].what.peer, waits_,
+                               std::exchange(moved_, false));
   team_.progress_connections();
   return Poll::kPending;
 }

@@ -14,7 +14,7 @@ bool ProgressCounters::passed(Rank peer, std::uint64_t progress) {
   const std::uint64_t seen = theirs.progress.load(std::memory_order_acquire);
   seen_[peer] = seen;
   if (seen >= progress) return true;
-  team_.blocked_on(peer, {&theirs.progress, seen, &theirs.sleepers});
+  team_.waits().blocked_on(peer, {&theirs.progress, seen, &theirs.sleepers});
   return false;
 }
 

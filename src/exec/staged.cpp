@@ -22,10 +22,10 @@ Result<bool> StagedRun::take_memory() {
   if (!plan.program().slots.empty()) {
     const bool receives = plan.output_bytes(team_.rank()) > 0;
     const std::byte* const data = receives ? launch_.args().output : launch_.args().input;
-    TUTTI_ASSIGN(own_slots_, team_.enter_region(progress_.calls(), lead_of(data)));
+    TUTTI_ASSIGN(own_slots_, team_.staging().enter(progress_.calls(), lead_of(data)));
   }
   if (const std::size_t bytes = plan.scratch_bytes(); bytes > 0) {
-    scratch_ = team_.scratch(bytes);
+    scratch_ = scratch_memory_.get(bytes);
     if (scratch_ == nullptr)
       return make_error(Code::kUnavailable, "no memory for {} bytes of scratch", bytes);
   }
@@ -91,7 +91,7 @@ Result<bool> StagedRun::transfers_done(std::uint32_t op_id, std::uint64_t slice)
     }
     if (state == Transfer::State::kFailed) return transfer.error;
     if (state == Transfer::State::kPending) {
-      team_.blocked_on_network(launch_.plan().program().ops[op_id].peer);
+      team_.waits().blocked_on_network(launch_.plan().program().ops[op_id].peer);
       return false;
     }
   }
@@ -265,7 +265,7 @@ Result<std::byte*> StagedRun::slot_memory(const lower::Operand& operand, std::ui
   const lower::Program& owner = lowered.programs[operand.owner];
   std::byte* region = own_slots_;
   if (operand.owner != team_.rank()) {
-    TUTTI_ASSIGN(region, team_.peer_region(progress_.calls(), operand.owner));
+    TUTTI_ASSIGN(region, team_.staging().of_peer(progress_.calls(), operand.owner));
   }
   const std::uint64_t index = (slice % lowered.slot_depth) * owner.slot_pieces +
                               owner.slots[operand.index].first_piece + operand.pieces[piece];

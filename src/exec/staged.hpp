@@ -18,6 +18,7 @@
 #include "src/exec/launch.hpp"
 #include "src/exec/plan.hpp"
 #include "src/exec/progress_counters.hpp"
+#include "src/exec/scratch.hpp"
 #include "src/exec/team.hpp"
 
 namespace tutti::exec {
@@ -60,6 +61,7 @@ class StagedRun {
   std::uint64_t iteration_ = 0;
   std::uint32_t op_ = 0;
   std::byte* own_slots_ = nullptr;
+  Scratch scratch_memory_;
   std::byte* scratch_ = nullptr;
   // Of the current combination. Members, because initialising them for each one would take long.
   std::array<const std::byte*, lower::kMaxSources> sources_{};

@@ -1,0 +1,57 @@
+// The shared memory that a rank's slots lie in during staged calls, and where its peers' slots lie.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "src/exec/staging_pool.hpp"
+#include "tutti/error.hpp"
+#include "tutti/types.hpp"
+
+namespace tutti::exec {
+
+class Team;
+
+/// Of one team, used by its thread. Even and odd calls have a region each. Resource.
+class StagingRegions {
+ public:
+  /// `bytes`: of one region. `team` and `pool` outlive this.
+  StagingRegions(Team& team, StagingPool& pool, std::uint64_t communicator, std::size_t bytes);
+  StagingRegions(const StagingRegions&) = delete;
+  StagingRegions& operator=(const StagingRegions&) = delete;
+
+  /// Once all members of the team are known: the mapped ones read this rank's slots.
+  void set_readers();
+  /// The memory for this rank's slots in `call` (see ProgressCounters::calls()), which is staged.
+  /// It begins `lead` bytes behind a cache line and is announced to the peers, which have all left
+  /// the call before last.
+  Result<std::byte*> enter(std::uint64_t call, std::size_t lead);
+  /// This rank is done with the region that it entered, if any. Rank r is done with it once its
+  /// progress reaches `left_at[r]`.
+  void leave(std::span<const std::uint64_t> left_at) {
+    if (entered_ != nullptr) std::exchange(entered_, nullptr)->leave(left_at);
+  }
+  /// The slots of mapped peer `rank` in `call`, in which it has made progress.
+  Result<std::byte*> of_peer(std::uint64_t call, Rank rank);
+  /// There are no more calls.
+  void close();
+
+ private:
+  struct PeerRegion {
+    std::uint64_t call = 0;  ///< 1 + the one in which it was looked up; 0: none
+    std::uint64_t announced[2] = {};
+    std::byte* region[2] = {};
+  };
+
+  Team& team_;
+  const std::size_t bytes_;
+  StagingPool::Lease leases_[2];           ///< for even and odd calls
+  StagingPool::Lease* entered_ = nullptr;  ///< of those, in the call that runs
+  std::byte* announced_[2] = {};           ///< where peers know the slots to be
+  std::vector<PeerRegion> peers_;
+};
+
+}  // namespace tutti::exec
