@@ -1,10 +1,10 @@
-// Ends and aborts of communicators that others still have plans for, on fake communicators.
+// Ends and aborts of communicators that others still have plans for, on fake members.
 #include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/capi/fake_communicator.hpp"
+#include "src/capi/fake_member.hpp"
 #include "tutti/tutti.h"
 
 namespace tutti::capi {
@@ -234,7 +234,8 @@ TEST(Background, CallsDoNotKeepTheirOperator) {
   EXPECT_EQ(
       tuttiNcclRedOpCreatePreMulSum(&twice, &scalar, ncclFloat, ncclScalarHostImmediate, on.handle),
       ncclSuccess);
-  EXPECT_EQ(tuttiNcclAllReduce(a_values, b_values, 1, ncclFloat, twice, on.handle, nullptr), ncclInProgress);
+  EXPECT_EQ(tuttiNcclAllReduce(a_values, b_values, 1, ncclFloat, twice, on.handle, nullptr),
+            ncclInProgress);
   EXPECT_EQ(tuttiNcclRedOpDestroy(twice, on.handle), ncclSuccess);
   on.fake->open = true;
   EXPECT_EQ(settled(on.handle), ncclSuccess);
@@ -243,7 +244,8 @@ TEST(Background, CallsDoNotKeepTheirOperator) {
 TEST(LogLines, NameTheCommunicatorAndTheRank) {
   const FakeHandle on(1, 3);
   testing::internal::CaptureStderr();
-  EXPECT_EQ(tuttiNcclBroadcast(a_values, b_values, 1, ncclFloat, 7, on.handle, nullptr), ncclInvalidArgument);
+  EXPECT_EQ(tuttiNcclBroadcast(a_values, b_values, 1, ncclFloat, 7, on.handle, nullptr),
+            ncclInvalidArgument);
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("[fake 1/3] ncclBroadcast: root"));
 }
 

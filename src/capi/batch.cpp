@@ -7,6 +7,7 @@
 #include "src/base/result.hpp"
 #include "src/capi/errors.hpp"
 #include "src/capi/process.hpp"
+#include "src/comm/valid_call.hpp"
 
 namespace tutti::capi {
 
@@ -54,7 +55,7 @@ Status Batch::run_lone_call(const char* function) {
   if (share.comm.handle->life.load() != share.comm.life) return aborted_meanwhile();
   const Turn turn(share.comm.handle->turns);
   TUTTI_TRY(share.comm.check(Pin(share.comm.handle)));
-  const Status outcome = share.comm.handle->comm->communicator->run(share.calls.front());
+  const Status outcome = share.comm.handle->comm->member->run(share.calls.front());
   if (!outcome) settle(share.comm, outcome);
   return outcome;
 }
@@ -65,7 +66,7 @@ Result<double> Batch::predict() const {
     if (share.comm.handle->life.load() != share.comm.life) return aborted_meanwhile();
     const Turn turn(share.comm.handle->turns);
     TUTTI_TRY(share.comm.check(Pin(share.comm.handle)));
-    TUTTI_ASSIGN(const double us, share.comm.handle->comm->communicator->predict(share.calls));
+    TUTTI_ASSIGN(const double us, share.comm.handle->comm->member->predict(share.calls));
     longest = std::max(longest, us);
   }
   return longest;
@@ -120,10 +121,10 @@ Status Batch::await_turns(const Meeting& meeting) {
 /// never come: they end with the same error.
 Status Batch::start_all() {
   for (std::size_t i = 0; i < shares_.size(); ++i) {
-    const Status started = shares_[i].comm.handle->comm->communicator->start(shares_[i].calls);
+    const Status started = shares_[i].comm.handle->comm->member->start(shares_[i].calls);
     if (started) continue;
     for (std::size_t j = 0; j < i; ++j) {
-      shares_[j].comm.handle->comm->communicator->abort(
+      shares_[j].comm.handle->comm->member->abort(
           make_error(Code::kAborted, "another communicator of the group refused its calls: {}",
                      started.error().what));
     }
@@ -135,12 +136,11 @@ Status Batch::start_all() {
 Status Batch::execute(const Meeting& meeting) {
   TUTTI_TRY(await_turns(meeting));
   TUTTI_TRY(start_all());
-  std::vector<Communicator*> communicators;
-  communicators.reserve(shares_.size());
-  for (const Share& share : shares_)
-    communicators.push_back(share.comm.handle->comm->communicator.get());
-  if (caller_takes_part_ && !in_background_) return run_group(communicators);
-  return run_group(communicators, [this] { return caller_activity(); });
+  std::vector<GroupMember*> members;
+  members.reserve(shares_.size());
+  for (const Share& share : shares_) members.push_back(share.comm.handle->comm->member.get());
+  if (caller_takes_part_ && !in_background_) return run_group(members);
+  return run_group(members, [this] { return beside_worker(); });
 }
 
 /// Tells the communicator, if it still lives, how the batch ended.

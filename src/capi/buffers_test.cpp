@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/capi/fake_communicator.hpp"
+#include "src/capi/fake_member.hpp"
 #include "tutti/tutti.h"
 
 namespace tutti::capi {

@@ -5,26 +5,10 @@
 #include <utility>
 
 #include "src/base/result.hpp"
+#include "src/comm/valid_call.hpp"
 
 namespace tutti::capi {
 namespace {
-
-bool is_message(Collective collective) {
-  return collective == Collective::kSend || collective == Collective::kRecv;
-}
-
-Status check_root(const Comm& comm, const RawCall& raw) {
-  if (!rooted(raw.collective) && !is_message(raw.collective)) return ok_status();
-  if (raw.root >= 0 && raw.root < comm.size) return ok_status();
-  return make_error(Code::kInvalidArgument, "{} {} is not a rank of this communicator (0..{})",
-                    is_message(raw.collective) ? "peer" : "root", raw.root, comm.size - 1);
-}
-
-Status check_type(const RawCall& raw) {
-  if (raw.type >= 0 && raw.type < kDataTypes) return ok_status();
-  return make_error(Code::kInvalidArgument, "datatype {} is not one of NCCL's (0..{})", raw.type,
-                    kDataTypes - 1);
-}
 
 /// Fills call.op and call.scalar.
 Status resolve_op(const Comm& comm, const RawCall& raw, Call& call) {
@@ -44,55 +28,6 @@ Status resolve_op(const Comm& comm, const RawCall& raw, Call& call) {
   }
   const void* scalar = scaled.device_scalar != nullptr ? scaled.device_scalar : scaled.scalar;
   std::memcpy(call.scalar, scalar, size_of(scaled.type));
-  return ok_status();
-}
-
-/// The larger buffer of any collective is `size` blocks of count elements.
-Status check_size(const Comm& comm, const RawCall& raw) {
-  const std::size_t block =
-      size_of(static_cast<DataType>(raw.type)) * static_cast<std::size_t>(comm.size);
-  std::ptrdiff_t bytes = 0;
-  if (!__builtin_mul_overflow(raw.count, block, &bytes)) return ok_status();
-  return make_error(Code::kInvalidArgument,
-                    "count {} of {} over {} ranks exceeds the address space (at most {})",
-                    raw.count, name_of(static_cast<DataType>(raw.type)), comm.size,
-                    static_cast<std::size_t>(PTRDIFF_MAX) / block);
-}
-
-bool uses_send(const Comm& comm, const RawCall& raw) {
-  switch (raw.collective) {
-    case Collective::kBroadcast:
-    case Collective::kScatter:
-      return comm.rank == raw.root;
-    case Collective::kRecv:
-      return false;
-    default:
-      return true;
-  }
-}
-
-bool uses_recv(const Comm& comm, const RawCall& raw) {
-  switch (raw.collective) {
-    case Collective::kReduce:
-    case Collective::kGather:
-      return comm.rank == raw.root;
-    case Collective::kSend:
-      return false;
-    default:
-      return true;
-  }
-}
-
-Status check_pointers(const Comm& comm, const RawCall& raw) {
-  if (raw.count == 0) return ok_status();
-  if (uses_send(comm, raw) && raw.send == nullptr) {
-    return make_error(Code::kInvalidArgument, "sendbuff is NULL, with {} elements to send",
-                      raw.count);
-  }
-  if (uses_recv(comm, raw) && raw.recv == nullptr) {
-    return make_error(Code::kInvalidArgument, "recvbuff is NULL, with {} elements to receive",
-                      raw.count);
-  }
   return ok_status();
 }
 
@@ -158,17 +93,11 @@ Status check_apart(std::vector<Interval> intervals) {
   return ok_status();
 }
 
-Status check_buffer(const char* name, const void* buffer, std::size_t elements) {
-  if (buffer != nullptr || elements == 0) return ok_status();
-  return make_error(Code::kInvalidArgument, "{} is NULL, with {} elements in its blocks", name,
-                    elements);
-}
-
 }  // namespace
 
 Status check_call(const Comm& comm, const RawCall& raw, Call& call) {
-  TUTTI_TRY(check_root(comm, raw));
-  TUTTI_TRY(check_type(raw));
+  TUTTI_TRY(check_root(raw.collective, raw.root, comm.size));
+  TUTTI_TRY(check_type(raw.type));
   call.collective = raw.collective;
   call.send = raw.send;
   call.recv = raw.recv;
@@ -176,13 +105,13 @@ Status check_call(const Comm& comm, const RawCall& raw, Call& call) {
   call.type = static_cast<DataType>(raw.type);
   call.root = raw.root;
   if (reduces(raw.collective)) TUTTI_TRY(resolve_op(comm, raw, call));
-  TUTTI_TRY(check_size(comm, raw));
-  return check_pointers(comm, raw);
+  TUTTI_TRY(check_size(call, comm.size));
+  return check_pointers(call, comm.rank);
 }
 
 Status check_uneven_call(const Comm& comm, const RawCall& raw, const RawBlocks& raw_blocks,
                          Call& call) {
-  TUTTI_TRY(check_type(raw));
+  TUTTI_TRY(check_type(raw.type));
   call.collective = raw.collective;
   call.send = raw.send;
   call.recv = raw.recv;
@@ -196,26 +125,25 @@ Status check_uneven_call(const Comm& comm, const RawCall& raw, const RawBlocks& 
                       gathers ? "sendcount" : "recvcount", raw.count, raw_blocks.name, comm.rank,
                       comm.rank, own);
   call.count = blocks.total();
-  TUTTI_TRY(check_buffer("sendbuff", raw.send, gathers ? own : call.count));
-  TUTTI_TRY(check_buffer("recvbuff", raw.recv, gathers ? call.count : own));
+  call.blocks = std::make_shared<const ir::Blocks>(blocks);
+  TUTTI_TRY(check_pointers(call, comm.rank));
   if (gathers && !blocks.packed()) {
     std::vector<Interval> received;
     add_intervals(blocks, raw.recv, call.type, true, received);
     TUTTI_TRY(check_apart(std::move(received)));
   }
-  call.blocks = std::make_shared<const ir::Blocks>(blocks);
   return ok_status();
 }
 
 Result<std::vector<Call>> check_all_to_all(const Comm& comm, const RawCall& raw,
                                            const RawBlocks& raw_sent,
                                            const RawBlocks& raw_received) {
-  TUTTI_TRY(check_type(raw));
+  TUTTI_TRY(check_type(raw.type));
   const auto type = static_cast<DataType>(raw.type);
   TUTTI_ASSIGN(const ir::Blocks sent, blocks_of(comm, raw_sent, type));
   TUTTI_ASSIGN(const ir::Blocks received, blocks_of(comm, raw_received, type));
-  TUTTI_TRY(check_buffer("sendbuff", raw.send, sent.total()));
-  TUTTI_TRY(check_buffer("recvbuff", raw.recv, received.total()));
+  TUTTI_TRY(check_blocks_pointer("sendbuff", raw.send, sent.total()));
+  TUTTI_TRY(check_blocks_pointer("recvbuff", raw.recv, received.total()));
   std::vector<Interval> places;
   add_intervals(sent, raw.send, type, false, places);
   add_intervals(received, raw.recv, type, true, places);

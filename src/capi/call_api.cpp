@@ -81,7 +81,7 @@ Status run_now(const CallSite& site, const RawCall& raw, Comm& comm) {
     last.raw = raw;
     last.lasts = raw.op < ncclNumOps;
   }
-  return comm.communicator->run(last.call);
+  return comm.member->run(last.call);
 }
 
 ncclResult_t submit_from(const CallSite& site, const RawCall& raw, ncclComm* handle,

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "src/base/result.hpp"
-#include "src/capi/fake_communicator.hpp"
+#include "src/capi/fake_member.hpp"
 
 namespace tutti::capi {
 namespace {

@@ -82,7 +82,7 @@ Status Registrations::remove(const void* handle) {
 
 std::string Comm::who() const {
   if (phase.load(std::memory_order_acquire) == Phase::kStarting) return {};
-  return fmt::format("[{} {}/{}]", communicator->name(), rank, size);
+  return fmt::format("[{} {}/{}]", member->facts().name, rank, size);
 }
 
 void Comm::note(const char* function, const Error& error) {
@@ -103,10 +103,10 @@ Status Comm::health() const {
   if (phase.load(std::memory_order_acquire) == Phase::kStarting) return ok_status();
   if (device) {
     const Status kernels = device->health();
-    if (!kernels) communicator->abort(kernels.error());  // peers are to know
+    if (!kernels) member->abort(kernels.error());  // peers are to know
     TUTTI_TRY(kernels);
   }
-  return communicator->health();
+  return member->health();
 }
 
 void Comm::set_failure(const Error& error) {

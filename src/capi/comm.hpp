@@ -18,8 +18,8 @@
 #include "src/capi/shared_turn.hpp"
 #include "src/capi/turnstile.hpp"
 #include "src/capi/worker.hpp"
-#include "src/comm/communicator.hpp"
 #include "src/comm/device_calls.hpp"
+#include "src/comm/group_member.hpp"
 #include "tutti/error.hpp"
 #include "tutti/types.hpp"
 
@@ -88,14 +88,15 @@ struct Comm {
   };
 
   const CommConfig config;
-  Rank rank = kNoRank;  ///< rank, size and communicator are set before phase leaves kStarting
+  Rank rank = kNoRank;  ///< rank, size and member are set before phase leaves kStarting
   std::int32_t size = 0;
   std::atomic<Phase> phase{Phase::kStarting};
   /// Background calls under way (config.blocking = 0). The communicator belongs to them.
   std::atomic<int> background{0};
-  std::unique_ptr<Communicator> communicator;
-  std::unique_ptr<DeviceCalls> device;  ///< of a CUDA communicator; set with communicator
-  std::mutex launching;                 ///< held while `device` is used
+  std::unique_ptr<GroupMember> member;   ///< makes the calls
+  Communicator* communicator = nullptr;  ///< the same; null where a test has put a fake there
+  std::unique_ptr<DeviceCalls> device;   ///< of a CUDA communicator; set with member
+  std::mutex launching;                  ///< held while `device` is used
   StreamTurns stream_turns;
   bool checks = false;       ///< TUTTI_CHECK; set when rank is
   CheckedCall last_checked;  ///< of those that run at once, in their turns

@@ -7,6 +7,7 @@
 #include "src/capi/lifecycle.hpp"
 #include "src/capi/process.hpp"
 #include "src/capi/rendezvous.hpp"
+#include "src/comm/communicator.hpp"
 #include "tutti/tutti.h"
 
 namespace tutti::capi {
@@ -140,7 +141,7 @@ Result<Maker> in_turn_of(ncclComm* parent, Make make) {
     if (!turn->enter(Deadline::never().unless(aborted))) return over;
     Comm& family = *parent->comm;
     const Cancellation either(&aborted, &family.aborted);
-    auto made = make(*family.communicator, options, Deadline::after(limit).unless(either));
+    auto made = make(*family.member, options, Deadline::after(limit).unless(either));
     const bool parent_aborted = family.aborted.raised();
     turn->leave();
     if (!made && parent_aborted) return over;
@@ -174,7 +175,7 @@ Result<ncclResult_t> split(ncclComm* parent, int color, int key, ncclComm_t* new
   }
   TUTTI_ASSIGN(const CommConfig parsed, wanted(config, parent->comm->config));
   TUTTI_ASSIGN(Maker make,
-               in_turn_of(parent, [color, key](Communicator& family,
+               in_turn_of(parent, [color, key](GroupMember& family,
                                                const CommunicatorOptions& options, Deadline limit) {
                  return family.split(color, key, options, limit);
                }));
@@ -220,12 +221,12 @@ Result<ncclResult_t> shrink(ncclComm* parent, int* list, int count, ncclComm_t* 
   }
   TUTTI_ASSIGN(const CommConfig parsed, wanted(config, parent->comm->config));
   if (flags == NCCL_SHRINK_ABORT) {
-    parent->comm->communicator->abort(
-        make_error(Code::kAborted, "rank {} called ncclCommShrink with NCCL_SHRINK_ABORT",
-                   parent->comm->rank));
+    parent->comm->member->abort(make_error(Code::kAborted,
+                                           "rank {} called ncclCommShrink with NCCL_SHRINK_ABORT",
+                                           parent->comm->rank));
   }
   TUTTI_ASSIGN(Maker make,
-               in_turn_of(parent, [excluded](Communicator& family,
+               in_turn_of(parent, [excluded](GroupMember& family,
                                              const CommunicatorOptions& options, Deadline limit) {
                  return family.shrink(excluded, options, limit);
                }));
@@ -244,7 +245,7 @@ Result<ncclResult_t> revoke(ncclComm* handle, int flags) {
     return make_error(Code::kInvalidArgument, "the communicator was {} already",
                       expected == Comm::Phase::kRevoked ? "revoked" : "finalized");
   }
-  comm.communicator->abort(make_error(Code::kAborted, "rank {} called ncclCommRevoke", comm.rank));
+  comm.member->abort(make_error(Code::kAborted, "rank {} called ncclCommRevoke", comm.rank));
   comm.stream_turns.end();
   // What an open group holds back has its turn when the group ends.
   if (!this_thread_group().open()) handle->turns.drain();

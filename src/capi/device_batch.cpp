@@ -8,6 +8,7 @@
 #include "src/base/result.hpp"
 #include "src/capi/errors.hpp"
 #include "src/capi/process.hpp"
+#include "src/comm/valid_call.hpp"
 
 namespace tutti::capi {
 namespace {
@@ -32,8 +33,7 @@ void run_next(Comm& comm, const char* function, const std::shared_ptr<SharedTurn
   }
   const std::optional<HostStep> step = turn->take();
   if (!step || entry == SharedTurn::Entry::kCancelled || !comm.health()) return;
-  if (const Status done = step->run(*comm.communicator); !done)
-    settle(comm, function, done.error());
+  if (const Status done = step->run(*comm.member); !done) settle(comm, function, done.error());
 }
 
 /// `handle` is pinned, or the turn has not ended.
@@ -103,7 +103,7 @@ Status DeviceBatch::launch(const char* function) const {
   if (enqueued) return ok_status();
   // What is enqueued of the calls waits for what is not, on this rank and on others.
   for (Comm* const comm : comms) {
-    comm->communicator->abort(enqueued.error());
+    comm->member->abort(enqueued.error());
     comm->set_failure(enqueued.error());
   }
   return enqueued;

@@ -1,4 +1,4 @@
-// Groups, streams, background calls and handles, on fake communicators.
+// Groups, streams, background calls and handles, on fake members.
 #include "src/capi/group.hpp"
 
 #include <cstring>
@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/capi/fake_communicator.hpp"
+#include "src/capi/fake_member.hpp"
 #include "tutti/tutti.h"
 
 namespace tutti::capi {

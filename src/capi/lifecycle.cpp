@@ -9,6 +9,7 @@
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
 #include "src/capi/process.hpp"
+#include "src/comm/communicator.hpp"
 
 namespace tutti::capi {
 namespace {
@@ -24,14 +25,15 @@ Nanos from_seconds(double seconds) {
 void publish(Comm& comm, std::unique_ptr<Communicator> made, std::unique_ptr<DeviceCalls> device) {
   comm.rank = made->rank();
   comm.size = made->size();
-  comm.communicator = std::move(made);
+  comm.communicator = made.get();
+  comm.member = std::move(made);
   comm.device = std::move(device);
   comm.phase.store(Comm::Phase::kReady, std::memory_order_release);
 }
 
 void abort_communicator(Comm& comm) {
   if (comm.phase.load(std::memory_order_acquire) == Comm::Phase::kStarting) return;
-  comm.communicator->abort(make_error(Code::kAborted, "rank {} called ncclCommAbort", comm.rank));
+  comm.member->abort(make_error(Code::kAborted, "rank {} called ncclCommAbort", comm.rank));
 }
 
 /// Waits for the calls; false when that took too long.
@@ -50,7 +52,7 @@ void end_calls(ncclComm* handle) {
 
 Status flush(ncclComm* handle) {
   TUTTI_ASSIGN(const Nanos limit, init_limit());
-  return handle->comm->communicator->finalize(Deadline::after(limit));
+  return handle->comm->member->finalize(Deadline::after(limit));
 }
 
 /// In the handle's turn.

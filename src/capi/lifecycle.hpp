@@ -8,7 +8,7 @@
 #include "src/base/clock.hpp"
 #include "src/capi/config.hpp"
 #include "src/capi/group.hpp"
-#include "src/comm/communicator.hpp"
+#include "src/comm/group_member.hpp"
 #include "src/comm/runtime.hpp"
 #include "tutti/error.hpp"
 

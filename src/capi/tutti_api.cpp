@@ -6,6 +6,7 @@
 #include "src/capi/answer.hpp"
 #include "src/capi/call.hpp"
 #include "src/capi/process.hpp"
+#include "src/comm/communicator.hpp"
 #include "tutti/tutti.h"
 
 namespace tutti::capi {
@@ -142,7 +143,7 @@ ncclResult_t tuttiCommTransports(ncclComm_t comm, char* names, size_t bytes) {
   return answer_for("tuttiCommTransports", comm, [&]() -> Result<ncclResult_t> {
     TUTTI_TRY(check_ready(*comm->comm));
     TUTTI_TRY(check_text_out(names, bytes));
-    copy_text(join(comm->comm->communicator->transports()), names, bytes);
+    copy_text(join(comm->comm->member->facts().transports), names, bytes);
     return ncclSuccess;
   });
 }
@@ -151,7 +152,7 @@ ncclResult_t tuttiCommHosts(ncclComm_t comm, int* hosts) {
   return answer_for("tuttiCommHosts", comm, [&]() -> Result<ncclResult_t> {
     TUTTI_TRY(check_ready(*comm->comm));
     TUTTI_TRY(check_out(hosts, "hosts"));
-    *hosts = comm->comm->communicator->hosts();
+    *hosts = comm->comm->member->facts().hosts;
     return ncclSuccess;
   });
 }
@@ -160,9 +161,9 @@ ncclResult_t tuttiCommPlacement(ncclComm_t comm, int* host_of_rank, unsigned lon
   return answer_for("tuttiCommPlacement", comm, [&]() -> Result<ncclResult_t> {
     TUTTI_TRY(check_ready(*comm->comm));
     TUTTI_TRY(check_out(host_of_rank, "host_of_rank"));
-    const tutti::Communicator& communicator = *comm->comm->communicator;
-    std::ranges::copy(communicator.host_of_ranks(), host_of_rank);
-    if (topology != nullptr) *topology = communicator.topology().wiring;
+    const tutti::GroupFacts& facts = comm->comm->member->facts();
+    std::ranges::copy(facts.host_of_ranks, host_of_rank);
+    if (topology != nullptr) *topology = facts.job->wiring;
     return ncclSuccess;
   });
 }
@@ -175,7 +176,7 @@ ncclResult_t tuttiCommHostName(ncclComm_t comm, int rank, char* name, size_t byt
       return tutti::make_error(tutti::Code::kInvalidArgument,
                                "rank {} is not one of this communicator (0..{})", rank,
                                comm->comm->size - 1);
-    copy_text(comm->comm->communicator->host_name(rank), name, bytes);
+    copy_text(comm->comm->member->facts().host_names[rank], name, bytes);
     return ncclSuccess;
   });
 }

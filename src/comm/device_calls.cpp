@@ -51,15 +51,15 @@ Call call_in(const Part& part, std::byte* memory) {
 
 }  // namespace
 
-Status HostStep::run(Communicator& communicator) const {
+Status HostStep::run(GroupMember& member) const {
   std::byte* const memory = use_->memory();
   for (const CopyRange& in : plan_->in) std::memcpy(memory + in.slot_offset, in.buffer, in.bytes);
   std::vector<Call> calls;
   calls.reserve(plan_->parts.size());
   for (const Part& part : plan_->parts) calls.push_back(call_in(part, memory));
-  TUTTI_TRY(communicator.start(calls));
-  TUTTI_TRY(run_group(std::array{&communicator}, [] { return CallerActivity::kComputes; }));
-  for (const CopyRange& out : plan_->out)
+  TUTTI_TRY(member.start(calls));
+  TUTTI_TRY(run_group(std::array{&member}, [] { return Beside::kCaller; }));
+  for (const Passage& out : plan_->out)
     std::memcpy(out.buffer, memory + out.slot_offset, out.bytes);
   return ok_status();
 }
@@ -82,29 +82,29 @@ Result<std::string> device_label(const Runtime& runtime, int device) {
   return fmt::format("GPU {} ({}, {})", device, facts.name, facts.bus_id);
 }
 
-DeviceCalls::DeviceCalls(const Runtime& runtime, const Communicator& communicator, int device)
+DeviceCalls::DeviceCalls(const Runtime& runtime, const GroupContext& communicator, int device)
     : driver_(runtime.cuda),
       device_(device),
-      rank_(communicator.rank()),
-      size_(communicator.size()),
+      rank_(communicator.facts().rank),
+      size_(communicator.facts().size),
       slot_bytes_(static_cast<std::size_t>(runtime.settings.integer("CUDA_SLOT_BYTES"))),
-      neighbours_(communicator.ranks_of_this_process()),
-      enqueue_barrier_(runtime.enqueue_barriers->of(communicator.id())),
-      host_staging_(runtime.cuda, device, runtime.slots),
+      neighbours_(communicator.facts().ranks_of_this_process),
+      lineup_(runtime.lineups->of(communicator.facts().id)),
+      detour_(runtime.cuda, device, runtime.slots),
       communicator_(communicator),
       kernels_(*runtime.kernels) {
   std::erase(neighbours_, rank_);
 }
 
 Result<std::unique_ptr<DeviceCalls>> DeviceCalls::create(const Runtime& runtime,
-                                                         Communicator& communicator, int device,
+                                                         GroupContext& communicator, int device,
                                                          Deadline deadline) {
   std::unique_ptr<DeviceCalls> made(new DeviceCalls(runtime, communicator, device));
   TUTTI_ASSIGN(made->peers_, PeerCalls::create(runtime, communicator, device, deadline));
   const bool direct = runtime.settings.flag("DIRECT");
-  if (!direct || !communicator.shares_one_gpu() || !runtime.kernels->available()) return made;
+  if (!direct || !communicator.facts().shares_one_gpu || !runtime.kernels->available()) return made;
   TUTTI_ASSIGN(const auto scope, runtime.cuda->make_current(device));
-  made->joint_ = runtime.joint_calls->of(communicator.id(), made->size_);
+  made->joint_ = runtime.joint_calls->of(communicator.facts().id, made->size_);
   if (const Status loaded = runtime.kernels->prepare(device); !loaded) {
     log_warn(fmt::format("[rank {}/{}]", made->rank_, made->size_),
              "calls pass through host memory, since GPU {} cannot run this library's kernels: {}",

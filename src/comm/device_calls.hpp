@@ -18,7 +18,8 @@
 #include <tuple>
 #include <vector>
 
-#include "src/comm/communicator.hpp"
+#include "src/comm/group_context.hpp"
+#include "src/comm/group_member.hpp"
 #include "src/comm/parts.hpp"
 #include "src/comm/peer_calls.hpp"
 #include "src/comm/runtime.hpp"
@@ -39,8 +40,8 @@ class HostStep {
   HostStep(std::shared_ptr<const Plan> plan, std::shared_ptr<exec::cuda::SlotUse> use)
       : plan_(std::move(plan)), use_(std::move(use)) {}
 
-  /// Runs the calls, as a group on `communicator`, in the memory that the data passes through.
-  Status run(Communicator& communicator) const;
+  /// Runs the calls, as a group on `member`, in the memory that the data passes through.
+  Status run(GroupMember& member) const;
 
  private:
   std::shared_ptr<const Plan> plan_;
@@ -96,7 +97,7 @@ class DeviceCalls {
   /// Collective over the ranks. `device` as CUDA numbers it. `runtime` must have CUDA, and outlive
   /// it, as `communicator`.
   static Result<std::unique_ptr<DeviceCalls>> create(const Runtime& runtime,
-                                                     Communicator& communicator, int device,
+                                                     GroupContext& communicator, int device,
                                                      Deadline deadline);
   /// Waits for kernels that are under way; `communicator` has to be aborted if they may not end.
   ~DeviceCalls();
@@ -119,7 +120,7 @@ class DeviceCalls {
   /// How long ranks of one process wait for each other before they enqueue what waits for all.
   static constexpr std::chrono::seconds kPeerPatience{1};
 
-  DeviceCalls(const Runtime& runtime, const Communicator& communicator, int device);
+  DeviceCalls(const Runtime& runtime, const GroupContext& communicator, int device);
   Result<bool> is_pageable(const void* buffer, std::string_view name) const;
   Result<PageableBuffers> pageable_of(std::span<const Call> calls) const;
 
@@ -156,7 +157,7 @@ class DeviceCalls {
   std::map<exec::cuda::Progression, std::uint64_t> counts_;  ///< of calls that were begun
   exec::cuda::HostStaging host_staging_;
 
-  const Communicator& communicator_;
+  const GroupContext& communicator_;
   exec::cuda::Kernels& kernels_;
   /// Null where ranks have no GPU in common, or there are no kernels.
   std::shared_ptr<exec::cuda::JointCalls> joint_;

@@ -43,11 +43,7 @@ void drop_image(void* data) {
 
 // ---- Life
 
-std::string PeerCalls::who(const Communicator& communicator) {
-  return fmt::format("[{} {}/{}]", communicator.name(), communicator.rank(), communicator.size());
-}
-
-PeerCalls::PeerCalls(const Runtime& runtime, Communicator& communicator, int device,
+PeerCalls::PeerCalls(const Runtime& runtime, GroupContext& communicator, int device,
                      std::unique_ptr<PeerExecutor> executor)
     : driver_(runtime.cuda),
       pool_(runtime.images),
@@ -112,14 +108,14 @@ Result<PeerCalls::Way> PeerCalls::find_way(const Call& call) const {
           std::clamp<std::size_t>(bytes / kBytesPerBlock, 1, PeerExecutor::kMostBlocks));
       TUTTI_ASSIGN(const bool fit, fits(programs, call, blocks));
       if (!fit) continue;
-      log_info(Subsystem::kTuning, who(communicator_),
+      log_info(Subsystem::kTuning, communicator_.facts().who(),
                "{} of {} x {}: {} on GPUs, {} thread blocks, {}", name_of(call.collective),
                call.count, name_of(call.type), programs.out_of_place->algorithm, blocks,
                protocol == lower::ProgramProtocol::kPublished ? "packets" : "slices");
       return Way{programs, blocks};
     }
   }
-  log_info(Subsystem::kTuning, who(communicator_),
+  log_info(Subsystem::kTuning, communicator_.facts().who(),
            "{} of {} x {} passes through memory of the host: no program fits the areas of GPUs",
            name_of(call.collective), call.count, name_of(call.type));
   return Way{};
@@ -131,7 +127,7 @@ Result<std::vector<std::byte>> PeerCalls::image_of(const lower::Lowered& program
                                          .blocks = blocks,
                                          .area = PeerExecutor::kAreaShape};
   return exec::cuda::build_image(program, {call.count, call.type, call.blocks},
-                                 communicator_.rank(), options);
+                                 communicator_.facts().rank, options);
 }
 
 /// The same on all ranks, in place or not: each looks at both programs.
@@ -205,7 +201,8 @@ bool is_aligned(const std::byte* address, DataType type) {
 }  // namespace
 
 Result<std::byte*> PeerCalls::place_output(const Call& call, Prepared& prepared) {
-  Use use(call.recv, output_stretches(call, communicator_.rank(), communicator_.size()));
+  Use use(call.recv,
+          output_stretches(call, communicator_.facts().rank, communicator_.facts().size));
   if (use.bytes == 0) return nullptr;
   const CopyRange& first = use.ranges.front();
   TUTTI_ASSIGN(std::byte* const address, address_of(first.buffer));
@@ -220,7 +217,7 @@ Result<std::byte*> PeerCalls::place_output(const Call& call, Prepared& prepared)
 }
 
 Result<std::byte*> PeerCalls::place_input(const Call& call, bool elsewhere, Prepared& prepared) {
-  Use use(call.send, input_stretches(call, communicator_.rank(), communicator_.size()));
+  Use use(call.send, input_stretches(call, communicator_.facts().rank, communicator_.facts().size));
   if (use.bytes == 0) return nullptr;
   const CopyRange& first = use.ranges.front();
   TUTTI_ASSIGN(std::byte* const address, address_of(first.buffer));
@@ -240,8 +237,8 @@ Result<PeerCalls::Prepared> PeerCalls::prepare(const Call& call, bool captured) 
   Prepared prepared;
   prepared.call = call;
   TUTTI_ASSIGN(std::byte* const output, place_output(call, prepared));
-  const bool output_stays = prepared.out.ranges.empty() && !prepared.copies;
-  const bool in_place = is_in_place(call, communicator_.rank());
+  const bool output_stays = prepared.out.passages.empty() && !prepared.copies;
+  const bool in_place = is_in_place(call, communicator_.facts().rank);
   const bool runs_in_place = in_place && output_stays && way->programs.in_place;
   TUTTI_ASSIGN(const std::byte* const input,
                place_input(call, in_place && !runs_in_place, prepared));

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/comm/communicator.hpp"
+#include "src/comm/group_context.hpp"
 #include "src/comm/runtime.hpp"
 #include "src/cuda/driver.hpp"
 #include "src/exec/cuda/copy_range.hpp"
@@ -30,7 +30,7 @@ class PeerCalls {
   /// Collective over the ranks. Null, on all of them alike, where calls have to pass through memory
   /// of the host; the log says why. `runtime` must have CUDA; both outlive it.
   static Result<std::unique_ptr<PeerCalls>> create(const Runtime& runtime,
-                                                   Communicator& communicator, int device,
+                                                   GroupContext& communicator, int device,
                                                    Deadline deadline);
   ~PeerCalls();
   PeerCalls(const PeerCalls&) = delete;
@@ -76,7 +76,7 @@ class PeerCalls {
   [[nodiscard]] Status health() const { return executor_->health(); }
 
  private:
-  PeerCalls(const Runtime& runtime, Communicator& communicator, int device,
+  PeerCalls(const Runtime& runtime, GroupContext& communicator, int device,
             std::unique_ptr<exec::cuda::PeerExecutor> executor);
 
   /// All that an image follows from, but for the rank. Of blocks: counts, then starts.
@@ -96,8 +96,6 @@ class PeerCalls {
     std::map<std::pair<Key, bool>, ImagePointer> images;
   };
 
-  /// For lines of the log.
-  static std::string who(const Communicator& communicator);
   static Key key_of(const Call& call);
   Result<const Way*> way_of(const Call& call);
   Result<Way> find_way(const Call& call) const;
@@ -116,7 +114,7 @@ class PeerCalls {
   const cuda::SharedDriver driver_;
   const std::shared_ptr<exec::cuda::ImagePool> pool_;
   const std::shared_ptr<exec::cuda::SlotPool> slots_;
-  Communicator& communicator_;
+  GroupContext& communicator_;
   const int device_;
   std::unique_ptr<exec::cuda::PeerExecutor> executor_;
   std::map<Key, Way> ways_;

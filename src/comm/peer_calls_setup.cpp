@@ -29,7 +29,7 @@ GpuOffer own_offer(const Runtime& runtime, const cuda::DeviceFacts& facts) {
 }
 
 /// The same on all ranks.
-Result<std::string> find_problem(const Runtime& runtime, Communicator& communicator, int device,
+Result<std::string> find_problem(const Runtime& runtime, GroupContext& communicator, int device,
                                  Deadline deadline) {
   TUTTI_ASSIGN(const cuda::DeviceFacts facts, runtime.cuda->device(device));
   TUTTI_ASSIGN(const std::vector<Blob> told,
@@ -39,31 +39,32 @@ Result<std::string> find_problem(const Runtime& runtime, Communicator& communica
     TUTTI_ASSIGN(GpuOffer offer, decode_gpu_offer(blob, static_cast<Rank>(offers.size())));
     offers.push_back(std::move(offer));
   }
-  return problem_among(offers, communicator.topology().topology, communicator.host_of_ranks());
+  return problem_among(offers, communicator.facts().job->topology,
+                       communicator.facts().host_of_ranks);
 }
 
 }  // namespace
 
 Result<std::unique_ptr<PeerCalls>> PeerCalls::create(const Runtime& runtime,
-                                                     Communicator& communicator, int device,
+                                                     GroupContext& communicator, int device,
                                                      Deadline deadline) {
-  const bool too_many = communicator.size() > static_cast<std::int32_t>(device::kMaxRanks);
-  if (communicator.size() == 1 || communicator.shares_one_gpu() || too_many)
-    return std::unique_ptr<PeerCalls>();
+  const GroupFacts& facts = communicator.facts();
+  const bool too_many = facts.size > static_cast<std::int32_t>(device::kMaxRanks);
+  if (facts.size == 1 || facts.shares_one_gpu || too_many) return std::unique_ptr<PeerCalls>();
   TUTTI_ASSIGN(const auto scope, runtime.cuda->make_current(device));
   TUTTI_ASSIGN(const auto relaxed, cuda::RelaxedCapture::begin(*runtime.cuda));
   TUTTI_ASSIGN(const std::string problem, find_problem(runtime, communicator, device, deadline));
   if (!problem.empty()) {
-    log_info(Subsystem::kInit, who(communicator),
-             "calls pass through memory of the host, because {}", problem);
+    log_info(Subsystem::kInit, facts.who(), "calls pass through memory of the host, because {}",
+             problem);
     return std::unique_ptr<PeerCalls>();
   }
-  const PeerMemoryRequest request{.rank = communicator.rank(),
-                                  .ranks = communicator.size(),
+  const PeerMemoryRequest request{.rank = facts.rank,
+                                  .ranks = facts.size,
                                   .device = device,
                                   .bytes = PeerExecutor::kAreaBytes,
                                   .process_token = runtime.process_token,
-                                  .communicator = communicator.id(),
+                                  .communicator = facts.id,
                                   .key = communicator.key(),
                                   .all_gather =
                                       [&](std::span<const std::byte> mine) {
@@ -73,14 +74,13 @@ Result<std::unique_ptr<PeerCalls>> PeerCalls::create(const Runtime& runtime,
                                   .deadline = deadline};
   TUTTI_ASSIGN(auto memory, runtime.peer_memory->share(request));
   if (!memory) return std::unique_ptr<PeerCalls>();
-  log_info(Subsystem::kInit, who(communicator),
+  log_info(Subsystem::kInit, facts.who(),
            "GPUs run collectives in each other's memory ({}), with {} KiB of each",
            memory->describe(), PeerExecutor::kAreaBytes >> 10);
   const auto timeout = std::chrono::duration_cast<Nanos>(
       std::chrono::duration<double>(runtime.settings.seconds("TIMEOUT")));
-  TUTTI_ASSIGN(auto executor,
-               PeerExecutor::create(runtime.cuda, device, *runtime.kernels, communicator.rank(),
-                                    std::move(memory), timeout));
+  TUTTI_ASSIGN(auto executor, PeerExecutor::create(runtime.cuda, device, *runtime.kernels,
+                                                   facts.rank, std::move(memory), timeout));
   return std::unique_ptr<PeerCalls>(
       new PeerCalls(runtime, communicator, device, std::move(executor)));
 }

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/comm/communicator.hpp"
+#include "src/comm/group_context.hpp"
 #include "src/comm/program_library.hpp"
 #include "src/comm/trials.hpp"
 #include "src/cost/calibration.hpp"
@@ -60,11 +60,10 @@ class PlanCache {
                  std::optional<bool> kernel_reads);
   /// What runs `call`, or would if nothing about it is measured yet. Any thread may ask.
   Result<const ir::Algorithm*> algorithm_for(const Call& call) const;
-  /// See Communicator::direct_program(). Any thread may ask.
+  /// See GroupContext::direct_program(). Any thread may ask.
   Result<ProgramLibrary::Program> direct_program(const Call& call, bool in_place) const;
-  /// See Communicator::peer_programs(). Any thread may ask.
-  Result<std::vector<PeerPrograms>> peer_programs(const Call& call,
-                                                  lower::ProgramProtocol protocol) const;
+  /// See GroupContext::peer_programs(). Any thread may ask.
+  Result<std::vector<PeerPrograms>> peer_programs(const Call& call, lower::Protocol protocol) const;
   /// Microseconds that the call of a collective would take, by the cost model.
   Result<double> predict(const Call& call, const Calibration& calibration) const;
 

@@ -104,7 +104,7 @@ TEST(Collectives, OneThreadDrivesEightRanks) {
   auto communicators = all_ranks(kRanks);
   for (const std::size_t count : {1u, 1000u, 300000u}) {
     std::vector<std::vector<float>> data(kRanks);
-    std::vector<Communicator*> all;
+    std::vector<GroupMember*> all;
     for (int rank = 0; rank < kRanks; ++rank) {
       data[rank].assign(count, static_cast<float>(rank));
       Call call;
@@ -126,7 +126,7 @@ TEST(Collectives, OfSeventyRanksAreRightInOneShot) {
   for (const std::size_t count : {2u, 100u, 1000u}) {
     std::vector<std::vector<float>> sent(kRanks), received(kRanks, std::vector<float>(count));
     for (int round = 0; round < (kSanitized ? 70 : 140); ++round) {
-      std::vector<Communicator*> all;
+      std::vector<GroupMember*> all;
       for (int rank = 0; rank < kRanks; ++rank) {
         sent[rank].assign(count, static_cast<float>(rank + round));
         Call call;
@@ -147,7 +147,7 @@ TEST(Collectives, OfSeventyRanksAreRightInOneShot) {
 TEST(Collectives, WithoutReductionIgnoreTheOperator) {
   auto ranks = all_ranks(2);
   std::vector<float> data[2] = {{3, 4}, {0, 0}};
-  std::vector<Communicator*> all;
+  std::vector<GroupMember*> all;
   for (int rank = 0; rank < 2; ++rank) {
     Call call;
     call.collective = Collective::kBroadcast;

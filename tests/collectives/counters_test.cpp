@@ -130,7 +130,7 @@ TEST_P(Counted, SendsCountOnceEachAndTheirGroupsTimeOnce) {
                                testing::call_of(Collective::kSend, std::span(data).first(10), rank),
                                testing::call_of(Collective::kRecv, own, rank)};
     ASSERT_TRUE(communicator.start(calls));
-    Communicator* const self = &communicator;
+    GroupMember* const self = &communicator;
     ASSERT_TRUE(run_group({&self, 1}));
     const CallTotals sends = communicator.totals(Collective::kSend);
     const CallTotals receives = communicator.totals(Collective::kRecv);

@@ -122,7 +122,7 @@ TEST(Collectives, AGroupThatFailsEndsAllItsCommunicators) {
   ASSERT_TRUE(pair[0]->start({&call, 1}));
   ASSERT_TRUE(others[0]->start({&call, 1}));  // their rank 1 never calls
   pair[1]->abort({Code::kAborted, "enough of this"});
-  Communicator* const group[] = {others[0].get(), pair[0].get()};
+  GroupMember* const group[] = {others[0].get(), pair[0].get()};
   const Status status = run_group(group);
   ASSERT_FALSE(status);
   EXPECT_NE(status.error().what.find("enough of this"), std::string::npos) << status.error().what;
@@ -162,7 +162,7 @@ TEST(Leaving, FailsReceivesAlsoBesideOthersThatMayStillCome) {
   std::vector<float> data(10), more(10);
   const Call calls[] = {call_of(Collective::kRecv, data, 1), call_of(Collective::kRecv, more, 2)};
   ASSERT_TRUE(ranks[0]->start(calls));
-  Communicator* const self = ranks[0].get();
+  GroupMember* const self = ranks[0].get();
   expect_blames_leaver(run_group({&self, 1}), 1);
 }
 

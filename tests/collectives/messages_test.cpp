@@ -38,7 +38,7 @@ TEST_P(Messages, OfAGroupPairInOrder) {
         make(Collective::kRecv, got_first, previous), make(Collective::kRecv, got_second, previous),
         make(Collective::kSend, self_in, rank),       make(Collective::kRecv, self_out, rank)};
     ASSERT_TRUE(communicator.start(calls));
-    Communicator* const self = &communicator;
+    GroupMember* const self = &communicator;
     const Status status = run_group({&self, 1});
     ASSERT_TRUE(status) << status.error().what;
     EXPECT_EQ(got_first, std::vector<std::int32_t>(kLong, previous));
@@ -61,7 +61,7 @@ TEST_P(Messages, MayBeThousandsInAGroup) {
     }
     for (auto& data : in) calls.push_back(call_of(Collective::kRecv, data, peer));
     ASSERT_TRUE(communicator.start(calls));
-    Communicator* const self = &communicator;
+    GroupMember* const self = &communicator;
     const Status status = run_group({&self, 1});
     ASSERT_TRUE(status) << status.error().what;
     for (std::size_t i = 0; i < kMessages; ++i)
@@ -95,7 +95,7 @@ TEST_P(Messages, ToOneselfThatDoNotPairAreRefusedAndNothingElseEnds) {
     ASSERT_TRUE(communicator.health());
     const Call good[] = {recv, send};
     ASSERT_TRUE(communicator.start(good));
-    Communicator* const self = &communicator;
+    GroupMember* const self = &communicator;
     ASSERT_TRUE(run_group({&self, 1}));
     EXPECT_EQ(other, one);
     float value = 1;

@@ -53,7 +53,7 @@ TEST(Waiting, AThreadThatDrivesSeveralRanksSleepsWhileAllWaitForAnother) {
           const Call call = sum_of(rank);
           ASSERT_TRUE(ranks[rank]->start({&call, 1}));
         }
-        Communicator* const group[] = {ranks[0].get(), ranks[1].get()};
+        GroupMember* const group[] = {ranks[0].get(), ranks[1].get()};
         ASSERT_TRUE(run_group(group));
       },
       [&] { ASSERT_TRUE(ranks[2]->run(sum_of(2))); });
@@ -65,7 +65,7 @@ TEST(Waiting, ARankSleepsWhileItsMessagesWaitForSeveralPeers) {
   std::vector<std::int32_t> out(1 << 20, 5), in(7), got_out(1 << 20), got_in(7, 9);
   const auto run = [&](Rank rank, std::vector<Call> calls) {
     ASSERT_TRUE(ranks[rank]->start(calls));
-    Communicator* const self = ranks[rank].get();
+    GroupMember* const self = ranks[rank].get();
     ASSERT_TRUE(run_group({&self, 1}));
   };
   expect_sleep(

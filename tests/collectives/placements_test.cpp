@@ -29,9 +29,9 @@ TEST(Placements, ReachEachOtherAsTheyShould) {
         Reach{Placement::kHosts, {"tcp"}, 5},
         Reach{Placement::kMixed, {"shm", "tcp", "threads"}, 2}})
     run_ranks(make_test_runtimes(expected.placement, 5), [&](Communicator& communicator) {
-      EXPECT_EQ(communicator.hosts(), expected.hosts);
+      EXPECT_EQ(communicator.facts().hosts, expected.hosts);
       if (communicator.rank() != 0) return;
-      EXPECT_EQ(communicator.transports(), expected.transports);
+      EXPECT_EQ(communicator.facts().transports, expected.transports);
     });
 }
 

@@ -69,7 +69,7 @@ topo::JobTopology known_to_all(const Runtimes& runtimes) {
   std::vector<topo::JobTopology> known;
   run_ranks(runtimes, [&](Communicator& communicator) {
     const std::scoped_lock lock(mutex);
-    known.push_back(communicator.topology());
+    known.push_back(*communicator.facts().job);
   });
   EXPECT_EQ(known.size(), runtimes.size());
   for (const topo::JobTopology& one : known) {
@@ -138,11 +138,11 @@ TEST_F(Topology, OfAPartHasThePartsHostsAlone) {
               const Deadline deadline = Deadline::after(std::chrono::seconds(30));
               const auto part = communicator.split(communicator.rank() / 2, 0, {}, deadline);
               ASSERT_TRUE(part) << part.error().what;
-              EXPECT_EQ((*part)->topology().topology.hosts().size(), 1U);
-              EXPECT_EQ((*part)->topology().placement.ranks.size(), 2U);
+              EXPECT_EQ((*part)->facts().job->topology.hosts().size(), 1U);
+              EXPECT_EQ((*part)->facts().job->placement.ranks.size(), 2U);
               const auto row = communicator.split(communicator.rank() % 2, 0, {}, deadline);
               ASSERT_TRUE(row) << row.error().what;
-              EXPECT_EQ((*row)->topology().wiring, communicator.topology().wiring);
+              EXPECT_EQ((*row)->facts().job->wiring, communicator.facts().job->wiring);
             });
 }
 

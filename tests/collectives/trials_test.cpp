@@ -252,7 +252,7 @@ TEST(Trials, OfSeveralCommunicatorsRunInOneGroupOfOneThread) {
   for (int g = 0; g < kGroups; ++g) groups.push_back(all_ranks_of(runtimes));
   for (int i = 0; i < kCalls; ++i) {
     std::vector<std::vector<float>> data;
-    std::vector<Communicator*> all;
+    std::vector<GroupMember*> all;
     for (auto& group : groups)
       for (auto& communicator : group)
         data.emplace_back(kCount, static_cast<float>(communicator->rank() + i));

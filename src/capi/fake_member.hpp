@@ -1,4 +1,5 @@
-// A communicator for tests of this folder: remembers what it was asked, completes when told to.
+// A rank of a communicator for tests of this folder: remembers what it was asked, completes when
+// told to.
 #pragma once
 
 #include <atomic>
@@ -8,14 +9,21 @@
 #include <vector>
 
 #include "src/base/result.hpp"
+#include "src/bootstrap/in_process.hpp"
 #include "src/capi/process.hpp"
 #include "src/comm/communicator.hpp"
 
 namespace tutti::capi {
 
-class FakeCommunicator : public Communicator {
+class FakeMember : public GroupMember {
  public:
-  FakeCommunicator(Rank rank, std::int32_t size) : rank_(rank), size_(size) {}
+  FakeMember(Rank rank, std::int32_t size) {
+    facts_.rank = rank;
+    facts_.size = size;
+    facts_.name = "fake";
+    facts_.transports = {"shm", "tcp"};
+    facts_.hosts = 2;
+  }
 
   /// While closed, started calls stay pending.
   std::atomic<bool> open{true};
@@ -35,26 +43,7 @@ class FakeCommunicator : public Communicator {
     refusal_ = std::move(error);
   }
 
-  [[nodiscard]] Rank rank() const override { return rank_; }
-  [[nodiscard]] std::int32_t size() const override { return size_; }
-  [[nodiscard]] const std::string& name() const override { return name_; }
-
-  [[nodiscard]] std::uint64_t id() const override { return 0; }
-  [[nodiscard]] std::vector<Rank> ranks_of_this_process() const override { return {rank_}; }
-  [[nodiscard]] bool shares_one_gpu() const override { return false; }
-  Result<std::shared_ptr<const lower::Lowered>> direct_program(const Call&, bool) const override {
-    return std::shared_ptr<const lower::Lowered>();
-  }
-  Result<std::vector<PeerPrograms>> peer_programs(const Call&,
-                                                  lower::ProgramProtocol) const override {
-    return std::vector<PeerPrograms>();
-  }
-  Status announce(const Call&, bool) override { return ok_status(); }
-  void on_end(std::function<void()>) override {}
-  Result<std::vector<Blob>> all_gather(Blob mine, Deadline) override {
-    return std::vector<Blob>{std::move(mine)};
-  }
-  [[nodiscard]] std::span<const std::byte> key() const override { return {}; }
+  [[nodiscard]] const GroupFacts& facts() const override { return facts_; }
 
   Status start(std::span<const Call> calls) override {
     std::scoped_lock lock(mutex_);
@@ -78,16 +67,16 @@ class FakeCommunicator : public Communicator {
     }
   }
 
-  Result<std::unique_ptr<Communicator>> split(int color, int key, const CommunicatorOptions&,
+  Result<std::unique_ptr<Communicator>> split(int color, int, const CommunicatorOptions& options,
                                               Deadline deadline) override {
     split_deadline = deadline.when();
     if (color < 0) return std::unique_ptr<Communicator>();
-    return std::unique_ptr<Communicator>(std::make_unique<FakeCommunicator>(key, key + 1));
+    return lone(options, deadline);
   }
-  Result<std::unique_ptr<Communicator>> shrink(std::span<const Rank> exclude,
-                                               const CommunicatorOptions&, Deadline) override {
-    const auto left = size_ - static_cast<std::int32_t>(exclude.size());
-    return std::unique_ptr<Communicator>(std::make_unique<FakeCommunicator>(0, left));
+  Result<std::unique_ptr<Communicator>> shrink(std::span<const Rank>,
+                                               const CommunicatorOptions& options,
+                                               Deadline deadline) override {
+    return lone(options, deadline);
   }
   Status finalize(Deadline) override { return ok_status(); }
   void abort(const Error& why) override {
@@ -99,32 +88,22 @@ class FakeCommunicator : public Communicator {
     if (death_) return *death_;
     return ok_status();
   }
-  Status ask_for_algorithm(Collective, std::string_view, std::optional<bool>) override {
-    return ok_status();
-  }
-  Result<std::string> algorithm_for(const Call& call) override {
-    return std::string(name_of(call.collective));
-  }
   /// As many microseconds as elements.
   Result<double> predict(std::span<const Call> calls) override {
     double us = 0;
     for (const Call& call : calls) us += static_cast<double>(call.count);
     return us;
   }
-  [[nodiscard]] std::vector<std::string> transports() const override { return {"shm", "tcp"}; }
-  [[nodiscard]] std::int32_t hosts() const override { return 2; }
-  [[nodiscard]] std::span<const std::int32_t> host_of_ranks() const override { return hosts_; }
-  [[nodiscard]] const std::string& host_name(Rank) const override { return name_; }
-  [[nodiscard]] CallTotals totals(Collective) const override { return {}; }
-  [[nodiscard]] std::optional<CallUnderWay> under_way() const override { return std::nullopt; }
-  [[nodiscard]] const topo::JobTopology& topology() const override { return topology_; }
 
  private:
-  Rank rank_;
-  std::int32_t size_;
-  std::string name_ = "fake";
-  std::vector<std::int32_t> hosts_;
-  const topo::JobTopology topology_{topo::unknown_host("fake", "it is a fake").topology, {}, {}, 0};
+  /// A real one, of this rank alone.
+  static Result<std::unique_ptr<Communicator>> lone(const CommunicatorOptions& options,
+                                                    Deadline deadline) {
+    TUTTI_ASSIGN(const auto runtime, process().runtime());
+    return Communicator::create(runtime, std::move(in_process_group(1).front()), options, deadline);
+  }
+
+  GroupFacts facts_;
   mutable std::mutex mutex_;
   std::vector<Call> calls_;
   std::optional<Error> refusal_;
@@ -135,12 +114,12 @@ class FakeCommunicator : public Communicator {
 struct FakeHandle {
   explicit FakeHandle(Rank rank = 0, std::int32_t size = 2, bool blocking = true)
       : handle(process().handles.add({blocking, "fake"})), life(handle->life) {
-    auto made = std::make_unique<FakeCommunicator>(rank, size);
+    auto made = std::make_unique<FakeMember>(rank, size);
     fake = made.get();
     Comm& comm = *handle->comm;
     comm.rank = rank;
     comm.size = size;
-    comm.communicator = std::move(made);
+    comm.member = std::move(made);
     comm.phase = Comm::Phase::kReady;
   }
   ~FakeHandle() {
@@ -153,7 +132,7 @@ struct FakeHandle {
 
   ncclComm* handle;
   const std::uint64_t life;
-  FakeCommunicator* fake;
+  FakeMember* fake;
 };
 
 }  // namespace tutti::capi

@@ -1,0 +1,127 @@
+#include "src/comm/active_call.hpp"
+
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "src/base/result.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr std::string_view kGather = "the ranks tell each other the times of trials";
+
+}  // namespace
+
+Status ActiveCall::begin(const Call& call) {
+  repeatable_ = {};
+  signature_ = signature_of(call);
+  blocks_ = call.blocks;
+  counters_.begin(call.collective, call.type, call.count);
+  if (call.site.caller != nullptr) [[unlikely]]
+    caption_ = describe(call);
+  if (trials_.due()) [[unlikely]]
+    return begin_gather();
+  TUTTI_ASSIGN(BoundPlan* const bound, plans_.get(call, is_in_place(call, team_.rank())));
+  if (bound->on_trial) trials_.begin();
+  args_.input = static_cast<const std::byte*>(call.send);
+  args_.output = static_cast<std::byte*>(call.recv);
+  args_.reduction.type = call.type;
+  args_.reduction.op = signature_.op;  // not the caller's, which only reductions look at
+  std::memcpy(args_.reduction.scalar, call.scalar, sizeof call.scalar);
+  args_.call = &signature_;
+  args_.call_hash = exec::hash_of(signature_);
+  args_.caption = caption_;
+  if (bound->copies_input) {
+    TUTTI_ASSIGN(args_.input, input_copy_.of(call, team_.rank(), team_.size()));
+  } else if (!bound->on_trial) {
+    last_call_ = call;
+    repeatable_ = bound->plans();
+  }
+  start(bound->plans());
+  if (bound->on_trial) kind_ = Kind::kTrial;
+  return ok_status();
+}
+
+/// The ranks tell each other what the trials took.
+Status ActiveCall::begin_gather() {
+  const Call gather = trials_.gather();
+  TUTTI_ASSIGN(BoundPlan* const bound, plans_.exchange(gather));
+  gather_signature_ = Trials::signature_of_gather(gather);
+  args_ = {};
+  args_.input = static_cast<const std::byte*>(gather.send);
+  args_.output = static_cast<std::byte*>(gather.recv);
+  args_.reduction.type = gather.type;
+  args_.call = &gather_signature_;
+  args_.call_hash = exec::hash_of(gather_signature_);
+  gather_caption_ = caption_.empty() ? "" : fmt::format("{} before {}", kGather, caption_);
+  args_.caption = gather_caption_;
+  start(bound->plans());
+  kind_ = Kind::kVerdict;
+  return ok_status();
+}
+
+Status ActiveCall::begin(std::span<const exec::PointToPoint> transfers) {
+  repeatable_ = {};
+  kind_ = Kind::kPointToPoint;
+  const exec::PointToPoint& first = transfers.front();
+  signature_ = {first.sends ? Collective::kSend : Collective::kRecv, first.call.type,
+                ReduceOp::kSum, first.peer, first.call.count};
+  blocks_ = nullptr;
+  transfers_ = transfers;
+  counters_.begin(signature_.collective, signature_.type, signature_.count);
+  caption_ = first.caption;
+  return point_to_point_.start(transfers);
+}
+
+Result<bool> ActiveCall::complete() {
+  const Kind done = std::exchange(kind_, Kind::kNone);
+  if (done == Kind::kVerdict) {
+    TUTTI_TRY(trials_.decide());
+    return false;
+  }
+  if (done == Kind::kTrial) trials_.end(!collective_.ran_direct());
+  if (done == Kind::kPointToPoint)
+    count_transfers();
+  else
+    count_collective();
+  return true;
+}
+
+/// A send to this rank itself reaches nobody, but is a call.
+void ActiveCall::count_transfers() {
+  bool any_sends = false;
+  for (const exec::PointToPoint& transfer : transfers_) {
+    exec::SentBytes sent;
+    if (transfer.sends && transfer.peer != team_.rank()) sent.all = transfer.bytes;
+    if (!team_.placement().mapped(team_.rank(), transfer.peer)) sent.to_other_hosts = sent.all;
+    counters_.add(transfer.sends ? Collective::kSend : Collective::kRecv, sent);
+    any_sends |= transfer.sends;
+  }
+  counters_.end(any_sends ? Collective::kSend : Collective::kRecv);
+}
+
+void ActiveCall::cancel() {
+  collective_.cancel();
+  point_to_point_.cancel();
+}
+
+Error ActiveCall::fail(Error error, const GroupFacts& facts) {
+  cancel();
+  counters_.cancel();
+  if (std::exchange(kind_, Kind::kNone) == Kind::kVerdict)
+    error.what = fmt::format("while {}: {}", kGather, error.what);
+  error.what = fmt::format("{} (call {} of {}, rank {}): {}", shown_call(error.what), number(),
+                           facts.name, facts.rank, error.what);
+  return error;
+}
+
+/// The call, where `reason` does not show it yet.
+std::string ActiveCall::shown_call(const std::string& reason) const {
+  const bool repeats = reason.find(caption_) != std::string::npos;  // "" is everywhere
+  if (!repeats) return caption_;
+  if (!blocks_) return describe(signature_);
+  return fmt::format("{} with {}", describe(signature_), describe_counts(*blocks_));
+}
+
+}  // namespace tutti
