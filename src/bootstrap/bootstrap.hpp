@@ -1,8 +1,9 @@
 // The control plane of a group of ranks: small, slow, reliable, authenticated, deadline-bound.
 //
-// One required primitive, all_gather of blobs; barrier and broadcast derive from it. It also
-// watches over the ranks: it notices the death of a process at once (end of its connection without
-// a goodbye), a stopped or unreachable one after the liveness limit (heartbeats), and tells all.
+// It has one primitive, all_gather of blobs; barrier and broadcast derive from it. It also watches
+// over the ranks. It notices the death of a process at once, because its connection ends without a
+// goodbye. It notices a stopped or unreachable process after the liveness limit, because heartbeats
+// are missing. It tells all ranks of both.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +33,8 @@ class Bootstrap {
   /// Collective over all ranks of this group, calls in the same order everywhere. Element r of the
   /// result is rank r's blob. On timeout the error names the ranks that never came.
   virtual Result<std::vector<Blob>> all_gather(Blob mine, Deadline deadline) = 0;
-  /// Whether the last all_gather is known to have failed on every rank: none has its result, and
-  /// none will get it. False when it succeeded, or when that cannot be known.
+  /// Whether the last all_gather is known to have failed on every rank: none has or will get its
+  /// result. False when it succeeded, or when this cannot be known.
   [[nodiscard]] virtual bool failed_for_all() const { return false; }
 
   /// A group of some ranks of this one. Called by exactly the members, with the same list
@@ -52,9 +53,9 @@ class Bootstrap {
   /// Tells every member that this rank gave up, and why. Never blocks.
   virtual void announce(const Error& error) = 0;
 
-  /// To be called now and then by a rank that waits for `peer`. Once nobody watches over the group
-  /// any more (its hub has left in peace), looks whether that peer answers and how the group fares
-  /// there; what is wrong arrives as a failure. Never blocks.
+  /// To be called now and then by a rank that waits for `peer`. Does nothing while the group's hub
+  /// watches over it. After the hub has left with a goodbye, asks that peer whether it lives and
+  /// what it knows to have failed; the answer arrives as a failure. Never blocks.
   virtual void look_after(Rank /*peer*/) {}
 };
 

@@ -1,4 +1,5 @@
-// One authenticated control connection on the service thread: frames in, frames out, never waiting.
+// One authenticated control connection on the service thread. It sends and receives frames and
+// never waits.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +15,13 @@
 
 namespace tutti {
 
-/// Resource, on the service thread only. Memory is bounded by the largest frame it accepts, which
-/// it holds only as far as it has arrived, and by what its owner sends.
+/// Resource, on the service thread only. Its memory is bounded by the largest frame that it accepts
+/// and by what its owner sends. Of a frame it holds only what has arrived.
 class Channel : public std::enable_shared_from_this<Channel> {
  public:
   struct Events {
     std::function<void(const Frame&)> on_frame;
-    /// The connection is over and not by close(): ended, reset or malformed. The last event.
+    /// The connection ended, was reset or sent malformed bytes. Not after close(). The last event.
     std::function<void(const Error&)> on_end;
   };
 
@@ -47,10 +48,10 @@ class Channel : public std::enable_shared_from_this<Channel> {
 
   [[nodiscard]] bool open() const { return static_cast<bool>(fd_); }
   [[nodiscard]] bool output_empty() const { return output_.empty(); }
-  /// One look of an owner that looks at regular intervals: how many in a row, this one included,
-  /// have found that nothing came. Reads what lies in the socket first. Silence is counted in
-  /// looks, so that a process that was itself stopped does not take its own absence for the peer's:
-  /// however long it was, it looks once when it goes on.
+  /// To be called at regular intervals. Returns how many of these looks in a row, this one
+  /// included, found that nothing came. Reads what lies in the socket first. Silence is counted in
+  /// looks and not in time, because a process that was itself stopped must not blame its peer: it
+  /// looks once when it goes on, however long it was stopped.
   int look();
 
  private:

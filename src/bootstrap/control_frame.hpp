@@ -1,7 +1,7 @@
-// What a member and its hub say to each other after the handshake. Pure: bytes in, values out.
+// The frames that a member and its hub exchange after the handshake. Pure: bytes in, values out.
 //
 // A frame is a 16-byte header (body bytes u32, type u8, zero u24, sequence u64; little-endian) and
-// a body. Everything decoded is hostile until decode_* accepted it.
+// a body. Bytes may be hostile; decode_* accepts only what is well formed.
 #pragma once
 
 #include <cstddef>

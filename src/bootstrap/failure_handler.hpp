@@ -1,4 +1,4 @@
-// The failures that a rank has learnt of, and the one handler that hears of them.
+// The failures that a rank has learnt of, and the one handler that is told of them.
 #pragma once
 
 #include <condition_variable>
@@ -13,8 +13,8 @@
 
 namespace tutti {
 
-/// Thread-safe. report() keeps an error, deliver_pending() hands all errors that the handler has
-/// not seen to it, in order; a handler set later sees the earlier ones too.
+/// Thread-safe. report() keeps an error. deliver_pending() gives the handler all errors that it has
+/// not seen, in order. A handler that is set later sees the earlier errors too.
 class FailureHandler {
  public:
   using Function = std::function<void(const Error&)>;
@@ -39,9 +39,9 @@ class FailureHandler {
   std::thread::id delivering_;  // default: nobody
 };
 
-/// A process that is watched over is heard this often.
+/// How often a process that is watched over sends a heartbeat.
 Nanos heartbeat_interval(Nanos liveness);
-/// And is silent when so many looks, one in each such interval, have found nothing of it.
+/// It counts as silent after so many looks, one in each such interval, that found nothing.
 int looks_until_silent(Nanos liveness);
 /// `where`: how to find the rank's process.
 Error silence_of(Rank rank, const std::string& where, Nanos liveness);

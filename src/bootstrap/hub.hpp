@@ -1,4 +1,5 @@
-// The middle of a group's star: it gathers, watches over the members and spreads the news.
+// The middle of a group's star. It gathers the members' blobs, watches over the members, and tells
+// all of them what has failed.
 #pragma once
 
 #include <cstdint>
@@ -69,7 +70,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
   void lose(Rank rank, Error why);
   void finish_round();
   void fail_round(const Error& why);
-  /// A member that will contribute no more ends the round for those who wait.
+  /// Ends the round for those who wait, if a member will contribute no more.
   void review_round();
   void send_all(const FrameBytes& frame);
   void tick();

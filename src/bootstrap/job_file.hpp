@@ -10,8 +10,8 @@
 namespace tutti {
 
 /// The file of a job, made by rank 0 with mode 0600 and removed with this object. It appears whole
-/// or not at all. kInvalidUsage when it exists already: an earlier job left it, or another one
-/// runs.
+/// or not at all. kInvalidUsage when it exists already: an earlier job left it, or another job is
+/// running.
 class JobFile {
  public:
   static Result<JobFile> publish(const std::string& path, const UniqueId& id);

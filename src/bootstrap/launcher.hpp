@@ -1,8 +1,9 @@
 // Which job this process belongs to, from its environment; and how it joins it.
 //
-// detect_job() is a pure function: the order is an explicit URL, MASTER_ADDR, PMIx, PMI-1, Open
-// MPI, Slurm, a single process. A process that a launcher started among others, and that has no way
-// to find them, is refused with the reason: it never becomes a world of one by accident.
+// detect_job() is a pure function. It looks, in this order, for an explicit URL, MASTER_ADDR, PMIx,
+// PMI-1, Open MPI, Slurm, and a single process. If a launcher started the process among others and
+// it has no way to find them, that is an error with the reason. It never becomes a job of one rank
+// by accident.
 #pragma once
 
 #include <cstdint>

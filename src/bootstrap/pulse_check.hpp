@@ -1,5 +1,5 @@
-// One look at another member's process, at its door: whether it answers, and how the group fares
-// there.
+// Asks another member's process, at its listener, whether it lives and what it knows to have
+// failed.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ class PulseCheck : public std::enable_shared_from_this<PulseCheck> {
   struct Events {
     /// kPulse: all is well; kNotice: what is not.
     std::function<void(const Frame&)> on_answer;
-    /// kTimeout: silence for as long as `patience`. Else nothing is certain: nobody listens there
-    /// any more, or not for this group, which is how a member looks that has left in peace.
+    /// kTimeout: silence for as long as `patience`. Other errors prove nothing: nobody listens
+    /// there, or not for this group, and a peer that exited cleanly looks the same.
     std::function<void(const Error&)> on_failure;
   };
 

@@ -13,8 +13,8 @@ namespace tutti {
 /// Ascending ranks as ranges; "none" when empty; at most `most` ranges, then "and 12 more".
 std::string describe_ranks(std::span<const Rank> ascending, std::size_t most = 16);
 
-/// What a wait that timed out says: who never came and who did. `came[r]` tells of rank r, which is
-/// called names[r]; without names, r.
+/// The error of a wait that timed out. It says who never came and who did. `came[r]`: whether rank
+/// r came. `names[r]`: what rank r is called; without names, r.
 Error absent_error(std::string_view doing, const std::vector<bool>& came,
                    std::span<const Rank> names = {});
 

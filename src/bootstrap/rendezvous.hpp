@@ -5,18 +5,18 @@
 // ranks have. The process that made the id must live as long as the group; usually it is a rank.
 // An id serves one group, once.
 //
-// Liveness: heartbeats both ways every second. A connection that ends without a goodbye is the
-// death of that process, and the hub tells all members at once; silence beyond the liveness limit
-// is a stopped or unreachable process, and told likewise. The loss of the hub is noticed by every
-// member and blamed on the ranks of the hub's process; the deaths of others after it are not
-// noticed here until a subgroup is formed. When the hub's process has left in peace, each rank
-// looks after the one that it waits for (PulseCheck), and hears from it what has failed.
+// Liveness: heartbeats go both ways every second. If a connection ends without a goodbye, that
+// process has died, and the hub tells all members at once. Silence beyond the liveness limit means
+// a stopped or unreachable process, which the hub tells likewise. Every member notices the loss of
+// the hub and blames the ranks of the hub's process. Deaths after that are not noticed here until a
+// subgroup is formed. After the hub's process has left with a goodbye, each rank asks the one that
+// it waits for (PulseCheck), and so learns what has failed.
 //
 // Every process of a group listens too (one port for all its groups and ranks), on the interface
 // that reaches the hub: subgroup() makes the first member the hub of a star of its own, so it needs
 // nobody but its members. While a subgroup forms, the death of a member ends the attempt for all:
-// the hub of this group tells of it, and where that hub is gone the first member finds out by
-// knocking at the doors of those that have not come.
+// the hub of this group tells of it. If that hub is gone, the first member connects to the
+// listeners of those that have not come, and so finds out.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ struct JoinOptions {
   InterfaceChoice interfaces;  ///< default: the interface that reaches the hub
   Nanos liveness = std::chrono::seconds(15);
   Lobby::Limits limits{};
-  /// The hub may open later, though its process listens already: a refusal is no end.
+  /// The hub may open later, though its process listens already: a refused connection is retried.
   bool awaited = false;
   /// All ranks must join with the same: a digest of what else they were given. A rank that shows
   /// another one ends the rendezvous with an error for all.

@@ -1,4 +1,5 @@
-// A rank's end of its star: what the hub said, for the thread that waits for it.
+// A rank's end of the connection to its hub. It keeps what the hub said for the thread that waits
+// for it.
 #pragma once
 
 #include <condition_variable>
@@ -23,8 +24,8 @@ namespace tutti {
 /// Resource. The user's thread calls the waiting functions, the service thread the others.
 class StarMember : public std::enable_shared_from_this<StarMember> {
  public:
-  /// Looks now and then, while a rank waits for a group to form, whether it still can; an error
-  /// ends the wait.
+  /// Called now and then while a rank waits for a group to form. An error, because it cannot form
+  /// any more, ends the wait.
   using Vigil = std::function<Status()>;
 
   StarMember(Service& service, Rank rank, std::int32_t size, Nanos liveness);
@@ -47,7 +48,7 @@ class StarMember : public std::enable_shared_from_this<StarMember> {
   /// Says goodbye and waits until the hub has heard it: a second at most, unless the hub is of this
   /// process.
   void leave();
-  /// Ok, or what told of the death of `rank`.
+  /// Ok, or the error that told of the death of `rank`.
   [[nodiscard]] Status standing(Rank rank) const;
   /// Whether there is a hub that watches over the members. Any thread.
   [[nodiscard]] bool watched() const;

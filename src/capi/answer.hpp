@@ -1,4 +1,4 @@
-// What every entry point does with the outcome of its body.
+// Every entry point translates the outcome of its body with these functions.
 #pragma once
 
 #include <exception>
@@ -12,8 +12,8 @@
 
 namespace tutti::capi {
 
-/// Keeps `error` where it will be asked for (the open group, `comm` unless it is nullptr, the
-/// thread) and returns its code.
+/// Returns the code of `error`, and keeps it where users may ask for it later: in the open group,
+/// in `comm` unless that is nullptr, and in the thread.
 ncclResult_t refuse(const char* function, Comm* comm, const Error& error);
 
 /// Whether `handle`, pinned by `pin`, is one of a live communicator of this process.

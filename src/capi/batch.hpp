@@ -26,15 +26,15 @@ class Batch {
   /// check_group() of each communicator's calls: a batch that fails it ends no communicator.
   [[nodiscard]] Status check() const;
 
-  /// Takes each communicator's turn and runs the calls: here when some call has no stream (or, when
-  /// the communicators do not block, on a background thread), else on the first stream, while the
-  /// other streams wait for it. ncclInProgress when the caller has to ask for the end.
-  /// `function` names the caller for error texts. The batch must pass check().
+  /// Takes each communicator's turn and runs the calls. If some call has no stream, they run here,
+  /// or on a background thread when the communicators do not block. Else they run on the first
+  /// stream, and the other streams wait for it. ncclInProgress: the caller has to ask whether they
+  /// have ended. `function` names the caller in error texts. The batch must pass check().
   static Result<ncclResult_t> dispatch(Batch batch, const char* function);
   /// The same for a lone call: it takes its turn at once, and nothing is kept for later.
   Status run_lone_call(const char* function);
-  /// Microseconds until the calls would be over on all communicators, which run at once; nothing is
-  /// run. The batch must pass check().
+  /// Microseconds that the calls would take, on all communicators at once. Runs nothing. The batch
+  /// must pass check().
   [[nodiscard]] Result<double> predict() const;
 
  private:

@@ -1,4 +1,4 @@
-// TUTTI_CHECK=1: a call's buffers, looked at more closely than a null pointer needs.
+// TUTTI_CHECK=1: checks a call's buffers beyond null pointers.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace tutti::capi {
 
-/// kInvalidArgument unless `rank`, of `size`, can read all that `call` sends from and write all
-/// that it receives into, and the two do not overlap but where that is in place. `call` has passed
+/// kInvalidArgument unless `rank`, of `size`, can read all that `call` sends and write all that it
+/// receives, and the buffers do not overlap, unless they are in place. `call` has passed
 /// check_call, and its site is set.
 Status check_buffers(const Call& call, Rank rank, std::int32_t size, const MemoryMap& memory);
 

@@ -58,8 +58,8 @@ class ScaledSums {
   std::vector<std::optional<ScaledSum>> slots_;
 };
 
-/// Registered buffers: bookkeeping alone, since what can be mapped is decided by where the memory
-/// came from. One entry per (address, size), counted.
+/// Registered buffers. This is bookkeeping only: whether memory can be mapped depends on how it was
+/// allocated. One entry per (address, size), counted.
 class Registrations {
  public:
   void* add(void* data, std::size_t bytes);
@@ -134,12 +134,11 @@ struct Comm {
 
 }  // namespace tutti::capi
 
-/// The handle: outlives what it holds, and is reused, so that a stale handle is found out instead
-/// of read after it was freed.
+/// The handle. It outlives what it holds and is reused, so a stale handle is noticed instead of
+/// read after it was freed.
 ///
-/// Any thread may abort a communicator while another one uses it. What a handle holds stays there
-/// for whoever holds a Pin, or a turn that is not to be cancelled any more, from a time when it was
-/// live.
+/// Any thread may abort a communicator while another one uses it. What a live handle holds stays as
+/// long as somebody has a Pin on it, or a turn that cannot be cancelled any more.
 struct ncclComm {
   static constexpr std::uint64_t kLive = 0x54555454;
   /// Tells the communicators apart that have this handle one after another: kLive and a number; 0
@@ -188,7 +187,7 @@ class Pin {
   std::uint64_t life_ = 0;
 };
 
-/// kAborted: for whoever comes back to a communicator and does not find it.
+/// kAborted: for work that was done later and found that its communicator is gone.
 Error aborted_meanwhile();
 
 /// A communicator as work that is done later remembers it: it may be gone by then. Value.

@@ -1,4 +1,4 @@
-// ncclConfig_t as users pass it, of any version since 2.14, and what of it Tutti heeds.
+// Reads ncclConfig_t of any version since 2.14, and keeps the fields that Tutti uses.
 #pragma once
 
 #include <optional>

@@ -19,9 +19,9 @@ class DeviceBatch {
   /// check_group() of each communicator's calls.
   [[nodiscard]] Status check() const;
 
-  /// Enqueues everything and returns; the calls run in the order of their streams. What goes wrong
-  /// then ends the communicator, as ncclCommGetAsyncError tells. `function` names the caller. The
-  /// batch must pass check().
+  /// Enqueues everything and returns; the calls run in the order of their streams. An error while
+  /// they run ends the communicator, and ncclCommGetAsyncError tells it. `function` names the
+  /// caller. The batch must pass check().
   Status launch(const char* function) const;
 
  private:

@@ -1,5 +1,4 @@
-// Errors at the border: the one translation to NCCL's codes, and the texts that ncclGetLastError
-// returns.
+// Translates errors to NCCL's codes, and keeps the texts that ncclGetLastError returns.
 #pragma once
 
 #include <string>
@@ -10,7 +9,7 @@
 
 namespace tutti::capi {
 
-/// The one switch from Tutti's vocabulary to NCCL's.
+/// The only place that maps Tutti's codes to NCCL's.
 ncclResult_t to_nccl(Code code);
 
 /// Keeps the error as this thread's and the process's last one, prefixed with the function that

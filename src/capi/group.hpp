@@ -34,12 +34,12 @@ class Group {
  public:
   [[nodiscard]] bool open() const { return depth_ > 0; }
   void start() { ++depth_; }
-  /// Runs everything when this is the outermost end: jobs that begin communicators, then calls,
-  /// then jobs that finalize communicators, then those that end them. With an error inside, runs
-  /// the latter two alone.
+  /// If this is the outermost end, runs everything: jobs that begin communicators, then calls, then
+  /// jobs that finalize communicators, then jobs that end them. If the group has an error, runs
+  /// only the last two kinds.
   Result<ncclResult_t> end();
-  /// Ends the group without running it. Of the outermost one the microseconds that its calls would
-  /// take; none of an inner one. With an error inside, that error.
+  /// Ends the group without running it. The outermost end returns the microseconds that the calls
+  /// would take, an inner one nothing. If the group has an error, returns that.
   Result<std::optional<double>> simulate_end();
 
   void add(ncclComm* handle, const std::shared_ptr<Stream>& stream, const Call& call);

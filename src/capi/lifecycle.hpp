@@ -22,7 +22,7 @@ using Maker = std::function<Result<std::unique_ptr<Communicator>>(
 /// How long init, split, shrink, finalize and destroy may take: TUTTI_INIT_TIMEOUT.
 Result<Nanos> init_limit();
 
-/// *newcomm = handle, while another thread may look there for what it could abort.
+/// *newcomm = handle. Another thread may read it meanwhile, to abort the communicator.
 void show(ncclComm_t* newcomm, ncclComm* handle);
 
 /// Stores a handle in *newcomm and runs `make` for it: now, at the end of the open group, or in the

@@ -1,8 +1,8 @@
-// The one Process: what ncclMemAlloc, ncclGetUniqueId and ncclGroupStart need and have no
-// communicator to find it by. Everything below src/capi takes what it uses as an argument.
+// The one Process. ncclMemAlloc, ncclGetUniqueId and ncclGroupStart have no communicator as an
+// argument, so they find here what they need. Everything below src/capi takes it as an argument.
 //
-// Forks: threads do not survive fork(), so in a child whose parent had used the library every
-// function that would need them fails and says so; exec first, or fork before the first call.
+// Forks: threads do not survive fork(). If the parent had used the library, every function that
+// needs threads fails in the child and says so. Call exec first, or fork before the first call.
 #pragma once
 
 #include <memory>
@@ -20,15 +20,13 @@ namespace tutti::capi {
 /// Resource, thread-safe, lives until the process ends.
 class Process {
  public:
-  /// Made on first use. A failure is reported and
-  /// tried again by the next call.
+  /// Made on first use. A failure is returned, and the next call tries again.
   Result<std::shared_ptr<Runtime>> runtime();
 
   HandleTable handles;
   StreamTable streams;
 
-  /// Held while one batch is put on several streams, so that two batches meet in the same order on
-  /// each.
+  /// Held while one batch is put on several streams. So two batches have the same order on each.
   std::mutex dispatching;
 
  private:

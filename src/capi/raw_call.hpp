@@ -27,7 +27,7 @@ struct RawBlocks {
   const std::size_t* displacements = nullptr;  ///< null: without gaps, in order
 };
 
-/// What a communicator found right last: the same again needs no second look.
+/// The last call that was found valid. The same arguments need no second check.
 struct CheckedCall {
   RawCall raw;
   Call call;

@@ -1,5 +1,4 @@
-// Ways to meet the other ranks, as functions that yield a Bootstrap: the only place of src/capi
-// that knows them.
+// Ways to meet the other ranks. Each is a function that makes a Bootstrap.
 #pragma once
 
 #include <functional>

@@ -13,8 +13,8 @@
 
 namespace tutti::capi {
 
-/// Entered by the first who needs it, left as the last owner goes. Steps that were added are taken
-/// in their order, whoever takes them. Thread-safe.
+/// The first who needs the turn enters it; it is left when the last owner goes. Steps are taken in
+/// the order in which they were added, whoever takes them. Thread-safe.
 class SharedTurn {
  public:
   explicit SharedTurn(Turnstile& turnstile) : turn_(std::make_unique<TurnLater>(turnstile)) {}
@@ -48,7 +48,7 @@ class SharedTurn {
     steps_.pop_front();
     return step;
   }
-  /// Leaves, or gives the turn up unused, whoever has a share in it.
+  /// Leaves the turn, or gives it up unused, although others may share it.
   void end() {
     std::deque<HostStep> left;  // outside the lock: what waits for them goes on
     const std::scoped_lock lock(mutex_);
@@ -89,8 +89,8 @@ class StreamTurns {
     turns_.push_back(turn);
     return turn;
   }
-  /// Ends the turns that calls have, and those that they would get: what they have still to do they
-  /// leave.
+  /// Ends the turns that calls have, and those that they would get. What was still to be done is
+  /// dropped.
   void end() {
     const std::scoped_lock lock(mutex_);
     ended_ = true;

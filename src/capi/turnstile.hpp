@@ -1,4 +1,5 @@
-// The order in which calls on one communicator run, whatever threads and streams they run on.
+// Runs the calls on one communicator in the order in which they were made, on any threads and
+// streams.
 #pragma once
 
 #include <atomic>
@@ -15,9 +16,9 @@ namespace tutti::capi {
 /// contention a turn costs one locked instruction. Waits end because every call before ends by the
 /// communicator's own deadline and liveness rules.
 ///
-/// A ticket of take() is used at once, by a thread that does nothing but wait for its turn. One of
-/// reserve() is used later, perhaps behind work of other communicators, and may be cancelled until
-/// then; its turn passes by itself.
+/// A thread that takes a ticket with take() does nothing but wait for its turn. A ticket of
+/// reserve() is used later, perhaps behind work of other communicators. Until then it may be
+/// cancelled, and then nobody waits for it.
 class Turnstile {
  public:
   [[nodiscard]] std::uint64_t take() { return taken_.fetch_add(1); }

@@ -1,5 +1,5 @@
-// One thread that runs jobs in the order they came: behind tuttiStream_t, and behind communicators
-// that do not block.
+// One thread that runs jobs in the order in which they came. A tuttiStream_t has one, and so has a
+// communicator that does not block.
 #pragma once
 
 #include <atomic>

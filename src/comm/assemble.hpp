@@ -27,9 +27,9 @@ struct Assembly {
   std::optional<Calibration> calibration;  ///< that rank 0 has
   std::vector<std::string> transports;     ///< in use here: "threads", "shm", "tcp"
   std::vector<std::string> host_names;     ///< of each rank's host, as that names itself
-  bool one_gpu = false;                    ///< all ranks are threads here and use the same
-  CallClass calls;                         ///< of all here, but for their collective and size
-  /// The same on all ranks; its `wiring` tells jobs on machines that are built alike.
+  bool one_gpu = false;                    ///< all ranks are threads of this process and share one
+  CallClass calls;                         ///< the class of all calls, without collective and size
+  /// The same on all ranks. Its `wiring` is equal for jobs on machines that are built alike.
   std::shared_ptr<const topo::JobTopology> job;
 };
 

@@ -43,16 +43,17 @@ struct Call {
 
 bool is_point_to_point(const Call& call);
 
-/// What both sides compare.
+/// What ranks compare to find out whether they make the same call.
 CallSignature signature_of(const Call& call);
 
 /// Bytes of a block, where all have one size.
 std::size_t block_bytes(const Call& call);
 
-/// NCCL's rules for buffers that overlap on purpose.
+/// Whether the buffers overlap on purpose, by NCCL's rules.
 bool is_in_place(const Call& call, Rank rank);
 
-/// Bytes of the buffers, gaps between blocks left out; 0 where `rank`, of `size`, does not use one.
+/// Bytes of the buffers without the gaps between blocks; 0 where `rank`, of `size`, does not use
+/// one.
 struct BufferBytes {
   std::size_t send = 0, recv = 0;
 };
@@ -62,8 +63,8 @@ BufferBytes buffer_bytes(const Call& call, Rank rank, std::int32_t size);
 struct Stretch {
   std::size_t begin = 0, bytes = 0;
 };
-/// The parts of a buffer of `rank`, of `size`, that hold data: not gaps between blocks, and none of
-/// no bytes.
+/// The parts of a buffer of `rank`, of `size`, that hold data. Gaps between blocks and empty blocks
+/// are left out.
 std::vector<Stretch> input_stretches(const Call& call, Rank rank, std::int32_t size);
 std::vector<Stretch> output_stretches(const Call& call, Rank rank, std::int32_t size);
 
@@ -76,7 +77,7 @@ BufferNames buffer_names(const Call& call);
 /// "train(step()+0x3f)": the call instruction of `site`.
 std::string describe(const CallSite& site);
 
-/// "counts=3,0,17"; those beyond the first 64 are left out.
+/// "counts=3,0,17"; at most the first 64 are shown.
 std::string describe_counts(const ir::Blocks& blocks);
 
 /// "ncclAllReduce(sendbuff=0x7f.., recvbuff=0x7f.., count=5, float, sum) at train(step()+0x3f)";

@@ -1,8 +1,8 @@
-// What the calls of a communicator have done on this rank, and what is under way: counted by the
-// thread that drives the communicator, read by any.
+// What the calls of a communicator have done on this rank, and what is under way. The thread that
+// drives the communicator counts; any thread reads.
 //
-// Counting takes some thirty instructions a call. The driving thread alone writes, so nothing is
-// read-modify-write across threads: plain loads and stores that are atomic.
+// Counting takes some thirty instructions a call. Only the driving thread writes, so atomic loads
+// and stores suffice, and no read-modify-write is needed.
 #pragma once
 
 #include <array>
@@ -33,13 +33,13 @@ struct CallUnderWay {
   double age_s = 0;
 };
 
-/// Resource. begin(), done() and end() for the driving thread, the others for any.
+/// Resource. The driving thread calls begin() to cancel(); any thread may call the others.
 class CallCounters {
  public:
-  /// A call begins, unless one is under way: that has begun before and goes on.
+  /// A call begins. If one is under way, that one goes on, and nothing is counted.
   void begin(Collective collective, DataType type, std::uint64_t count) {
     if (is_under_way()) return;
-    // Releases, so that who sees one of these also sees that the call before is over.
+    // Released, so that whoever sees one of these also sees that the call before is over.
     what_.store(static_cast<std::uint32_t>(collective) << 8 | static_cast<std::uint32_t>(type),
                 std::memory_order_release);
     count_.store(count, std::memory_order_release);
@@ -51,7 +51,7 @@ class CallCounters {
     started_.store(started_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
 
-  /// A call is complete, of several perhaps that are under way together.
+  /// A call is complete. Others may be under way together with it.
   void add(Collective collective, const exec::SentBytes& sent) {
     Totals& totals = totals_[static_cast<std::size_t>(collective)];
     increase(totals.calls, 1);
@@ -87,7 +87,7 @@ class CallCounters {
   }
 
   const TickLength tick_;
-  // Calls that began, and those of them that are over; what follows is of the last that began.
+  // How many calls began, and how many of them are over. The rest is about the last that began.
   Counter started_{0}, ended_{0};
   std::atomic<std::uint32_t> what_{0};
   Counter count_{0}, began_{0};

@@ -1,4 +1,4 @@
-// What ranks tell each other of their GPUs before these try to reach each other's memory.
+// What ranks tell each other about their GPUs, before the GPUs try to reach each other's memory.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@ struct GpuOffer {
 };
 
 Blob encode(const GpuOffer& offer);
-/// Hostile-safe; `rank` is named in errors.
+/// Accepts any bytes; errors name `rank`, the sender.
 Result<GpuOffer> decode_gpu_offer(std::span<const std::byte> bytes, Rank rank);
 
-/// Why calls have to pass through the host, the same on all ranks; "" where GPUs may try. With
-/// kSystem or more any may, over a fabric that joins hosts too; and those that the topology does
-/// not have, since nothing is known of them, unless the level is kLocal. `offers` and `hosts` by
-/// rank.
+/// Why calls have to pass through the host; "" where GPUs may try. The same on all ranks. A level
+/// of kSystem or more allows any GPUs, also over a fabric between hosts. GPUs that the topology
+/// does not have may try unless the level is kLocal, since nothing is known of them. `offers` and
+/// `hosts` by rank.
 std::string problem_among(std::span<const GpuOffer> offers, const topo::Topology& topology,
                           std::span<const std::int32_t> hosts);
 

@@ -1,4 +1,4 @@
-// Schedules out of files, which TUTTI_ALGO=file:PATH asks for, as algorithms like any other.
+// Schedules from files, which TUTTI_ALGO=file:PATH asks for. They become algorithms like any other.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ namespace tutti {
 /// One file, read and proved. Neither moves nor changes: `algorithm` refers to the rest.
 struct ImportedFile {
   std::uint64_t hash = 0;  ///< of its bytes: equal on all ranks of a communicator
-  /// Of the algorithm: the file's own name and its hash, as in "ring4.xml#0123456789abcdef", so
+  /// The algorithm's name: the file's own name and its hash, as in "ring4.xml#0123456789abcdef", so
   /// that no two files share a program.
   std::string name;
-  /// Of one collective, number of ranks and root: out of place first, then, where the file has it,
-  /// in place.
+  /// For one collective, number of ranks and root. Out of place first; then in place, where the
+  /// file has that.
   exchange::Schedules schedules;
   /// Supports the requests of `schedules`, whatever their layout.
   ir::Algorithm algorithm;
@@ -31,12 +31,12 @@ struct ImportedFile {
 /// The files that the communicators of a process use. Thread-safe.
 class ImportedFiles {
  public:
-  /// Reads the file anew; where its name and bytes are those of one read before, that is the
-  /// answer, and so it is where nothing can be read any more of what was read by that path before:
-  /// parts of a communicator are made after a program may have gone elsewhere. It lives as long as
-  /// this. A file for calls in place alone gets its schedule for the
-  /// others by exchange::out_of_place(): ranks cannot know of each other which of the two they are.
-  /// Errors name the file, the place in it, and the remedy.
+  /// Reads the file anew, and returns the one read before if name and bytes are equal. If the path
+  /// cannot be read any more, what it held before is the answer: a program may have changed its
+  /// directory before it splits a communicator. The result lives as long as this. If a file has a
+  /// schedule in place only, exchange::out_of_place() makes the other one, because ranks do not
+  /// know of each other whether they are in place. Errors name the file, the place in it, and the
+  /// remedy.
   Result<const ImportedFile*> read(const std::string& path);
 
  private:

@@ -1,15 +1,15 @@
 // Cuts a call on buffers that the host cannot load from into parts that are staged in host memory.
 //
 // Words:
-//   slot   host memory for one step: what the ranks give lies in it, then what they get.
+//   slot   host memory that one step passes through: first the inputs lie in it, then the results.
 //   part   the same elements of every block of a call; itself a call, of fewer elements.
 //   step   parts that are in a slot at once; it has nothing to do with the steps of a schedule.
 //
-// All ranks cut a call into the same parts, whatever else they call in the same group: how many
-// elements a part has follows from the call, the number of ranks and the slot's size alone. The
-// same collectives also make the same steps on all ranks, though roots have more data than others.
-// Sends and receives are not cut. Neither of two ranks that exchange messages knows what else the
-// other one waits for, so all messages of a group have to be under way at once.
+// All ranks cut a call into the same parts, whatever else they call in the same group. The size of
+// a part follows from the call, the number of ranks and the slot's size alone. The same collectives
+// also make the same steps on all ranks, though roots have more data than others. Sends and
+// receives are not cut: neither of two ranks that exchange messages knows what else the other one
+// waits for, so all messages of a group have to be under way at once.
 #pragma once
 
 #include <cstddef>

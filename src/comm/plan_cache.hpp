@@ -1,4 +1,4 @@
-// From a call to a bound plan: choose, generate, verify, lower, bind; each done once per shape,
+// From a call to a bound plan: choose, generate, verify, lower, bind. Each is done once per shape,
 // and all but the last once per process.
 #pragma once
 
@@ -23,14 +23,14 @@
 
 namespace tutti {
 
-/// What a launch needs.
+/// What a launch needs. Resource.
 struct BoundPlan {
   std::unique_ptr<exec::Plan> direct;  ///< see exec::Plans; may be null
   std::unique_ptr<exec::Plan> plan;
   bool declines_direct = false;
   [[nodiscard]] exec::Plans plans() const { return {direct.get(), plan.get(), declines_direct}; }
-  /// The ranks in place and the ranks out of place would not understand each other under this
-  /// algorithm, so this rank, in place, runs the out-of-place program on a copy of its input.
+  /// Under this algorithm ranks in place and ranks out of place cannot work together. So this rank,
+  /// which is in place, runs the out-of-place program on a copy of its input.
   bool copies_input = false;
   bool on_trial = false;  ///< to be timed: see trials.hpp
 };
@@ -38,7 +38,7 @@ struct BoundPlan {
 /// One per communicator; used by its thread. Keeps the most recently used plans.
 class PlanCache {
  public:
-  /// `team`, `trials` and `library` outlive it. `calls`: the class of all, but for their collective
+  /// `team`, `trials` and `library` outlive it. `calls`: the class of all calls, without collective
   /// and size.
   PlanCache(exec::Team& team, Trials& trials, Tuner tuner, ProgramLibrary& library,
             const CallClass& calls)
@@ -49,16 +49,17 @@ class PlanCache {
         library_(library),
         calls_(calls) {}
 
-  /// `in_place`: of this rank's buffers. The plan stays valid until the next call of get(), which
-  /// is not to be made while trials are due.
+  /// `in_place`: of this rank's buffers. The plan stays valid until the next call of get(). Must
+  /// not be called while trials are due.
   Result<BoundPlan*> get(const Call& call, bool in_place);
-  /// The plan for what the ranks tell each other of trials, by the same out-of-place call each
-  /// time.
+  /// The plan of the exchange of trials' times (Trials::gather()), which is the same out-of-place
+  /// call each time.
   Result<BoundPlan*> exchange(const Call& call);
   /// See Communicator::ask_for_algorithm(); no plan is in use.
   Status ask_for(Collective collective, std::string_view algorithm,
                  std::optional<bool> kernel_reads);
-  /// What runs `call`, or would if nothing about it is measured yet. Any thread may ask.
+  /// The algorithm that runs `call`, or would run it if nothing is measured yet. Any thread may
+  /// ask.
   Result<const ir::Algorithm*> algorithm_for(const Call& call) const;
   /// See GroupContext::direct_program(). Any thread may ask.
   Result<ProgramLibrary::Program> direct_program(const Call& call, bool in_place) const;
@@ -90,7 +91,7 @@ class PlanCache {
     bool declines_direct = false;  ///< this rank, in place, cannot run `direct`
   };
 
-  /// What a call is lowered from. The same on all ranks.
+  /// Lowering a call needs this. The same on all ranks.
   struct Shape {
     ir::Request request;  ///< out of place
     bool scales_input = false;
@@ -146,7 +147,7 @@ class PlanCache {
   exec::Team& team_;
   const ir::Layout layout_;
   Trials& trials_;
-  /// Of tuner_, what that remembers, and lowered_, which any thread's algorithm_for() uses.
+  /// Guards tuner_, which remembers choices, and lowered_: any thread's algorithm_for() uses both.
   mutable std::mutex mutex_;
   Tuner tuner_;
   ProgramLibrary& library_;

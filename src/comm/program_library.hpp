@@ -34,7 +34,7 @@ class ProgramLibrary {
   };
 
   /// The program of `key` if anybody keeps it, else what `make` returns, which may be null. Others
-  /// wait meanwhile: ranks that are threads of one process ask for the same one at once.
+  /// wait meanwhile, because ranks that are threads of one process ask for the same one at once.
   Result<Program> get(const Key& key, const std::function<Result<Program>()>& make);
 
  private:

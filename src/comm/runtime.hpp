@@ -1,4 +1,4 @@
-// What a process brings to its communicators. Filled by src/builtin, owned by the caller, passed
+// What the communicators of a process share. src/builtin fills it, the caller owns it and passes it
 // in.
 #pragma once
 
@@ -33,14 +33,14 @@ class Service;
 struct Runtime {
   Settings settings;
   std::shared_ptr<Service> service;  ///< the process's one service thread
-  std::uint64_t process_token = 0;   ///< its token; tells this process from all others
+  std::uint64_t process_token = 0;   ///< its token, which no other process has
   std::shared_ptr<SharedHeap> heap;
   std::unique_ptr<exec::StagingPool> staging;  ///< in `heap`
   exec::LocalBoard board;
   std::vector<std::shared_ptr<Transport>> transports;  ///< in order of preference
   std::unique_ptr<ThisHost> this_host;
   std::vector<ir::Algorithm> algorithms;
-  ImportedFiles imported;  ///< whose names are keys of `programs`
+  ImportedFiles imported;  ///< before `programs`, whose keys view their names
   ProgramLibrary programs;
   std::unique_ptr<TuningStore> tuning;
   std::unique_ptr<TableStore> table;

@@ -18,9 +18,9 @@ class ThisHost {
  public:
   ThisHost(std::unique_ptr<topo::SystemProbe> system, const Settings& settings);
 
-  /// What TUTTI_TOPO_FILE describes, else what `system` tells; found out by the first call and
-  /// kept. A system that tells nothing is one CPU. kInvalidArgument: the file cannot be used; the
-  /// next call looks again.
+  /// What TUTTI_TOPO_FILE describes, else what `system` tells. The first call finds it out and
+  /// keeps it. A system that tells nothing counts as one CPU. kInvalidArgument: the file cannot be
+  /// used; the next call looks again.
   Result<topo::Noted> describe();
 
  private:

@@ -14,7 +14,7 @@ void say_topology(const topo::JobTopology& job, std::string_view who);
 
 /// Writes `topology` to the file that TUTTI_TOPO_DUMP_FILE names, if `rank` is the one that
 /// TUTTI_TOPO_DUMP_FILE_RANK names: as Tutti's JSON if the name ends in ".json", else as NCCL's
-/// XML. Nobody sees half of it. A failure is a warning.
+/// XML. The file appears whole or not at all. A failure is a warning.
 void dump_topology(const topo::Topology& topology, const Settings& settings, Rank rank,
                    std::string_view who);
 

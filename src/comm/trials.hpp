@@ -1,13 +1,13 @@
-// Which way of running calls is the fastest here, found out by the first calls.
+// The first calls of a class find out which way of running it is the fastest here.
 //
-// Words: a class of calls may be run in several ways that give the same results. A *course* is the
-// calls of a class that find out: they take turns at its ways, a few calls in a row each, of which
-// the first ones are no *tries*, since memory and caches get used to it. What its tries took each
-// rank tells the others by an all-gather before the next call, whose owner runs it, and so all come
-// to the same *verdict* from the same numbers.
+// Words: calls of one class may run in several *ways* that give the same results. A *course* is the
+// calls that find out: they take turns at the ways, a few calls in a row for each. The first calls
+// of a row are no *tries*, because memory and caches have to warm up. After the course the ranks
+// exchange the times of their tries, by an all-gather before the next call (ActiveCall runs it). So
+// all come to the same *verdict* from the same numbers.
 //
-// All ranks make the same calls in the same order, so all know without a word which way a call
-// runs, and when a course is over.
+// All ranks make the same calls in the same order. So each knows which way a call runs, and when a
+// course is over, without being told.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,9 @@ namespace tutti {
 
 inline constexpr std::size_t kMostWays = 3, kMostTries = 16;
 
-/// What a rank tells of a course. Value, with a fixed layout.
+/// What a rank tells about a course. Value, with a fixed layout.
 struct TrialTimes {
-  std::uint64_t of = 0;                ///< tells what was tried
+  std::uint64_t of = 0;                ///< a hash of what was tried
   Try tries[kMostWays][kMostTries]{};  ///< of a way, in order
 };
 static_assert(sizeof(TrialTimes) == sizeof(std::uint64_t) * (1 + 2 * kMostWays * kMostTries));
@@ -38,8 +38,8 @@ static_assert(sizeof(TrialTimes) == sizeof(std::uint64_t) * (1 + 2 * kMostWays *
 /// One per communicator and rank; used by its thread unless said otherwise.
 class Trials {
  public:
-  /// `measures` false: every call runs the first way it may, whatever is known. `known`: as all
-  /// ranks agreed. `store` learns of verdicts and outlives this.
+  /// `measures` false: every call runs the first of its ways, whatever is known. `known`: the same
+  /// on all ranks. `store` gets the verdicts and outlives this.
   Trials(exec::Team& team, bool measures, const std::vector<Verdict>& known, TuningStore& store);
 
   struct Turn {
@@ -47,24 +47,24 @@ class Trials {
     bool on_trial = false;  ///< begin() and end() this call
     bool measured = false;  ///< a verdict says so
   };
-  /// What the next call, of class `of`, runs; not while due(). `ways`: those that it may, the same
-  /// on all ranks, the one without measuring first.
+  /// How the next call, of class `of`, runs. Not while due(). `ways`: those that it may take, the
+  /// same on all ranks; the first is the one that runs without measurements.
   Turn turn(const CallClass& of, std::span<const Way> ways);
   /// What is known of a class. Any thread may ask.
   [[nodiscard]] std::optional<Way> verdict(const CallClass& of) const;
   [[nodiscard]] bool measures() const { return measures_; }
 
-  /// Around a call that is on trial. `counts` false: it ran in none of the ways.
+  /// Before and after a call that is on trial. `counts` false: it ran in none of the ways.
   void begin();
   void end(bool counts);
 
-  /// A course is over and waits for its verdict: gather() is to be run, then decide().
+  /// A course is over and waits for its verdict: run gather(), then call decide().
   [[nodiscard]] bool due() const { return due_.has_value(); }
   /// The all-gather of what the course took; its buffers stay until decide(). No program makes a
   /// call of the same signature.
   Call gather();
   [[nodiscard]] static CallSignature signature_of_gather(const Call& gather);
-  /// By what all ranks told; an error when one tells of another course.
+  /// From what all ranks told. An error when one tells of another course.
   Status decide();
 
  private:
