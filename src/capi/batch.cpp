@@ -140,7 +140,7 @@ Status Batch::execute(const Meeting& meeting) {
   members.reserve(shares_.size());
   for (const Share& share : shares_) members.push_back(share.comm.handle->comm->member.get());
   if (caller_takes_part_ && !in_background_) return run_group(members);
-  return run_group(members, [this] { return beside_worker(); });
+  return run_group(members, [this] { return caller_activity(); });
 }
 
 /// Tells the communicator, if it still lives, how the batch ended.

@@ -99,7 +99,7 @@ Status CallQueue::run_alone() {
     if (!state && !waits) return fail(std::move(state).error());
     if (state && *state == exec::Poll::kDone) break;
     if (Status in_time = watch_.check(active_); !in_time) return fail(std::move(in_time).error());
-    team_.waits().idle(polls, Beside::kNobody);
+    team_.waits().idle(polls, CallerActivity::kWaits);
   }
   active_.complete_collective();
   return ok_status();
@@ -109,7 +109,7 @@ Status CallQueue::run_queued() {
   for (std::uint32_t polls = 0;; ++polls) {
     TUTTI_ASSIGN(const Progress progress, poll());
     if (progress == Progress::kIdle) return ok_status();
-    team_.waits().idle(polls, Beside::kNobody);
+    team_.waits().idle(polls, CallerActivity::kWaits);
   }
 }
 
@@ -123,7 +123,7 @@ Status CallQueue::finalize(Deadline deadline) {
     if (deadline.passed())
       return make_error(Code::kTimeout, "communicator {} still has operations under way",
                         facts_.name);
-    team_.waits().idle(polls, Beside::kNobody);
+    team_.waits().idle(polls, CallerActivity::kWaits);
   }
   finalized_ = true;
   return ok_status();

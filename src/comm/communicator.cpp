@@ -60,7 +60,7 @@ Communicator::Communicator(std::shared_ptr<Runtime> runtime, std::unique_ptr<Boo
 Communicator::~Communicator() {
   active_.cancel();
   end_.close();
-  runtime_->graveyard.bury(std::move(team_));
+  runtime_->deferred_reclaim.add(std::move(team_));
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Runtime> runtime,

@@ -64,8 +64,12 @@ class Communicator final : public GroupMember, public GroupContext {
 
   Status start(std::span<const Call> calls) override { return calls_.start(calls); }
   Result<Progress> poll() override { return calls_.poll(); }
-  void idle(std::uint32_t polls, Beside beside) override { team_->waits().idle(polls, beside); }
-  void add_waits(WaitSet& waits, Beside beside) override { team_->waits().add_to(waits, beside); }
+  void idle(std::uint32_t polls, CallerActivity caller) override {
+    team_->waits().idle(polls, caller);
+  }
+  void add_waits(WaitSet& waits, CallerActivity caller) override {
+    team_->waits().add_to(waits, caller);
+  }
   Status run(const Call& call) override { return calls_.run(call); }
   Result<double> predict(std::span<const Call> calls) override;
   Result<std::unique_ptr<Communicator>> split(int color, int key,
@@ -93,7 +97,7 @@ class Communicator final : public GroupMember, public GroupContext {
     return plans_.direct_program(call, in_place);
   }
   Result<std::vector<PeerPrograms>> peer_programs(const Call& call,
-                                                  lower::Protocol protocol) const override {
+                                                  lower::ProgramProtocol protocol) const override {
     return plans_.peer_programs(call, protocol);
   }
   Status announce(const Call& call, bool is_captured) override;

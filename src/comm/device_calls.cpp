@@ -58,8 +58,8 @@ Status HostStep::run(GroupMember& member) const {
   calls.reserve(plan_->parts.size());
   for (const Part& part : plan_->parts) calls.push_back(call_in(part, memory));
   TUTTI_TRY(member.start(calls));
-  TUTTI_TRY(run_group(std::array{&member}, [] { return Beside::kCaller; }));
-  for (const Passage& out : plan_->out)
+  TUTTI_TRY(run_group(std::array{&member}, [] { return CallerActivity::kComputes; }));
+  for (const CopyRange& out : plan_->out)
     std::memcpy(out.buffer, memory + out.slot_offset, out.bytes);
   return ok_status();
 }
@@ -89,8 +89,8 @@ DeviceCalls::DeviceCalls(const Runtime& runtime, const GroupContext& communicato
       size_(communicator.facts().size),
       slot_bytes_(static_cast<std::size_t>(runtime.settings.integer("CUDA_SLOT_BYTES"))),
       neighbours_(communicator.facts().ranks_of_this_process),
-      lineup_(runtime.lineups->of(communicator.facts().id)),
-      detour_(runtime.cuda, device, runtime.slots),
+      enqueue_barrier_(runtime.enqueue_barriers->of(communicator.facts().id)),
+      host_staging_(runtime.cuda, device, runtime.slots),
       communicator_(communicator),
       kernels_(*runtime.kernels) {
   std::erase(neighbours_, rank_);

@@ -41,8 +41,8 @@ class GroupContext {
                                                                        bool in_place) const = 0;
   /// The programs of a collective with this protocol, kPublished or kStaged, for GPUs that all
   /// reach each other; best first, the same on all ranks. Any thread may ask.
-  virtual Result<std::vector<PeerPrograms>> peer_programs(const Call& call,
-                                                          lower::Protocol protocol) const = 0;
+  virtual Result<std::vector<PeerPrograms>> peer_programs(
+      const Call& call, lower::ProgramProtocol protocol) const = 0;
   /// A collective is enqueued for GPUs, which run it by themselves. kInvalidUsage, which names the
   /// peer and both calls, where a rank of this host was seen to make another one. `is_captured`: it
   /// goes into a graph. Nobody knows who replays that how often, so from then on calls are not

@@ -18,7 +18,8 @@ void end_all(std::span<GroupMember* const> members, const Error& why) {
 
 }  // namespace
 
-Status run_group(std::span<GroupMember* const> members, const std::function<Beside()>& beside) {
+Status run_group(std::span<GroupMember* const> members,
+                 const std::function<CallerActivity()>& caller_activity) {
   std::vector<GroupMember*> busy(members.begin(), members.end());
   WaitSet waits;
   for (std::uint32_t polls = 0; !busy.empty(); ++polls) {
@@ -38,7 +39,7 @@ Status run_group(std::span<GroupMember* const> members, const std::function<Besi
     }
     if (finished) polls = 0;
     if (busy.empty()) break;
-    const Beside now = beside ? beside() : Beside::kNobody;
+    const CallerActivity now = caller_activity ? caller_activity() : CallerActivity::kWaits;
     if (busy.size() == 1) busy.front()->idle(polls, now);
     // What one rank of this thread did may have moved others that were polled before it; and the
     // thread must not sleep on one of them while others could move.

@@ -46,12 +46,12 @@ class GroupMember {
   /// to move.
   virtual Result<Progress> poll() = 0;
   /// May sleep until poll() could do something, for a millisecond at most. `polls` counts the
-  /// caller's fruitless polls so far. It decides, with `beside`, between spinning, yielding and
+  /// caller's fruitless polls so far. It decides, with `caller`, between spinning, yielding and
   /// sleeping.
-  virtual void idle(std::uint32_t polls, Beside beside) = 0;
+  virtual void idle(std::uint32_t polls, CallerActivity caller) = 0;
   /// idle() for a thread that polls several communicators: adds what this one waits for, and does
   /// not wait.
-  virtual void add_waits(WaitSet& waits, Beside beside) = 0;
+  virtual void add_waits(WaitSet& waits, CallerActivity caller) = 0;
 
   /// Starts one call and polls until it is complete.
   virtual Status run(const Call& call) = 0;
@@ -83,8 +83,9 @@ class GroupMember {
 
 /// Polls several communicators, each with started calls, until all are idle: what ncclGroupEnd
 /// does. After an error, which ends all that are not idle yet, none touches a caller's buffer.
-/// `beside`, asked before each wait, says what the ranks do meanwhile on other threads; none:
-/// nothing.
-Status run_group(std::span<GroupMember* const> members, const std::function<Beside()>& beside = {});
+/// `caller_activity`, asked before each wait, says what the ranks do meanwhile on other threads;
+/// none: nothing.
+Status run_group(std::span<GroupMember* const> members,
+                 const std::function<CallerActivity()>& caller_activity = {});
 
 }  // namespace tutti

@@ -237,7 +237,7 @@ Result<PeerCalls::Prepared> PeerCalls::prepare(const Call& call, bool captured) 
   Prepared prepared;
   prepared.call = call;
   TUTTI_ASSIGN(std::byte* const output, place_output(call, prepared));
-  const bool output_stays = prepared.out.passages.empty() && !prepared.copies;
+  const bool output_stays = prepared.out.ranges.empty() && !prepared.copies;
   const bool in_place = is_in_place(call, communicator_.facts().rank);
   const bool runs_in_place = in_place && output_stays && way->programs.in_place;
   TUTTI_ASSIGN(const std::byte* const input,

@@ -64,7 +64,8 @@ class PlanCache {
   /// See GroupContext::direct_program(). Any thread may ask.
   Result<ProgramLibrary::Program> direct_program(const Call& call, bool in_place) const;
   /// See GroupContext::peer_programs(). Any thread may ask.
-  Result<std::vector<PeerPrograms>> peer_programs(const Call& call, lower::Protocol protocol) const;
+  Result<std::vector<PeerPrograms>> peer_programs(const Call& call,
+                                                  lower::ProgramProtocol protocol) const;
   /// Microseconds that the call of a collective would take, by the cost model.
   Result<double> predict(const Call& call, const Calibration& calibration) const;
 

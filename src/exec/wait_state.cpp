@@ -6,7 +6,7 @@ namespace tutti::exec {
 
 void WaitState::set_cpus(int ranks, int cpus) {
   alone_ = WaitPolicy::for_ranks_on_host(ranks, cpus);
-  beside_caller_ = WaitPolicy::beside_callers(ranks, cpus);
+  with_computing_caller_ = WaitPolicy::with_computing_callers(ranks, cpus);
 }
 
 void WaitState::blocked_on_any(Rank peer, std::span<const WaitWord> words, bool moved) {
@@ -17,8 +17,8 @@ void WaitState::blocked_on_any(Rank peer, std::span<const WaitWord> words, bool 
   if (on_several_) also_blocked_.assign(words.begin() + 1, words.end());
 }
 
-void WaitState::idle(std::uint32_t polls, Beside beside) {
-  const WaitPolicy& policy = this->policy(beside);
+void WaitState::idle(std::uint32_t polls, CallerActivity caller) {
+  const WaitPolicy& policy = this->policy(caller);
   polls = std::min(polls, fruitless_++);
   if (policy.phase(polls) != WaitPhase::kSleep || (connections_.empty() && !on_several_))
     return wait_once(policy, polls, blocked_);
@@ -27,8 +27,8 @@ void WaitState::idle(std::uint32_t polls, Beside beside) {
   wait_once(waits);
 }
 
-void WaitState::add_to(WaitSet& waits, Beside beside) {
-  const WaitPhase phase = policy(beside).phase(fruitless_++);
+void WaitState::add_to(WaitSet& waits, CallerActivity caller) {
+  const WaitPhase phase = policy(caller).phase(fruitless_++);
   waits.phase = std::min(waits.phase, phase);
   if (phase == WaitPhase::kSleep) add_wakers(waits);
 }

@@ -41,19 +41,19 @@ class WaitState {
 
   /// Fruitless poll number `polls` of this wait: spins, yields, or sleeps up to a millisecond. A
   /// wait for something new begins with spinning again.
-  void idle(std::uint32_t polls, Beside beside);
+  void idle(std::uint32_t polls, CallerActivity caller);
   /// For a thread that polls several teams: adds what this one waits for, and does not wait.
-  void add_to(WaitSet& waits, Beside beside);
+  void add_to(WaitSet& waits, CallerActivity caller);
 
  private:
-  [[nodiscard]] const WaitPolicy& policy(Beside beside) const {
-    return beside == Beside::kNobody ? alone_ : beside_caller_;
+  [[nodiscard]] const WaitPolicy& policy(CallerActivity caller) const {
+    return caller == CallerActivity::kWaits ? alone_ : with_computing_caller_;
   }
   void add_wakers(WaitSet& waits) const;
 
   const std::vector<Connection*>& connections_;
   WaitPolicy alone_;
-  WaitPolicy beside_caller_;  ///< while another thread of this rank computes
+  WaitPolicy with_computing_caller_;  ///< while another thread of this rank computes
   WaitWord blocked_;
   std::vector<WaitWord> also_blocked_;  ///< while on_several_
   bool on_several_ = false;

@@ -125,7 +125,7 @@ constexpr std::string_view kSources =
     R"({"of": "pci", "bandwidth": 16, "source": "s"}, {"of": "pci", "latency": 0.25,
 "assumption": "t"}, {"of": "nic", "bandwidth": 12.5, "source": "u"})";
 
-std::string refusal(std::string_view preset) {
+std::string preset_refusal(std::string_view preset) {
   const auto parsed = parse_preset(preset);
   return parsed ? "accepted" : parsed.error().what;
 }
@@ -146,37 +146,38 @@ TEST(PresetReader, ReadsAHostWithItsSources) {
 }
 
 TEST(PresetReader, RefusesNumbersThatNobodyVouchesFor) {
-  EXPECT_THAT(refusal(text("")), HasSubstr("the pci link from x/cpu0 to x/nic0 of 16 GB/s"));
-  EXPECT_THAT(refusal(text(R"({"of": "pci", "bandwidth": 16, "source": "s"})")),
+  EXPECT_THAT(preset_refusal(text("")), HasSubstr("the pci link from x/cpu0 to x/nic0 of 16 GB/s"));
+  EXPECT_THAT(preset_refusal(text(R"({"of": "pci", "bandwidth": 16, "source": "s"})")),
               HasSubstr(R"(add {"of": "pci", "latency": 0.25, ...})"));
-  EXPECT_THAT(refusal(text(kSources, R"({"speed": "200000"})")),
+  EXPECT_THAT(preset_refusal(text(kSources, R"({"speed": "200000"})")),
               HasSubstr("`speed` of x/nic0: `sources` does not say where it is from"));
-  EXPECT_THAT(refusal(fabric_text(R"({"shape": "fat-tree", "radix": 16})")),
+  EXPECT_THAT(preset_refusal(fabric_text(R"({"shape": "fat-tree", "radix": 16})")),
               HasSubstr("fabric.radix: `sources` does not say"));
 }
 
 TEST(PresetReader, RefusesSourcesThatSayNothing) {
-  EXPECT_THAT(refusal(text(R"({"of": "pci", "bandwidth": 16, "source": ""})")),
+  EXPECT_THAT(preset_refusal(text(R"({"of": "pci", "bandwidth": 16, "source": ""})")),
               HasSubstr("sources[0]: says nothing"));
-  EXPECT_THAT(refusal(text(R"({"of": "pci", "bandwidth": 16})")),
+  EXPECT_THAT(preset_refusal(text(R"({"of": "pci", "bandwidth": 16})")),
               HasSubstr("sources[0]: must have either `source` or `assumption`"));
-  EXPECT_THAT(refusal(text(R"({"of": "pci", "bandwidth": 1, "latency": 1, "source": "s"})")),
+  EXPECT_THAT(preset_refusal(text(R"({"of": "pci", "bandwidth": 1, "latency": 1, "source": "s"})")),
               HasSubstr("sources[0]: speaks of two numbers"));
 }
 
 TEST(PresetReader, NamesThePlaceOfWhatIsWrong) {
-  EXPECT_THAT(refusal("{\n \"a\": }"), HasSubstr("line 2 column 7"));
-  EXPECT_THAT(refusal("[]"), HasSubstr("format"));
-  EXPECT_THAT(refusal(R"({"a": 1, "a": 2})"), HasSubstr("the key `a` is there twice"));
-  EXPECT_THAT(refusal(std::string(100000, '[')), HasSubstr("nested deeper than 5"));
-  EXPECT_THAT(refusal(text(kSources, R"({"speed": 1})")), HasSubstr("host: nodes[1].attributes"));
-  EXPECT_THAT(refusal(text(kSources, R"({"speed": "fast"})")),
+  EXPECT_THAT(preset_refusal("{\n \"a\": }"), HasSubstr("line 2 column 7"));
+  EXPECT_THAT(preset_refusal("[]"), HasSubstr("format"));
+  EXPECT_THAT(preset_refusal(R"({"a": 1, "a": 2})"), HasSubstr("the key `a` is there twice"));
+  EXPECT_THAT(preset_refusal(std::string(100000, '[')), HasSubstr("nested deeper than 5"));
+  EXPECT_THAT(preset_refusal(text(kSources, R"({"speed": 1})")),
+              HasSubstr("host: nodes[1].attributes"));
+  EXPECT_THAT(preset_refusal(text(kSources, R"({"speed": "fast"})")),
               HasSubstr("`fast`, which is no number"));
-  EXPECT_THAT(refusal(fabric_text(R"({"shape": "tree"})")),
+  EXPECT_THAT(preset_refusal(fabric_text(R"({"shape": "tree"})")),
               HasSubstr("fabric.shape: `tree` is no kind of fabric"));
-  EXPECT_THAT(refusal(fabric_text(R"({"shape": "torus", "radix": 8})")),
+  EXPECT_THAT(preset_refusal(fabric_text(R"({"shape": "torus", "radix": 8})")),
               HasSubstr("fabric: a torus has no parameter `radix`"));
-  EXPECT_THAT(refusal(fabric_text(R"({"shape": "fat-tree", "radix": 8.5})")),
+  EXPECT_THAT(preset_refusal(fabric_text(R"({"shape": "fat-tree", "radix": 8.5})")),
               HasSubstr("fabric.radix: `8.5` must be a whole number from 2 to 1024"));
 }
 

@@ -83,9 +83,9 @@ constexpr std::array kBandwidthUnits = {Unit{"", 1}, Unit{"GB/s", 1}, Unit{"MB/s
 constexpr std::array kLatencyUnits = {Unit{"", 1}, Unit{"us", 1}, Unit{"ns", 1e-3},
                                       Unit{"ms", 1e3}};
 
-class Parser {
+class SyntheticParser {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  explicit SyntheticParser(std::string_view text) : text_(text) {}
 
   Result<Synthetic> run() && {
     TUTTI_TRY(shape());
@@ -276,6 +276,6 @@ std::vector<SyntheticParameter> synthetic_parameters() {
   return parameters;
 }
 
-Result<Synthetic> parse_synthetic(std::string_view text) { return Parser(text).run(); }
+Result<Synthetic> parse_synthetic(std::string_view text) { return SyntheticParser(text).run(); }
 
 }  // namespace tutti::topo
