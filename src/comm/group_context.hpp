@@ -35,7 +35,7 @@ class GroupContext {
   /// 32 secret bytes that the ranks share.
   [[nodiscard]] virtual std::span<const std::byte> key() const = 0;
 
-  /// The program of a collective where all ranks reach all buffers, with Protocol::kDirect.
+  /// The program of a collective where all ranks reach all buffers, with ProgramProtocol::kDirect.
   /// `in_place`: of all ranks' buffers. Null where there is none. Any thread may ask.
   virtual Result<std::shared_ptr<const lower::Lowered>> direct_program(const Call& call,
                                                                        bool in_place) const = 0;

@@ -1,5 +1,4 @@
-// The ranks of a communicator as the executor sees them: which are mapped, and which are reached by
-// a connection.
+// The ranks of a communicator as the executor sees them: mapped, or behind a connection.
 #pragma once
 
 #include <cstdint>
@@ -97,8 +96,8 @@ class Team {
   /// The slots of staged calls.
   [[nodiscard]] StagingRegions& staging() { return staging_; }
 
-  /// Whether a mapped peer has departed. All it ever did is visible then: what is still missing
-  /// never comes. (The connections of others say so themselves.)
+  /// Whether a mapped peer has departed. Everything it ever did is visible then, so what is still
+  /// missing never comes. Peers behind connections report this through the connection.
   [[nodiscard]] bool has_left(Rank peer) const;
   [[nodiscard]] Error left_error(Rank peer) const;
   /// Advances the connections of unmapped peers. Returns whether anything moved.
