@@ -46,12 +46,14 @@ function(tutti_folder path)
   endif()
   target_include_directories(tutti_${name} ${scope} ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
   target_link_libraries(tutti_${name} ${scope} ${links})
+  set(test_definitions "")
   if(EXISTS ${CMAKE_SOURCE_DIR}/${path}/folder.cmake)
     include(${CMAKE_SOURCE_DIR}/${path}/folder.cmake)  # what is special about this folder
   endif()
 
   if(TUTTI_TESTS AND tests)
     tutti_test(${name}_test SOURCES ${tests} LINKS tutti_${name})
+    target_compile_definitions(${name}_test PRIVATE ${test_definitions})
   endif()
 endfunction()
 
@@ -78,6 +80,9 @@ function(tutti_test name)
   add_executable(${name} ${ARG_SOURCES})
   tutti_compiled(${name})
   target_compile_options(${name} PRIVATE ${TUTTI_TEST_FLAGS})
+  if(TARGET fake_cuda)
+    add_dependencies(${name} fake_nvml fake_cuda fake_cuda_old)  # opened at run time
+  endif()
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gtest GTest::gmock GTest::gtest_main)
   gtest_discover_tests(${name} TEST_PREFIX ${name}/ DISCOVERY_MODE PRE_TEST
     PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_SECONDS} COST ${ARG_SECONDS} RUN_SERIAL ${alone}

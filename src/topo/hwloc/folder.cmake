@@ -1,3 +1,2 @@
 # The machines that tests read.
-set_source_files_properties(${CMAKE_SOURCE_DIR}/src/topo/hwloc/xml_test.cpp PROPERTIES
-  COMPILE_DEFINITIONS TUTTI_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data/machines")
+set(test_definitions TUTTI_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data/machines")
