@@ -49,7 +49,7 @@ Communicator::Communicator(std::shared_ptr<Runtime> runtime, std::unique_ptr<Boo
       active_(*team_, trials_, plans_, counters_),
       watch_(*team_, *bootstrap_, end_, runtime_->settings.seconds("TIMEOUT"), facts_.who()),
       calls_(facts_, *team_, active_, watch_, end_),
-      membership_(runtime_, *bootstrap_, facts_, calls_) {
+      membership_(*bootstrap_, facts_, calls_) {
   const std::string who = facts_.who();
   log_info(Subsystem::kInit, who, "ready: {} ranks on {} hosts, transports: {}", size(),
            facts_.hosts, fmt::join(facts_.transports, ","));
@@ -85,6 +85,31 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Runti
   }
   return std::unique_ptr<Communicator>(new Communicator(
       std::move(runtime), std::move(bootstrap), *std::move(assembly), *std::move(tuner), options));
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key,
+                                                          const CommunicatorOptions& options,
+                                                          Deadline deadline) {
+  TUTTI_ASSIGN(Subgroup part, membership_.split(color, key, deadline));
+  if (!part.bootstrap) return std::unique_ptr<Communicator>();
+  return make_part(std::move(part), options, deadline);
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::shrink(std::span<const Rank> exclude,
+                                                           const CommunicatorOptions& options,
+                                                           Deadline deadline) {
+  TUTTI_ASSIGN(Subgroup part, membership_.shrink(exclude, deadline));
+  return make_part(std::move(part), options, deadline);
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::make_part(Subgroup part,
+                                                              const CommunicatorOptions& options,
+                                                              Deadline deadline) const {
+  CommunicatorOptions own = options;
+  own.is_part = true;
+  auto made = create(runtime_, std::move(part.bootstrap), own, deadline);
+  if (made) return made;
+  return membership_.seen_from_here(std::move(made).error(), part.ranks);
 }
 
 void Communicator::abort(const Error& why) {

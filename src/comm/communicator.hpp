@@ -74,14 +74,10 @@ class Communicator final : public GroupMember, public GroupContext {
   Result<double> predict(std::span<const Call> calls) override;
   Result<std::unique_ptr<Communicator>> split(int color, int key,
                                               const CommunicatorOptions& options,
-                                              Deadline deadline) override {
-    return membership_.split(color, key, options, deadline);
-  }
+                                              Deadline deadline) override;
   Result<std::unique_ptr<Communicator>> shrink(std::span<const Rank> exclude,
                                                const CommunicatorOptions& options,
-                                               Deadline deadline) override {
-    return membership_.shrink(exclude, options, deadline);
-  }
+                                               Deadline deadline) override;
   Status finalize(Deadline deadline) override { return calls_.finalize(deadline); }
   void abort(const Error& why) override;
   [[nodiscard]] Status health() const override { return end_.health(); }
@@ -124,6 +120,8 @@ class Communicator final : public GroupMember, public GroupContext {
  private:
   Communicator(std::shared_ptr<Runtime> runtime, std::unique_ptr<Bootstrap> bootstrap,
                Assembly assembly, Tuner tuner, const CommunicatorOptions& options);
+  Result<std::unique_ptr<Communicator>> make_part(Subgroup part, const CommunicatorOptions& options,
+                                                  Deadline deadline) const;
 
   const std::shared_ptr<Runtime> runtime_;
   const std::unique_ptr<Bootstrap> bootstrap_;

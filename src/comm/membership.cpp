@@ -5,8 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "src/base/result.hpp"
-#include "src/comm/communicator.hpp"
 
 namespace tutti {
 namespace {
@@ -15,14 +16,12 @@ constexpr std::uint32_t kShrinkColor = 0xffffffff;  // colors of split groups ar
 
 }  // namespace
 
-Result<std::unique_ptr<Communicator>> Membership::split(int color, int key,
-                                                        const CommunicatorOptions& options,
-                                                        Deadline deadline) {
+Result<Subgroup> Membership::split(int color, int key, Deadline deadline) {
   const std::uint64_t tag = ++splits_ << 32 | static_cast<std::uint32_t>(color);
   TUTTI_TRY(calls_.usable());
-  TUTTI_ASSIGN(const std::vector<Rank> ranks, ranks_of(color, key, deadline));
-  if (color < 0) return std::unique_ptr<Communicator>();
-  return make(ranks, tag, options, deadline);
+  TUTTI_ASSIGN(std::vector<Rank> ranks, ranks_of(color, key, deadline));
+  if (color < 0) return Subgroup();
+  return meet(std::move(ranks), tag, deadline);
 }
 
 /// The ranks of the same color, ordered by (key, rank). Collective.
@@ -49,9 +48,7 @@ Result<std::vector<Rank>> Membership::ranks_of(int color, int key, Deadline dead
   return ranks;
 }
 
-Result<std::unique_ptr<Communicator>> Membership::shrink(std::span<const Rank> exclude,
-                                                         const CommunicatorOptions& options,
-                                                         Deadline deadline) {
+Result<Subgroup> Membership::shrink(std::span<const Rank> exclude, Deadline deadline) {
   const std::uint64_t tag = ++shrinks_ << 32 | kShrinkColor;
   std::vector<bool> excluded(facts_.size, false);
   for (const Rank peer : exclude) {
@@ -67,20 +64,15 @@ Result<std::unique_ptr<Communicator>> Membership::shrink(std::span<const Rank> e
   std::vector<Rank> ranks;
   for (Rank peer = 0; peer < facts_.size; ++peer)
     if (!excluded[peer]) ranks.push_back(peer);
-  return make(ranks, tag, options, deadline);
+  return meet(std::move(ranks), tag, deadline);
 }
 
-Result<std::unique_ptr<Communicator>> Membership::make(std::span<const Rank> ranks,
-                                                       std::uint64_t tag,
-                                                       const CommunicatorOptions& options,
-                                                       Deadline deadline) {
+Result<Subgroup> Membership::meet(std::vector<Rank> ranks, std::uint64_t tag, Deadline deadline) {
   TUTTI_ASSIGN(auto bootstrap, bootstrap_.subgroup(ranks, tag, deadline));
-  CommunicatorOptions own = options;
-  own.is_part = true;
-  auto made = Communicator::create(runtime_, std::move(bootstrap), own, deadline);
-  if (made) return made;
-  // Whoever called knows the ranks by their numbers here.
-  Error error = std::move(made).error();
+  return Subgroup{std::move(ranks), std::move(bootstrap)};
+}
+
+Error Membership::seen_from_here(Error error, std::span<const Rank> ranks) const {
   error.what = fmt::format("making a communicator of the ranks {} of {}, as 0..{}: {}",
                            fmt::join(ranks, ","), facts_.name, ranks.size() - 1, error.what);
   if (error.peer >= 0 && error.peer < static_cast<Rank>(ranks.size())) {

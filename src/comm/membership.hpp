@@ -1,45 +1,45 @@
-// Communicators of some of the ranks of another one.
+// Which ranks of a communicator make up a new one.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "src/base/clock.hpp"
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/comm/call_queue.hpp"
 #include "src/comm/group_facts.hpp"
-#include "src/comm/group_member.hpp"
-#include "src/comm/runtime.hpp"
 #include "tutti/error.hpp"
 #include "tutti/types.hpp"
 
 namespace tutti {
+
+/// Ranks that make a communicator of their own.
+struct Subgroup {
+  std::vector<Rank> ranks;               ///< rank i of the new one is ranks[i] here
+  std::unique_ptr<Bootstrap> bootstrap;  ///< null: this rank is in none
+};
 
 /// One per communicator; used by its thread. GroupMember says what split() and shrink() promise.
 /// Resource.
 class Membership {
  public:
   /// All of these outlive this.
-  Membership(const std::shared_ptr<Runtime>& runtime, Bootstrap& bootstrap, const GroupFacts& facts,
-             const CallQueue& calls)
-      : runtime_(runtime), bootstrap_(bootstrap), facts_(facts), calls_(calls) {}
+  Membership(Bootstrap& bootstrap, const GroupFacts& facts, const CallQueue& calls)
+      : bootstrap_(bootstrap), facts_(facts), calls_(calls) {}
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
 
-  Result<std::unique_ptr<Communicator>> split(int color, int key,
-                                              const CommunicatorOptions& options,
-                                              Deadline deadline);
-  Result<std::unique_ptr<Communicator>> shrink(std::span<const Rank> exclude,
-                                               const CommunicatorOptions& options,
-                                               Deadline deadline);
+  Result<Subgroup> split(int color, int key, Deadline deadline);
+  Result<Subgroup> shrink(std::span<const Rank> exclude, Deadline deadline);
+  /// `error` of a communicator of `ranks`, for those who know the ranks by their numbers here.
+  [[nodiscard]] Error seen_from_here(Error error, std::span<const Rank> ranks) const;
 
  private:
   Result<std::vector<Rank>> ranks_of(int color, int key, Deadline deadline);
-  Result<std::unique_ptr<Communicator>> make(std::span<const Rank> ranks, std::uint64_t tag,
-                                             const CommunicatorOptions& options, Deadline deadline);
+  Result<Subgroup> meet(std::vector<Rank> ranks, std::uint64_t tag, Deadline deadline);
 
-  const std::shared_ptr<Runtime>& runtime_;
   Bootstrap& bootstrap_;
   const GroupFacts& facts_;
   const CallQueue& calls_;

@@ -159,8 +159,8 @@ Result<std::byte*> PointToPointRun::peer_mail(Rank peer) {
     const std::uint64_t announced =
         team_.member(peer).block->progress.mail_offset.load(std::memory_order_acquire);
     if (announced == 0) return static_cast<std::byte*>(nullptr);
-    TUTTI_ASSIGN(peer_mail_[peer],
-                 team_.peer_memory(peer, announced_offset(announced), mail_bytes(team_.size())));
+    TUTTI_ASSIGN(peer_mail_[peer], memory_of(team_.member(peer), peer, announced_offset(announced),
+                                             mail_bytes(team_.size())));
   }
   return peer_mail_[peer];
 }
@@ -175,8 +175,9 @@ Result<std::byte*> PointToPointRun::own_slots(Rank peer) {
 }
 
 Result<const std::byte*> PointToPointRun::peer_slots(Rank peer, std::uint64_t announced) {
-  TUTTI_ASSIGN(const std::byte* const slots,
-               team_.peer_memory(peer, announced_offset(announced), kMailSlots * kSlotStride));
+  TUTTI_ASSIGN(
+      const std::byte* const slots,
+      memory_of(team_.member(peer), peer, announced_offset(announced), kMailSlots * kSlotStride));
   return slots;
 }
 

@@ -1,22 +1,21 @@
 #include "src/exec/staging_regions.hpp"
 
 #include "src/base/result.hpp"
-#include "src/exec/team.hpp"
 
 namespace tutti::exec {
 
-StagingRegions::StagingRegions(Team& team, StagingPool& pool, std::uint64_t communicator,
-                               std::size_t bytes)
-    : team_(team),
+StagingRegions::StagingRegions(const std::vector<Member>& members, Rank rank, StagingPool& pool,
+                               std::uint64_t communicator, std::size_t bytes)
+    : members_(members),
+      rank_(rank),
       bytes_(bytes),
       leases_{{pool, communicator, bytes + kLine}, {pool, communicator, bytes + kLine}} {}
 
 void StagingRegions::set_readers() {
-  peers_.resize(static_cast<std::size_t>(team_.size()));
+  peers_.resize(members_.size());
   std::vector<StagingPool::Lease::Reader> readers;
-  for (Rank peer = 0; peer < team_.size(); ++peer)
-    if (const RankBlock* const block = team_.member(peer).block;
-        peer != team_.rank() && block != nullptr)
+  for (Rank peer = 0; peer < static_cast<Rank>(members_.size()); ++peer)
+    if (const RankBlock* const block = members_[peer].block; peer != rank_ && block != nullptr)
       readers.push_back({peer, &block->progress.progress});
   for (StagingPool::Lease& lease : leases_) lease.set_readers(readers);
 }
@@ -28,8 +27,9 @@ Result<std::byte*> StagingRegions::enter(std::uint64_t call, std::size_t lead) {
   std::byte* const slots = region + lead;
   if (slots != announced_[parity]) {
     announced_[parity] = slots;
-    team_.own_block().progress.staging_offset[parity].store(announce(team_.offset_of(slots)),
-                                                            std::memory_order_release);
+    const Member& self = members_[rank_];
+    const auto offset = static_cast<std::uint64_t>(slots - self.heap.data());
+    self.block->progress.staging_offset[parity].store(announce(offset), std::memory_order_release);
   }
   return slots;
 }
@@ -41,7 +41,7 @@ Result<std::byte*> StagingRegions::of_peer(std::uint64_t call, Rank rank) {
   PeerRegion& known = peers_[rank];
   const std::uint64_t parity = call % 2;
   if (known.call == call + 1) return known.region[parity];
-  const Member& peer = team_.member(rank);
+  const Member& peer = members_[rank];
   const std::uint64_t announced =
       peer.block->progress.staging_offset[parity].load(std::memory_order_acquire);
   if (announced == 0)
@@ -50,7 +50,7 @@ Result<std::byte*> StagingRegions::of_peer(std::uint64_t call, Rank rank) {
   if (announced != known.announced[parity]) {
     const std::uint64_t slots = announced_offset(announced);
     const std::size_t lead = lead_of(slots);
-    TUTTI_ASSIGN(std::byte* const region, team_.peer_memory(rank, slots - lead, lead + bytes_));
+    TUTTI_ASSIGN(std::byte* const region, memory_of(peer, rank, slots - lead, lead + bytes_));
     known.region[parity] = region + lead;
     known.announced[parity] = announced;
   }

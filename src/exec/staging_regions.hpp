@@ -7,23 +7,23 @@
 #include <utility>
 #include <vector>
 
+#include "src/exec/member.hpp"
 #include "src/exec/staging_pool.hpp"
 #include "tutti/error.hpp"
 #include "tutti/types.hpp"
 
 namespace tutti::exec {
 
-class Team;
-
 /// Of one team, used by its thread. Even and odd calls have a region each. Resource.
 class StagingRegions {
  public:
-  /// `bytes`: of one region. `team` and `pool` outlive this.
-  StagingRegions(Team& team, StagingPool& pool, std::uint64_t communicator, std::size_t bytes);
+  /// Of `rank`, one of `members`. `bytes`: of one region. `members` and `pool` outlive this.
+  StagingRegions(const std::vector<Member>& members, Rank rank, StagingPool& pool,
+                 std::uint64_t communicator, std::size_t bytes);
   StagingRegions(const StagingRegions&) = delete;
   StagingRegions& operator=(const StagingRegions&) = delete;
 
-  /// Once all members of the team are known: the mapped ones read this rank's slots.
+  /// Once all members are known: the mapped ones read this rank's slots.
   void set_readers();
   /// The memory for this rank's slots in `call` (see ProgressCounters::calls()), which is staged.
   /// It begins `lead` bytes behind a cache line and is announced to the peers, which have all left
@@ -46,7 +46,8 @@ class StagingRegions {
     std::byte* region[2] = {};
   };
 
-  Team& team_;
+  const std::vector<Member>& members_;
+  const Rank rank_;
   const std::size_t bytes_;
   StagingPool::Lease leases_[2];           ///< for even and odd calls
   StagingPool::Lease* entered_ = nullptr;  ///< of those, in the call that runs

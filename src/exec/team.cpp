@@ -14,7 +14,7 @@ Team::Team(Rank rank, std::int32_t size, StagingPool& staging, const TeamOptions
       heap_(staging.heap()),
       options_(options),
       members_(size),
-      staging_(*this, staging, options.communicator, options.staging_bytes) {}
+      staging_(members_, rank, staging, options.communicator, options.staging_bytes) {}
 
 Result<std::unique_ptr<Team>> Team::create(Rank rank, std::int32_t size, StagingPool& staging,
                                            LocalBoard& board, const TeamOptions& options) {
@@ -94,14 +94,6 @@ Result<std::byte*> Team::allocate_shared(std::size_t bytes) {
   TUTTI_ASSIGN(const std::span<std::byte> memory, heap_->allocate(bytes));
   shared_.push_back(memory.data());
   return memory.data();
-}
-
-Result<std::byte*> Team::peer_memory(Rank rank, std::uint64_t offset, std::size_t bytes) const {
-  const Member& peer = members_[rank];
-  if (offset % kLine != 0 || bytes > peer.heap.size() || offset > peer.heap.size() - bytes)
-    return peer_error(Code::kPeerFailed, rank, "{} announces {} bytes at offset {} of a heap of {}",
-                      peer.label, bytes, offset, peer.heap.size());
-  return peer.heap.data() + offset;
 }
 
 void Team::set_placement(lower::Placement placement) {

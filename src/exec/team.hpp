@@ -13,6 +13,7 @@
 #include "src/base/shared_heap.hpp"
 #include "src/exec/layout.hpp"
 #include "src/exec/local_board.hpp"
+#include "src/exec/member.hpp"
 #include "src/exec/staging_pool.hpp"
 #include "src/exec/staging_regions.hpp"
 #include "src/exec/store_guess.hpp"
@@ -22,16 +23,6 @@
 #include "src/transport/transport.hpp"
 
 namespace tutti::exec {
-
-struct Member {
-  RankBlock* block = nullptr;              ///< null if not mapped
-  std::span<std::byte> heap;               ///< the mapping that contains `block`
-  pid_t process = -1;                      ///< pid of a mapped rank, as seen from here
-  ProcessLife life;                        ///< of that process, unless it is this process
-  std::shared_ptr<Connection> connection;  ///< null for this process's own ranks
-  std::shared_ptr<LocalPlaces> places;     ///< for this process's own ranks
-  std::string label;                       ///< "rank 3 (host:pid)", for messages
-};
 
 struct TeamOptions {
   std::uint64_t communicator = 0;       ///< agreed id; tells streams apart
@@ -87,9 +78,6 @@ class Team {
   Result<std::byte*> allocate_shared(std::size_t bytes);
   [[nodiscard]] std::uint64_t offset_of(const std::byte* data) const;
   [[nodiscard]] SharedHeap& heap() const { return *heap_; }
-  /// [offset, offset+bytes) of a mapped peer's heap. An invalid range is an error that blames the
-  /// peer.
-  Result<std::byte*> peer_memory(Rank rank, std::uint64_t offset, std::size_t bytes) const;
 
   /// What this thread waits for.
   [[nodiscard]] WaitState& waits() { return waits_; }
