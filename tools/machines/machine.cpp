@@ -49,9 +49,9 @@ bool read(const Word& word, Number& number) {
   return error == std::errc{} && stop == end;
 }
 
-class Parser {
+class MachineParser {
  public:
-  Parser(std::string_view text, const PresetLookup& lookup) : text_(text), lookup_(lookup) {
+  MachineParser(std::string_view text, const PresetLookup& lookup) : text_(text), lookup_(lookup) {
     next();
   }
 
@@ -224,7 +224,7 @@ Result<Machine> parse_machine(std::string_view text, const PresetLookup& lookup)
     return make_error(Code::kInvalidArgument,
                       "{} characters are too many to describe a machine: at most {}", text.size(),
                       kLongestMachineText);
-  return Parser(text, lookup).run();
+  return MachineParser(text, lookup).run();
 }
 
 Result<Topology> build(const Machine& machine) {

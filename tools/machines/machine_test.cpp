@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string refusal(std::string_view text) {
+std::string machine_refusal(std::string_view text) {
   const auto machine = parse_machine(text);
   return machine ? "accepted" : machine.error().what;
 }
@@ -92,37 +92,43 @@ TEST(MachineText, BuildsEveryHostOverEveryFabricThatFits) {
 }
 
 TEST(MachineText, NamesColumnAndWordOfWhatIsWrong) {
-  EXPECT_THAT(refusal(""), HasSubstr("column 1: found the end, expected a host"));
-  EXPECT_THAT(refusal("dgx-h10"),
+  EXPECT_THAT(machine_refusal(""), HasSubstr("column 1: found the end, expected a host"));
+  EXPECT_THAT(machine_refusal("dgx-h10"),
               HasSubstr("column 1: there is no preset `dgx-h10`; did you mean"));
-  EXPECT_THAT(refusal("4x dgx-h100"), HasSubstr("column 12: found the end, expected `over`"));
-  EXPECT_THAT(refusal("0x dgx-h100"),
+  EXPECT_THAT(machine_refusal("4x dgx-h100"),
+              HasSubstr("column 12: found the end, expected `over`"));
+  EXPECT_THAT(machine_refusal("0x dgx-h100"),
               HasSubstr("column 1: found `0x`, expected a number of hosts"));
-  EXPECT_THAT(refusal("4x fat-tree"),
+  EXPECT_THAT(machine_refusal("4x fat-tree"),
               HasSubstr("column 4: found `fat-tree`, expected a host, but"));
-  EXPECT_THAT(refusal("4x dgx-h100 over dgx-1"),
+  EXPECT_THAT(machine_refusal("4x dgx-h100 over dgx-1"),
               HasSubstr("column 18: found `dgx-1`, expected a fab"));
-  EXPECT_THAT(refusal("4x dgx-h100 over rail-optimized"),
+  EXPECT_THAT(machine_refusal("4x dgx-h100 over rail-optimized"),
               HasSubstr("did you mean rail-optimised?"));
-  EXPECT_THAT(refusal("4x dgx-h100 over fat-tree:radxi=4"),
+  EXPECT_THAT(machine_refusal("4x dgx-h100 over fat-tree:radxi=4"),
               HasSubstr("column 27: found `radxi`, expected one of"));
-  EXPECT_THAT(refusal("4x dgx-h100 over fat-tree:radxi=4"), HasSubstr("did you mean radix?"));
-  EXPECT_THAT(refusal("4x dgx-h100 over fat-tree:radix"),
+  EXPECT_THAT(machine_refusal("4x dgx-h100 over fat-tree:radxi=4"),
+              HasSubstr("did you mean radix?"));
+  EXPECT_THAT(machine_refusal("4x dgx-h100 over fat-tree:radix"),
               HasSubstr("column 32: found the end, expected `=`"));
-  EXPECT_THAT(refusal("4x dgx-h100 over fat-tree:radix=1"),
+  EXPECT_THAT(machine_refusal("4x dgx-h100 over fat-tree:radix=1"),
               HasSubstr("column 33: found `1`, expected a whole number from 2 to 1024"));
-  EXPECT_THAT(refusal("4x dgx-h100 over fat-tree:radix=4,radix=8"),
+  EXPECT_THAT(machine_refusal("4x dgx-h100 over fat-tree:radix=4,radix=8"),
               HasSubstr("column 35: found `radix`, expected each setting once"));
-  EXPECT_THAT(refusal("4x dgx-h100 over fat-tree:radix=4,"), HasSubstr("column 35: found the end"));
-  EXPECT_THAT(refusal("4x dgx-h100 over torus"), HasSubstr("column 18: a torus needs sizes"));
-  EXPECT_THAT(refusal("4x dgx-h100 over torus:sizes=4x"), HasSubstr("column 30: found `4x`"));
-  EXPECT_THAT(refusal("4x dgx-h100 over torus:sizes="), HasSubstr("column 30: found the end"));
-  EXPECT_THAT(refusal("dgx-h100 with leaf3 0.5"),
+  EXPECT_THAT(machine_refusal("4x dgx-h100 over fat-tree:radix=4,"),
+              HasSubstr("column 35: found the end"));
+  EXPECT_THAT(machine_refusal("4x dgx-h100 over torus"),
+              HasSubstr("column 18: a torus needs sizes"));
+  EXPECT_THAT(machine_refusal("4x dgx-h100 over torus:sizes=4x"),
+              HasSubstr("column 30: found `4x`"));
+  EXPECT_THAT(machine_refusal("4x dgx-h100 over torus:sizes="),
+              HasSubstr("column 30: found the end"));
+  EXPECT_THAT(machine_refusal("dgx-h100 with leaf3 0.5"),
               HasSubstr("column 21: found `0.5`, expected `at`"));
-  EXPECT_THAT(refusal("dgx-h100 with gpu0 at 2"),
+  EXPECT_THAT(machine_refusal("dgx-h100 with gpu0 at 2"),
               HasSubstr("column 23: found `2`, expected a factor"));
-  EXPECT_THAT(refusal("dgx-h100 and more"), HasSubstr("column 10: found `and`"));
-  EXPECT_THAT(refusal(std::string(5000, 'x')), HasSubstr("5000 characters are too many"));
+  EXPECT_THAT(machine_refusal("dgx-h100 and more"), HasSubstr("column 10: found `and`"));
+  EXPECT_THAT(machine_refusal(std::string(5000, 'x')), HasSubstr("5000 characters are too many"));
 }
 
 TEST(MachineText, SaysWhichNodesAreUnknown) {
