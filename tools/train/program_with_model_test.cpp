@@ -17,7 +17,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using tools::Outcome;
 
-Outcome run_train(const std::string& arguments) {
+Outcome train_model(const std::string& arguments) {
   return tools::run_shell(TUTTI_TRAIN_PROGRAM " " + arguments);
 }
 
@@ -37,7 +37,7 @@ class Training : public Train {
         file("text"), file(out), more);
   }
   [[nodiscard]] Outcome run(const std::string& out, const std::string& more) const {
-    return run_train(options(out, more));
+    return train_model(options(out, more));
   }
   /// One that has to do well.
   void must_run(const std::string& out, const std::string& more) const {
@@ -112,12 +112,12 @@ TEST_F(Training, LowersTheLossAndLeavesAllThatTheOtherCommandsWant) {
     EXPECT_GT(step.bytes.reductions, 0U);
     EXPECT_GE(step.times.other(), -1e-3);
   }
-  expect(run_train("inspect " + file("out")), tools::kExitFine, "2 layers, 2 heads, width 32");
-  expect(run_train("plot " + file("out/log.jsonl") + " -o -"), tools::kExitFine,
+  expect(train_model("inspect " + file("out")), tools::kExitFine, "2 layers, 2 heads, width 32");
+  expect(train_model("plot " + file("out/log.jsonl") + " -o -"), tools::kExitFine,
          "zero2 on 2 ranks");
-  expect(run_train("eval " + file("out") + " --data " + file("text")), tools::kExitFine,
+  expect(train_model("eval " + file("out") + " --data " + file("text")), tools::kExitFine,
          "step 60: ");
-  expect(run_train("sample " + file("out") + " --prompt 'the 1' --bytes 20"), tools::kExitFine,
+  expect(train_model("sample " + file("out") + " --prompt 'the 1' --bytes 20"), tools::kExitFine,
          "the 1");
   expect(run("out", "--steps 60"), tools::kExitFine, "nothing left to do");
 }
@@ -232,11 +232,11 @@ TEST_F(Training, ComputesOnAGpuOrSaysWhyNot) {
 TEST_F(Training, SaysWhatIsWrongWithItsInputs) {
   write("short", "too short");
   const std::string shape = "--layers 2 --width 32 --heads 2 --context 32 ";
-  expect(run_train(shape + "--data " + file("short") + " --out " + file("out")),
+  expect(train_model(shape + "--data " + file("short") + " --out " + file("out")),
          tools::kExitWrongData, "a sample takes 33");
-  expect(run_train(shape + "--batch 100000 --data " + file("text") + " --out " + file("out")),
+  expect(train_model(shape + "--batch 100000 --data " + file("text") + " --out " + file("out")),
          tools::kExitWrongData, "a batch takes 3200000");
-  expect(run_train("--data " + file("none")), tools::kExitEnvironment, "tools/get-text");
+  expect(train_model("--data " + file("none")), tools::kExitEnvironment, "tools/get-text");
   expect(run("text/out", "--steps 1"), tools::kExitEnvironment, "cannot create --out");
   expect(run("out", "--ranks 3 --deterministic"), tools::kExitUsage, "among 3 ranks");
   expect(tools::run_shell(

@@ -4,13 +4,14 @@
 namespace tutti::trainer {
 namespace {
 
-tools::Outcome run_train(const std::string& arguments) {
+tools::Outcome train_model(const std::string& arguments) {
   return tools::run_shell(TUTTI_TRAIN_PROGRAM " " + arguments);
 }
 
 TEST_F(Train, SaysHowToGetLibTorchWhereItIsNeeded) {
   for (const char* arguments : {"--data x", "eval x --data y", "sample x"})
-    expect(run_train(arguments), tools::kExitEnvironment, "'tools/quickstart --train' installs it");
+    expect(train_model(arguments), tools::kExitEnvironment,
+           "'tools/quickstart --train' installs it");
 }
 
 }  // namespace
