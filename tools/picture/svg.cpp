@@ -29,7 +29,7 @@ std::string escaped(std::string_view text) {
 
 void Svg::heading(std::string_view title, std::string_view subtitle) {
   add(R"(<text x="20" y="32" font-size="18" font-weight="bold">{}</text>)", escaped(title));
-  words(20, 52, "start", kSoft, subtitle);
+  add(R"(<text x="20" y="52" fill="{}">{}</text>)", kSoft, escaped(subtitle));
 }
 
 void Svg::line(double x1, double y1, double x2, double y2, std::string_view colour) {
@@ -44,8 +44,8 @@ void Svg::rect(double x, double y, double width, double height, std::string_view
 
 void Svg::words(double x, double y, std::string_view anchor, std::string_view colour,
                 std::string_view words, double size, bool bold) {
-  add(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="{}" fill="{}" font-size="{}"{}>{}</text>)", x, y,
-      anchor, colour, size, bold ? R"( font-weight="bold")" : "", escaped(words));
+  add(R"(<text x="{:.1f}" y="{:.1f}" font-size="{}" fill="{}" text-anchor="{}"{}>{}</text>)", x, y,
+      size, colour, anchor, bold ? R"( font-weight="bold")" : "", escaped(words));
 }
 
 void Svg::begin_group(std::string_view tooltip) { add("<g><title>{}</title>", escaped(tooltip)); }
