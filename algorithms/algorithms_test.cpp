@@ -214,9 +214,9 @@ const std::map<Key, std::function<Oracle(std::uint64_t)>>& oracles() {
 }
 
 constexpr Collective kWholeCollectives[] = {Collective::kAllReduce,     Collective::kAllGather,
-                                  Collective::kReduceScatter, Collective::kBroadcast,
-                                  Collective::kReduce,        Collective::kAllToAll,
-                                  Collective::kGather,        Collective::kScatter};
+                                            Collective::kReduceScatter, Collective::kBroadcast,
+                                            Collective::kReduce,        Collective::kAllToAll,
+                                            Collective::kGather,        Collective::kScatter};
 
 std::vector<Rank> roots_of(Collective collective, Rank ranks) {
   if (!rooted(collective)) return {0};

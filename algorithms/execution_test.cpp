@@ -228,9 +228,9 @@ std::vector<T> meaning(const Request& request, Rank rank, const Vectors<T>& inpu
 }
 
 constexpr Collective kExecuted[] = {Collective::kAllReduce,     Collective::kAllGather,
-                                  Collective::kReduceScatter, Collective::kBroadcast,
-                                  Collective::kReduce,        Collective::kAllToAll,
-                                  Collective::kGather,        Collective::kScatter};
+                                    Collective::kReduceScatter, Collective::kBroadcast,
+                                    Collective::kReduce,        Collective::kAllToAll,
+                                    Collective::kGather,        Collective::kScatter};
 
 std::string name_of_case(const ir::Algorithm& algorithm, const Request& request,
                          std::size_t count) {

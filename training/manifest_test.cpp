@@ -44,10 +44,12 @@ TEST(Manifest, IsReadAsItWasWritten) {
 TEST(Manifest, MissesNoElementAndHasNoneTwice) {
   Manifest manifest = example();
   manifest.pieces.pop_back();
-  EXPECT_THAT(manifest_refusal(manifest), HasSubstr("of 'bias' of kind 'parameter' the elements from 0"));
+  EXPECT_THAT(manifest_refusal(manifest),
+              HasSubstr("of 'bias' of kind 'parameter' the elements from 0"));
   manifest = example();
   manifest.pieces[1].count = 19;
-  EXPECT_THAT(manifest_refusal(manifest), HasSubstr("of 'in' of kind 'parameter' the elements from 59"));
+  EXPECT_THAT(manifest_refusal(manifest),
+              HasSubstr("of 'in' of kind 'parameter' the elements from 59"));
   manifest = example();
   manifest.pieces.push_back(manifest.pieces[0]);
   EXPECT_THAT(manifest_refusal(manifest), HasSubstr("there twice"));

@@ -77,8 +77,8 @@ Result<StoredTensor> parse_tensor(const std::string& name, const Json& json) {
   tensor.begin = (*offsets)[0].get<std::uint64_t>();
   const auto end = (*offsets)[1].get<std::uint64_t>();
   if (end < tensor.begin || end - tensor.begin != *elements * sizeof(float))
-    return wrong_header("tensor '{}' has {} elements, which do not fill bytes {} to {}", name, *elements,
-                 tensor.begin, end);
+    return wrong_header("tensor '{}' has {} elements, which do not fill bytes {} to {}", name,
+                        *elements, tensor.begin, end);
   return tensor;
 }
 
@@ -87,8 +87,8 @@ Status check_coverage(const std::vector<StoredTensor>& tensors, std::uint64_t da
   std::uint64_t covered = 0;
   for (const StoredTensor& tensor : tensors) {
     if (tensor.begin != covered)
-      return wrong_header("tensor '{}' begins at byte {}, and the one before it ends at {}", tensor.name,
-                   tensor.begin, covered);
+      return wrong_header("tensor '{}' begins at byte {}, and the one before it ends at {}",
+                          tensor.name, tensor.begin, covered);
     const std::uint64_t bytes = tensor.elements * sizeof(float);
     if (bytes > data_bytes - covered)
       return wrong_header("tensor '{}' ends behind the file: it was cut short", tensor.name);
@@ -149,8 +149,9 @@ Result<SafetensorsFile> SafetensorsFile::open(const fs::path& file) {
     return wrong_header("{} is no safetensors file: it has {} bytes", file.string(), size);
   TRAINING_TRY(read_part(file, 0, std::as_writable_bytes(std::span(&length, 1))));
   if (length > kLongestHeader || length > size - sizeof length)
-    return wrong_header("{} is no safetensors file, or was cut short: its header would have {} bytes",
-                 file.string(), length);
+    return wrong_header(
+        "{} is no safetensors file, or was cut short: its header would have {} bytes",
+        file.string(), length);
   std::string text(length, '\0');
   TRAINING_TRY(read_part(file, sizeof length, std::as_writable_bytes(std::span(text))));
   const std::uint64_t data = sizeof length + length;

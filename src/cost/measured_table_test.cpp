@@ -185,7 +185,8 @@ TEST(MeasuredTable, RefusesWhatIsSaidTwiceAndWhatIsTooLong) {
   const std::string one = table_of({range(8, 64, "ring", 5)}).text();
   const std::size_t begin = one.find("\n  {") + 3, end = one.rfind(']');
   const std::string entry = one.substr(begin, end - begin);
-  EXPECT_THAT(table_error(one.substr(0, end) + ",\n" + entry + "]}"), HasSubstr("twice from 8 bytes"));
+  EXPECT_THAT(table_error(one.substr(0, end) + ",\n" + entry + "]}"),
+              HasSubstr("twice from 8 bytes"));
   EXPECT_THAT(table_error(std::string(kMostTableBytes + 1, ' ')), HasSubstr("too many"));
 }
 

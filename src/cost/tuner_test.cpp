@@ -193,7 +193,8 @@ TEST(Tuner, LetsMoreHostsTryOnlyWhatGivesTheSameBits) {
             NameList({"recursive_doubling", "circulant"}));
   EXPECT_EQ(rivals(Collective::kAllReduce, 16 << 10, hosts, DataType::kInt8),
             NameList({"circulant", "recursive_doubling", "ring"}));
-  EXPECT_EQ(rivals(Collective::kBroadcast, 4 << 10, hosts), NameList({"circulant_blocks", "direct"}));
+  EXPECT_EQ(rivals(Collective::kBroadcast, 4 << 10, hosts),
+            NameList({"circulant_blocks", "direct"}));
 }
 
 TEST(Tuner, LetsNobodyTryLargeCallsOrMoreThanThreeWaysBetweenHosts) {

@@ -277,7 +277,7 @@ Status MscclParser::dependency(const Element& element, MscclStep& step) const {
 }
 
 Result<Run> MscclParser::run_of(const Element& element, const char* buffer, const char* offset,
-                           std::int64_t count) const {
+                                std::int64_t count) const {
   const std::string_view name = element.word(buffer);
   constexpr std::string_view kBuffers = "ios";
   if (name.size() != 1 || kBuffers.find(name) == std::string_view::npos)

@@ -16,7 +16,8 @@ constexpr std::uint64_t kMostTurns = std::uint64_t{1} << 26;  // thread blocks t
 /// Runs all thread blocks, each one operation at a time, in turns.
 class MscclppExecution {
  public:
-  MscclppExecution(const Plan& plan, Assembly assembly) : plan_(plan), assembly_(std::move(assembly)) {
+  MscclppExecution(const Plan& plan, Assembly assembly)
+      : plan_(plan), assembly_(std::move(assembly)) {
     for (const PlanGpu& gpu : plan.gpus) next_.emplace_back(gpu.blocks.size(), Block{});
   }
 

@@ -85,7 +85,8 @@ TEST(ScclJson, NamesThePathToWhatIsWrong) {
   EXPECT_THAT(sccl_error(all_gather_of_three("[[2,0,1]]")), HasSubstr("rank 0"));
   EXPECT_EQ(sccl_error("{\n  \"steps\": ["), "line 2 column 13: this is no JSON");
   EXPECT_EQ(sccl_error("{}"), "the file: `collective` is missing");
-  EXPECT_THAT(sccl_error(std::string(100, '[') + std::string(100, ']')), HasSubstr("nested deeper"));
+  EXPECT_THAT(sccl_error(std::string(100, '[') + std::string(100, ']')),
+              HasSubstr("nested deeper"));
 }
 
 }  // namespace

@@ -55,7 +55,8 @@ TEST(Chunking, EqualsThePlainReferenceAndCoversEveryBlockInOrder) {
 TEST(Chunking, HandlesEverySmallShape) {
   for (std::size_t count = 0; count < 40; ++count)
     for (std::uint32_t chunks = 1; chunks < 12; ++chunks)
-      for (const std::size_t element_bytes : {1, 4, 8, 64}) check_chunks(count, element_bytes, chunks);
+      for (const std::size_t element_bytes : {1, 4, 8, 64})
+        check_chunks(count, element_bytes, chunks);
 }
 
 TEST(Chunking, BordersAreCacheLinesWhileThereAreEnough) {

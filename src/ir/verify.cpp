@@ -28,8 +28,8 @@ Status check_request(const Request& request) {
                           ? name_of(request.collective)
                           : "an unknown collective");
   if (request.ranks < 1 || request.ranks > kMostRequestRanks)
-    return make_error(Code::kInvalidArgument, "1 to {} ranks were expected, found {}", kMostRequestRanks,
-                      request.ranks);
+    return make_error(Code::kInvalidArgument, "1 to {} ranks were expected, found {}",
+                      kMostRequestRanks, request.ranks);
   const std::int32_t roots = rooted(request.collective) ? request.ranks : 1;
   if (request.root < 0 || request.root >= roots)
     return make_error(Code::kInvalidArgument, "a root below {} was expected for {}, found {}",
