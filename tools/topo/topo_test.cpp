@@ -331,7 +331,7 @@ TEST(TopoPicture, NamesOfNodesCannotBreakTheXml) {
   const Outcome outcome = topo("--from " + path + " --svg -");
   const auto picture = topo::XmlText::parse(outcome.output, "svg", topo::XmlWords::kSome);
   ASSERT_TRUE(picture) << picture.error().what;
-  EXPECT_THAT(outcome.output, HasSubstr("a&lt;b>&amp;&quot;c"));
+  EXPECT_THAT(outcome.output, HasSubstr("a&lt;b&gt;&amp;&quot;c"));
 }
 
 }  // namespace
