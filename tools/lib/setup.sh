@@ -178,3 +178,26 @@ no_build() {
   [ "${free:-200}" -ge 200 ] ||
     die "only $free MiB are left in $root/build/$1: free some; the next run goes on where this one stopped"
 }
+
+# --- tests
+
+# At most so many failures are looked at again: more are no accident of timing.
+readonly most_again=5
+
+# run_tests FOLDER COMMAND...: runs ctest so, with a report in FOLDER/ctest.xml. The few tests that failed
+# run once more, each alone on the machine, since deadlines of a second are missed where others compute as
+# well. What passes only then is said by name; what fails again has failed.
+run_tests() {
+  local folder=$1 status=0 failed
+  shift
+  rm -f "$folder"/ctest.xml "$folder"/again.xml
+  outside_turn "$@" --test-dir "$folder" --output-junit "$folder/ctest.xml" || status=$?
+  [ $status != 0 ] && [ -f "$folder/ctest.xml" ] || return $status
+  read -r _ failed _ < <(python3 "$root/tools/lib/junit.py" "$folder/ctest.xml")
+  { [ "$failed" -gt 0 ] && [ "$failed" -le $most_again ]; } || return $status
+  say "$failed tests failed: once more, each alone"
+  status=0
+  outside_turn "$@" --test-dir "$folder" --rerun-failed -j 1 --output-junit "$folder/again.xml" || status=$?
+  python3 "$root/tools/lib/junit.py" "$folder/ctest.xml" --again "$folder/again.xml"
+  return $status
+}
