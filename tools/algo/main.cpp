@@ -8,7 +8,6 @@
 #include <thread>
 #include <utility>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
@@ -24,6 +23,7 @@
 #include "tools/algo/proofs.hpp"
 #include "tools/algo/traffic.hpp"
 #include "tools/program/cli.hpp"
+#include "tools/program/command_line.hpp"
 
 namespace {
 
@@ -351,26 +351,25 @@ int verify(const VerifyOptions& options) {
 
 int main(int argc, char** argv) {
   hold_standard_descriptors();
-  CLI::App app("Lists, draws, exports and proves schedules.", std::string(kProgram));
-  app.require_subcommand(1);
+  CommandLine app("Lists, draws, exports and proves schedules.", kProgram);
 
   std::string json_path;
-  CLI::App& list_command = *app.add_subcommand("list", "all algorithms and what they can do");
+  CommandLine list_command = app.add_command("list", "all algorithms and what they can do");
   list_command.add_option("--json", json_path, "write the list as JSON; '-': standard output");
 
   ShowOptions show_options;
-  CLI::App& show_command = *app.add_subcommand("show", "one schedule as text, picture or JSON");
+  CommandLine show_command = app.add_command("show", "one schedule as text, picture or JSON");
   show_command
       .add_option("algorithm", show_options.algorithm, "name of an algorithm, or a file with one")
-      ->required();
+      .required();
   show_command.add_option("-n,--ranks", show_options.ranks, "number of ranks (of an algorithm)")
-      ->check(CLI::Range(1, kMostAlgoRanks));
+      .in_range(1, kMostAlgoRanks);
   show_command.add_option("--layout", show_options.layout, kLayoutHelp);
   show_command
       .add_option("--coll", show_options.collective,
                   "collective (default: the first the algorithm has)")
-      ->check(one_of(collective_names()));
-  show_command.add_option("--root", show_options.root, "root rank")->check(CLI::NonNegativeNumber);
+      .one_of(collective_names());
+  show_command.add_option("--root", show_options.root, "root rank").in_range(0, kMostAlgoRanks);
   show_command.add_flag("--in-place", show_options.in_place, "input and output overlap");
   show_command.add_flag("--rounds", show_options.rounds,
                         "text of the messages of each round, instead of the steps of each rank");
@@ -379,8 +378,8 @@ int main(int argc, char** argv) {
                           "programs, not read again); default: text on standard output");
 
   VerifyOptions verify_options;
-  CLI::App& verify_command =
-      *app.add_subcommand("verify", "prove schedules; exit 3 when one is wrong");
+  CommandLine verify_command =
+      app.add_command("verify", "prove schedules; exit 3 when one is wrong");
   verify_command.add_option(
       "what", verify_options.what,
       "name of an algorithm, or a file: text of `tutti algo show`, XML of MSCCL, "
@@ -391,14 +390,14 @@ int main(int argc, char** argv) {
                             "many layouts of so many");
   verify_command.add_option("--layout", verify_options.layout, kLayoutHelp);
   verify_command.add_option("--coll", verify_options.collective, "this collective only")
-      ->check(one_of(collective_names()));
+      .one_of(collective_names());
   verify_command.add_option("--json", verify_options.json_path,
                             "write the table as JSON; '-': standard output");
 
-  if (const auto code = parse(app, argc, argv)) return *code;
+  if (const auto code = app.parse(argc, argv)) return *code;
   return within_memory(kProgram, [&]() -> int {
-    if (list_command.parsed()) return list(json_path);
-    if (verify_command.parsed()) return verify(verify_options);
+    if (list_command.is_chosen()) return list(json_path);
+    if (verify_command.is_chosen()) return verify(verify_options);
     const Status shown = show(show_options);
     return shown ? kExitFine : fail(kProgram, shown.error());
   });

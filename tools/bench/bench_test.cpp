@@ -164,7 +164,7 @@ TEST(Options, AllMeansEveryCollectiveAndOp) {
 TEST(Options, MistypedWordsGetASuggestion) {
   EXPECT_THAT(refusal({"tutti-bench", "all_redcue"}), HasSubstr("did you mean `all_reduce`"));
   EXPECT_THAT(refusal({"tutti-bench", "all", "--minbyts", "8"}),
-              HasSubstr("did you mean `--minbytes`"));
+              HasSubstr("did you mean '--minbytes'"));
   EXPECT_THAT(refusal({"all_reduce_perf", "-d", "flaot"}), HasSubstr("did you mean `float`"));
   EXPECT_THAT(refusal({"all_reduce_perf", "-o", "summ"}), HasSubstr("did you mean `sum`"));
 }

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <charconv>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "src/base/nearest.hpp"
 #include "src/base/result.hpp"
 #include "tools/bench/shape.hpp"
 #include "tools/program/cli.hpp"
+#include "tools/program/command_line.hpp"
 
 namespace tutti::bench {
 namespace {
@@ -191,12 +191,12 @@ Status check_consistency(const Options& options) {
   return ok_status();
 }
 
-void add_message_options(CLI::App& app, Words& words) {
+void add_message_options(tools::CommandLine& app, Words& words) {
   app.add_option("-b,--minbytes", words.min_size, "smallest message (K, M, G are binary)");
   app.add_option("-e,--maxbytes", words.max_size, "largest message");
   app.add_option("-i,--stepbytes", words.step_size, "add this from size to size");
   app.add_option("-f,--stepfactor", words.factor, "multiply by this from size to size")
-      ->check(CLI::Range(1, 1 << 20));
+      .in_range(1, 1 << 20);
   app.add_option("-o,--op", words.op, "sum prod max min avg mulsum all");
   app.add_option(
       "-d,--datatype", words.type,
@@ -204,79 +204,76 @@ void add_message_options(CLI::App& app, Words& words) {
   app.add_option("-r,--root", words.root, "root rank, or all");
 }
 
-void add_series_options(CLI::App& app, Options& options, Words& words) {
+void add_series_options(tools::CommandLine& app, Options& options, Words& words) {
   app.add_option("-n,--iters", options.iterations,
                  "timed iterations (without it: until the median is known to 2 %, or 1 s a row)")
-      ->check(CLI::Range(1, 1'000'000'000));
+      .in_range(1, 1'000'000'000);
   app.add_option("-w,--warmup_iters", options.warmups, "iterations before timing")
-      ->check(CLI::Range(0, 1'000'000));
-  app.add_option("-m,--agg_iters", options.aggregated, "operations in one group")
-      ->check(CLI::Range(1, 1024));
+      .in_range(0, 1'000'000);
+  app.add_option("-m,--agg_iters", options.aggregated, "operations in one group").in_range(1, 1024);
   app.add_option("-c,--check", options.checks, "checked iterations before timing; 0: no checks")
-      ->check(CLI::Range(0, 1'000'000));
+      .in_range(0, 1'000'000);
   app.add_option("-N,--run_cycles", options.cycles, "repeat the table; 0: for ever")
-      ->check(CLI::Range(0, 1'000'000'000));
+      .in_range(0, 1'000'000'000);
   app.add_option("-z,--blocking", words.blocking, "1..3: a barrier after every iteration")
-      ->check(CLI::Range(0, 3));
-  app.add_flag("--in-place", words.only_in_place, "in-place calls only");
+      .in_range(0, 3);
+  const auto in_place = app.add_flag("--in-place", words.only_in_place, "in-place calls only");
   app.add_flag("--out-of-place", words.only_out_of_place, "out-of-place calls only")
-      ->excludes("--in-place");
+      .excludes(in_place);
   app.add_option("-u,--unalign", options.misalign, "elements between a page and each buffer")
-      ->check(CLI::Range(0, 4096));
+      .in_range(0, 4096);
   app.add_option("--device", words.device,
                  "host: the ranks' buffers are memory of the host; cuda: of GPUs, which the ranks "
                  "of a host take in turn, so that several may share one")
-      ->check(tools::one_of({"host", "cuda"}));
+      .one_of({"host", "cuda"});
   app.add_option("-R,--local_register", words.registration, "1: register the buffers")
-      ->check(CLI::Range(0, 2));
+      .in_range(0, 2);
   app.add_option("-M,--memory", words.memory,
                  "pages: ordinary memory; alloc: ncclMemAlloc, which peers can map (0, 1: whether "
                  "nccl-tests reports a GPU's memory; 0 only)")
-      ->check(tools::one_of({"pages", "alloc", "0", "1"}));
+      .one_of({"pages", "alloc", "0", "1"});
 }
 
-void add_rank_options(CLI::App& app, Options& options, Words& words) {
+void add_rank_options(tools::CommandLine& app, Options& options, Words& words) {
   app.add_option("--ranks", options.ranks,
                  "start this many local ranks (default alone: one for each core, at least 2)")
-      ->check(CLI::Range(1, kMaxRanks));
-  app.add_option("-t,--nthreads", options.threads, "threads of each process")
-      ->check(CLI::Range(1, 1024));
+      .in_range(1, kMaxRanks);
+  app.add_option("-t,--nthreads", options.threads, "threads of each process").in_range(1, 1024);
   app.add_option("-g,--ngpus", options.ranks_per_thread, "ranks that each thread drives")
-      ->check(CLI::Range(1, 1024));
-  app.add_flag(kJoinedFlag, options.joined)->group("");  // "" hides it
+      .in_range(1, 1024);
+  app.add_flag(kJoinedFlag, options.joined).hidden();  // "" hides it
   app.add_option("--bind", words.binding, "auto: a core for each local rank where they fit; none")
-      ->check(tools::one_of({"auto", "none"}));
+      .one_of({"auto", "none"});
   app.add_option("--algo", options.algorithm, "run this algorithm (as TUTTI_ALGO)");
   app.add_option("-T,--timeout", options.timeout_s, "seconds for one operation (as TUTTI_TIMEOUT)")
-      ->check(tools::in_range(0, 604800));
+      .in_range(0, 604800);
 }
 
-void add_report_options(CLI::App& app, Options& options, Words& words) {
+void add_report_options(tools::CommandLine& app, Options& options, Words& words) {
   app.add_flag("--percentiles", options.percentiles, "more columns: p50 p90 p99 of both forms");
   app.add_option("--limit", words.limit,
                  "auto: a column with % of what this machine's memory allows (one host); none")
-      ->check(tools::one_of({"auto", "none"}));
+      .one_of({"auto", "none"});
   app.add_option("-S,--report_timestamps", words.timestamps, "1: a last column with the time")
-      ->check(CLI::Range(0, 1));
+      .in_range(0, 1);
   app.add_option("-J,--output_file,--json", options.json, "write results as JSON (- for stdout)");
   app.add_option("--compare", options.compare, "JSON of an earlier run to compare with");
   app.add_option("--gate", options.gate_percent, "exit 4 when a row is slower by this many percent")
-      ->check(tools::in_range(0, 1e6));
+      .in_range(0, 1e6);
   app.add_option("--expect", options.expected_gbs,
                  "exit 4 when the average bus bandwidth is below this many GB/s")
-      ->check(tools::in_range(0, 1e9));
+      .in_range(0, 1e9);
 }
 
 /// Accepted because scripts pass them. -y: a host communicator has but the null stream; -p: threads
 /// always start their ranks together; -a: times are those of the slowest rank; -x: what a GPU's
 /// communicator may occupy; -V: of -D. What refuse_unsupported refuses may be 0.
-void add_compatibility_options(CLI::App& app, Words& words) {
+void add_compatibility_options(tools::CommandLine& app, Words& words) {
   app.add_option("-a,--average", words.average, "no effect: times are the slowest rank's")
-      ->check(CLI::Range(0, 3));
+      .in_range(0, 3);
   app.add_option("-y,--stream_null", words.unused, "no effect on host communicators");
   app.add_option("-p,--parallel_init", words.unused, "no effect: threads always start in parallel");
-  app.add_option("-x,--cta_policy", words.unused, "no effect on host communicators")
-      ->check(CLI::Range(0, 2));
+  app.add_option("-x,--cta_policy", words.unused, "no effect on host communicators").in_range(0, 2);
   app.add_option("-V,--device_cta_count", words.unused, "no effect without -D");
   const std::pair<const char*, int*> off[] = {{"-G,--cudagraph", &words.graph},
                                               {"-C,--report_cputime", &words.cpu_time},
@@ -284,25 +281,8 @@ void add_compatibility_options(CLI::App& app, Words& words) {
                                               {"-K,--per_iter_skip", &words.iteration_skip},
                                               {"-D,--device_implementation", &words.device_kernel}};
   for (const auto& [names, value] : off) {
-    app.add_option(names, *value, "not supported: 0 only")->check(CLI::Range(0, 1'000'000'000));
+    app.add_option(names, *value, "not supported: 0 only").in_range(0, 1'000'000'000);
   }
-}
-
-std::vector<std::string> option_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  }
-  return names;
-}
-
-Error unknown_argument(const CLI::App& app, const std::string& word) {
-  const std::string name = word.substr(0, word.find('='));
-  const std::string guess = name.starts_with("--") ? nearest(name, option_names(app)) : "";
-  return make_error(Code::kInvalidArgument, "unknown {} `{}`{}; --help lists what there is",
-                    name.starts_with("-") ? "option" : "argument", name,
-                    guess.empty() ? "" : fmt::format(", did you mean `{}`?", guess));
 }
 
 }  // namespace
@@ -315,39 +295,26 @@ std::string program_name(std::span<const std::string> arguments) {
 Result<ParsedOptions> parse_options(std::span<const std::string> arguments) {
   Options options;
   Words words;
-  CLI::App app("Times and checks collectives; tables and flags follow nccl-tests.");
-  app.set_help_flag("-h,--help", "print this help");
-  app.set_version_flag("--version", tools::version_line());
-  app.allow_extras();
   const auto program_test = test_by_program(arguments[0]);
   options.program = program_name(arguments);
+  tools::CommandLine app("Times and checks collectives; tables and flags follow nccl-tests.",
+                         options.program);
   if (program_test) {
     options.tests = {*program_test};
   } else {
     app.add_option("COLL", words.test,
                    "all_reduce all_gather reduce_scatter broadcast reduce all_to_all gather "
                    "scatter send_recv, or all")
-        ->required();
+        .required();
   }
-  app.name(options.program);
   add_message_options(app, words);
   add_series_options(app, options, words);
   add_rank_options(app, options, words);
   add_report_options(app, options, words);
   add_compatibility_options(app, words);
 
-  try {
-    std::vector<std::string> backwards(arguments.rbegin(), arguments.rend() - 1);
-    app.parse(std::move(backwards));  // CLI11 takes the last one first
-  } catch (const CLI::CallForHelp&) {
-    return ParsedOptions{std::nullopt, app.help()};
-  } catch (const CLI::CallForVersion& version) {
-    return ParsedOptions{std::nullopt, std::string(version.what()) + "\n"};
-  } catch (const CLI::ParseError& error) {
-    if (!app.remaining().empty()) return unknown_argument(app, app.remaining().front());
-    return make_error(Code::kInvalidArgument, "{}; --help explains the options", error.what());
-  }
-  if (!app.remaining().empty()) return unknown_argument(app, app.remaining().front());
+  TUTTI_ASSIGN(const std::string said, app.read(arguments));
+  if (!said.empty()) return ParsedOptions{std::nullopt, said};
   TUTTI_TRY(apply_words(words, program_test.has_value(), options));
   TUTTI_TRY(check_consistency(options));
   return ParsedOptions{std::move(options), ""};

@@ -2,13 +2,13 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "src/base/result.hpp"
 #include "tools/bench/launch.hpp"
 #include "tools/calibrate/measure.hpp"
 #include "tools/program/cli.hpp"
+#include "tools/program/command_line.hpp"
 #include "tools/program/machine.hpp"
 
 namespace {
@@ -74,19 +74,19 @@ int start(int ranks, std::vector<std::string> arguments) {
 
 int main(int argc, char** argv) {
   hold_standard_descriptors();
-  CLI::App app(
+  CommandLine app(
       "Measures on the ranks of a job what a prediction has to know of a machine: what calls,\n"
       "copies, reductions and messages cost, inside a host and between hosts. Started by mpirun,\n"
       "srun or torchrun it joins their job; otherwise it starts ranks here.",
-      std::string(kProgram));
+      kProgram);
   Options options;
   app.add_option("-n,--ranks", options.ranks, "ranks to start here (one for each processor)")
-      ->check(CLI::Range(2, 4096));
+      .in_range(2, 4096);
   app.add_option("-o,--output", options.output, "FILE for tutti sim --calibration; '-': print it");
   app.add_option("--seconds", options.seconds, "time for each of a dozen measurements (0.5)")
-      ->check(in_range(0.01, 60));
-  app.add_flag(tutti::bench::kJoinedFlag, options.joined)->group("");
-  if (const auto code = parse(app, argc, argv)) return *code;
+      .in_range(0.01, 60);
+  app.add_flag(tutti::bench::kJoinedFlag, options.joined).hidden();
+  if (const auto code = app.parse(argc, argv)) return *code;
 
   tutti::bench::Options job;
   job.program = kProgram;

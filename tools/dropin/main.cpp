@@ -1,11 +1,11 @@
 // tutti dropin: runs a program with Tutti in NCCL's place, or shows what that would mean for it.
-#include <CLI/CLI.hpp>
 
 #include "tools/dropin/events.hpp"
 #include "tools/dropin/report.hpp"
 #include "tools/dropin/run.hpp"
 #include "tools/dropin/users.hpp"
 #include "tools/program/cli.hpp"
+#include "tools/program/command_line.hpp"
 
 namespace {
 
@@ -34,25 +34,25 @@ int check(const DropinLibraries& libraries, const std::vector<std::string>& comm
 
 int main(int argc, char** argv) {
   hold_standard_descriptors();
-  CLI::App app(
+  CommandLine app(
       "tutti dropin [--check [--json FILE]] -- COMMAND...\n\n"
       "Runs a program with Tutti's libnccl.so.2 in NCCL's place (LD_PRELOAD).\n"
       "With --check the program runs as it is, and when it has ended you see which libnccl it and\n"
       "all that it started mapped and how that was found, which calls they need, and which of\n"
       "them Tutti has: native, refused (an error that says so) or missing.",
-      std::string(kProgram));
+      kProgram);
   bool checks = false;
   std::string json_path;
   app.add_flag("--check", checks, "change nothing, and report");
   app.add_option("--json", json_path,
                  "also write the report as JSON to FILE; '-': standard output, and the program's\n"
                  "own goes to standard error")
-      ->type_name("FILE");
-  app.footer(
+      .value_name("FILE");
+  app.set_footer(
       "Exits with the program's status (128 + signal). --check: 3 when a call that the program\n"
       "needs is missing in Tutti, 5 when no libnccl was mapped.");
   std::vector<std::string> command;
-  if (const auto code = parse_with_command(app, argc, argv, "tutti dropin --check", command))
+  if (const auto code = app.parse_with_command(argc, argv, "tutti dropin --check", command))
     return *code;
   if (!checks && !json_path.empty())
     return fail(kProgram, kExitUsage, "--json goes with --check: there is no report without it");

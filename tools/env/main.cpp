@@ -1,6 +1,5 @@
 // tutti env: every setting with its value, source, range and meaning; names that no setting reads;
 // and what this machine offers.
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "src/base/result.hpp"
@@ -8,6 +7,7 @@
 #include "src/cost/tuning_file.hpp"
 #include "src/reduce/reduce.hpp"
 #include "tools/program/cli.hpp"
+#include "tools/program/command_line.hpp"
 #include "tools/program/machine.hpp"
 
 namespace {
@@ -100,11 +100,11 @@ void report_unknown(const std::vector<tutti::UnknownSetting>& unknown) {
 
 int main(int argc, char** argv) {
   hold_standard_descriptors();
-  CLI::App app("Shows every setting and what this machine offers.", std::string(kProgram));
+  CommandLine app("Shows every setting and what this machine offers.", kProgram);
   std::string json_path;
   app.add_option("--json", json_path, "also write the result as JSON to FILE; '-': standard output")
-      ->type_name("FILE");
-  if (const auto code = parse(app, argc, argv)) return *code;
+      .value_name("FILE");
+  if (const auto code = app.parse(argc, argv)) return *code;
 
   const auto unknown = tutti::unknown_settings(tutti::process_environment_names());
   report_unknown(unknown);

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -22,6 +21,7 @@
 #include "tools/explain/candidates.hpp"
 #include "tools/picture/svg.hpp"
 #include "tools/program/cli.hpp"
+#include "tools/program/command_line.hpp"
 #include "tools/program/sizes.hpp"
 #include "tools/sim/machine.hpp"
 
@@ -57,23 +57,22 @@ Enum named(const std::string& name, int count) {
 
 constexpr int kPlainOps = static_cast<int>(ReduceOp::kPreMulSum);
 
-void add_options(CLI::App& app, Options& options) {
+void add_options(CommandLine& app, Options& options) {
   app.add_option("COLLECTIVE", options.collective, "what is called")
-      ->required()
-      ->check(one_of(collective_names()));
-  app.add_option("SIZE", options.size, "bytes as tutti bench counts them: 8, 64K, 4M")->required();
-  app.add_option("-n,--ranks", options.ranks, "ranks, all on one host")
-      ->check(in_range(2, kMostAlgoRanks));
+      .required()
+      .one_of(collective_names());
+  app.add_option("SIZE", options.size, "bytes as tutti bench counts them: 8, 64K, 4M").required();
+  app.add_option("-n,--ranks", options.ranks, "ranks, all on one host").in_range(2, kMostAlgoRanks);
   app.add_option("--layout", options.layout, "ranks on hosts: 2x4 is 2 hosts of 4, 4,3,4 is three");
   app.add_option("--topology", options.topology,
                  "a machine as in tutti sim, with a rank on each GPU, or CPU node");
   app.add_option("-d,--datatype", options.type, "type of the elements")
-      ->check(one_of(names_of<DataType>(kDataTypes)))
-      ->capture_default_str();
+      .one_of(names_of<DataType>(kDataTypes))
+      .shows_default();
   app.add_option("-o,--op", options.op, "how they are reduced")
-      ->check(one_of(names_of<ReduceOp>(kPlainOps)))
-      ->capture_default_str();
-  app.add_option("-r,--root", options.root, "root rank")->check(in_range(0, kMostAlgoRanks));
+      .one_of(names_of<ReduceOp>(kPlainOps))
+      .shows_default();
+  app.add_option("-r,--root", options.root, "root rank").in_range(0, kMostAlgoRanks);
   app.add_option("--calibration", options.calibration_path,
                  "constants of the model by tutti calibrate, for times and, but with --topology, "
                  "the choice (default: TUTTI_CALIBRATION's)");
@@ -269,11 +268,11 @@ Status run(const Options& options) {
 
 int main(int argc, char** argv) {
   hold_standard_descriptors();
-  CLI::App app("Says which algorithm runs for a call, what each would take, and why not another.",
-               std::string(kProgram));
+  CommandLine app(
+      "Says which algorithm runs for a call, what each would take, and why not another.", kProgram);
   Options options;
   add_options(app, options);
-  if (const auto code = parse(app, argc, argv)) return *code;
+  if (const auto code = app.parse(argc, argv)) return *code;
   const Status done = run(options);
   return done ? kExitFine : fail(kProgram, done.error());
 }

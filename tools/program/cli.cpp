@@ -2,60 +2,20 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <optional>
-#include <utility>
 
-#include <CLI/CLI.hpp>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "src/base/fd.hpp"
-#include "src/base/nearest.hpp"
 #include "src/base/printable.hpp"
 #include "src/base/result.hpp"
 #include "src/base/whole_file.hpp"
 
 namespace tutti::tools {
 namespace {
-
-std::vector<std::string> names_in(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
-  }
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
-  return names;
-}
-
-const CLI::App& innermost(const CLI::App& app) {
-  const auto chosen = app.get_subcommands();
-  return chosen.empty() ? app : innermost(*chosen.front());
-}
-
-std::string suggestion(std::string_view word, const std::vector<std::string>& names) {
-  const std::string meant = nearest(word, names);
-  return meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant);
-}
-
-std::string describe_unknown(const CLI::App& app, std::string word) {
-  word = word.substr(0, word.find('='));
-  const std::string_view kind = word.starts_with('-') ? "option" : "argument";
-  return fmt::format("unknown {} '{}'{}", kind, word, suggestion(word, names_in(app)));
-}
-
-/// The first option of the command, or of one below it, that was given an empty value; "" for none.
-std::string option_without_value(const CLI::App& app) {
-  for (const CLI::Option* option : app.get_options())
-    for (const std::string& value : option->results())
-      if (value.empty()) return option->get_name();
-  const auto chosen = app.get_subcommands();
-  return chosen.empty() ? "" : option_without_value(*chosen.front());
-}
 
 /// Whether a device takes bytes, and whether the file system of anything else has some left. False
 /// sets errno.
@@ -70,11 +30,6 @@ bool has_room(const std::string& path) {
   if (ignored || space.capacity == 0 || space.available >= kLeast) return true;
   errno = ENOSPC;
   return false;
-}
-
-int print_or_fail(std::string_view program, std::string_view text) {
-  const Status printed = print(text);
-  return printed ? kExitFine : fail(program, printed.error());
 }
 
 }  // namespace
@@ -101,76 +56,6 @@ ExitCode exit_code_of(const Error& error) {
 }
 
 std::string version_line() { return "tutti " TUTTI_VERSION " (NCCL API 2.28.9)"; }
-
-std::optional<int> parse(CLI::App& app, int argc, const char* const* argv) {
-  app.set_version_flag("--version", version_line());
-  app.get_formatter()->column_width(34);
-  try {
-    app.parse(argc, argv);
-    const std::string empty = option_without_value(app);
-    if (empty.empty()) return std::nullopt;
-    return fail(app.get_name(), kExitUsage,
-                fmt::format("the value of {} is empty: give it one, or leave it out", empty));
-  } catch (const CLI::CallForVersion&) {
-    return print_or_fail(app.get_name(), version_line() + "\n");
-  } catch (const CLI::Success&) {  // --help
-    return print_or_fail(app.get_name(), app.help());
-  } catch (const CLI::ParseError& error) {
-    const CLI::App& command = innermost(app);
-    const std::vector<std::string> unknown = app.remaining(true);
-    const std::string message =
-        unknown.empty() ? error.what() : describe_unknown(command, unknown.front());
-    fail(app.get_name(), kExitUsage, message);
-    note(
-        fmt::format("'{} --help' lists what there is.\n",
-                    &command == &app ? app.get_name() : app.get_name() + " " + command.get_name()));
-    return kExitUsage;
-  }
-}
-
-std::optional<int> parse_with_command(CLI::App& app, int argc, char** argv,
-                                      std::string_view example, std::vector<std::string>& command) {
-  const std::span<char*> arguments(argv, static_cast<std::size_t>(argc));
-  const auto dashes = std::ranges::find(arguments, std::string_view("--"));
-  // Without it the user has to be told.
-  const bool has_command = dashes != arguments.end();
-  app.allow_extras(!has_command);
-  if (const auto code = parse(app, static_cast<int>(dashes - arguments.begin()), argv)) return code;
-
-  const auto extras = app.remaining();
-  if (!extras.empty())
-    return fail(app.get_name(), kExitUsage,
-                fmt::format("unknown {} '{}'; put the command after '--', as in: {} -- ./program",
-                            extras.front().starts_with('-') ? "option" : "argument", extras.front(),
-                            example));
-  if (!has_command || dashes + 1 == arguments.end())
-    return fail(
-        app.get_name(), kExitUsage,
-        fmt::format("no command given; put it after '--', as in: {} -- ./program", example));
-  command.assign(dashes + 1, arguments.end());
-  return std::nullopt;
-}
-
-CLI::Validator one_of(std::vector<std::string> words) {
-  const std::string listed = fmt::format("{}", fmt::join(words, "|"));
-  return {[words = std::move(words), listed](std::string& word) {
-            if (std::ranges::find(words, word) != words.end()) return std::string();
-            return fmt::format("'{}' is not one of {}{}", word, listed, suggestion(word, words));
-          },
-          listed};
-}
-
-CLI::Validator in_range(double least, double most) {
-  const std::string listed = fmt::format("{:g}..{:g}", least, most);
-  return {[least, most, listed](std::string& word) {
-            double value = 0;
-            const bool number = CLI::detail::lexical_cast(word, value);
-            if (number && std::isfinite(value) && value >= least && value <= most)
-              return std::string();
-            return fmt::format("'{}' is not a number in {}", word, listed);
-          },
-          listed};
-}
 
 void hold_standard_descriptors() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {

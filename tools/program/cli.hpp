@@ -1,9 +1,7 @@
-// Shared by all programs of the `tutti` command: exit codes, option parsing with suggestions,
-// tables, progress, and output files.
+// Shared by all programs of the `tutti` command: exit codes, tables, progress, and output files.
 #pragma once
 
 #include <new>
-#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -12,11 +10,6 @@
 
 #include "src/base/whole_file.hpp"
 #include "tutti/error.hpp"
-
-namespace CLI {  // <CLI/CLI.hpp>, for those who declare options
-class App;
-class Validator;
-}  // namespace CLI
 
 namespace tutti::tools {
 
@@ -34,22 +27,6 @@ ExitCode exit_code_of(const Error& error);
 
 /// "tutti 0.1.0 (NCCL API 2.28.9)".
 std::string version_line();
-
-/// Parses the command line with --help and --version. nullopt: go on; otherwise return with this
-/// exit code, all that is to be said having been said. An unknown option or command gets the
-/// nearest name suggested; a value that is empty is an error.
-std::optional<int> parse(CLI::App& app, int argc, const char* const* argv);
-
-/// The same for a program that starts another: parses what stands before "--", and puts what
-/// follows, which must not be nothing, into `command`. `example` is for errors: "tutti run -n 4".
-std::optional<int> parse_with_command(CLI::App& app, int argc, char** argv,
-                                      std::string_view example, std::vector<std::string>& command);
-
-/// A validator that accepts only these words and suggests the nearest one.
-CLI::Validator one_of(std::vector<std::string> words);
-
-/// An option's value between two finite numbers, both included.
-CLI::Validator in_range(double least, double most);
 
 /// Opens /dev/null for each of standard input, output and error that is closed, such that writing
 /// to it still fails: otherwise the next file opened would be taken for it. First thing in main.

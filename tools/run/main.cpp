@@ -1,7 +1,7 @@
 // tutti run: starts ranks of a program on this machine.
-#include <CLI/CLI.hpp>
 
 #include "tools/program/cli.hpp"
+#include "tools/program/command_line.hpp"
 #include "tools/run/job.hpp"
 
 namespace {
@@ -19,30 +19,28 @@ tutti::Nanos seconds(double value) {
 
 int main(int argc, char** argv) {
   hold_standard_descriptors();
-  CLI::App app(
+  CommandLine app(
       "tutti run -n N [OPTIONS] -- COMMAND...\n\n"
       "Starts N ranks of a program on this machine and ends them together.\n"
       "For several hosts use mpirun, srun or torchrun: the library reads their environments.",
-      std::string(kProgram));
+      kProgram);
   JobOptions options;
   double timeout = 0, grace = 5;
   bool no_prefix = false;
-  app.add_option("-n,--ranks", options.ranks, "number of ranks")
-      ->required()
-      ->check(CLI::Range(1, kMostRanks));
+  app.add_option("-n,--ranks", options.ranks, "number of ranks").required().in_range(1, kMostRanks);
   app.add_option("--bootstrap", options.bootstrap, "URL of the rendezvous (sets TUTTI_BOOTSTRAP)");
   app.add_option("--timeout", timeout, "seconds after which the job is ended, exit 6; 0: never")
-      ->check(in_range(0, 1e7));
+      .in_range(0, 1e7);
   app.add_option("--grace", grace, "seconds between SIGTERM and SIGKILL")
-      ->capture_default_str()
-      ->check(in_range(0, 1e5));
+      .shows_default()
+      .in_range(0, 1e5);
   app.add_flag("--keep-going", options.keep_going, "when a rank fails, let the others finish");
   app.add_flag("--no-prefix", no_prefix, "do not put the rank before each line of output");
-  app.footer(
+  app.set_footer(
       "The ranks find RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT\n"
       "and TUTTI_JOB_KEY in their environment. Exits with the status of the first rank that\n"
       "fails (128 + signal).");
-  if (const auto code = parse_with_command(app, argc, argv, "tutti run -n 4", options.command))
+  if (const auto code = app.parse_with_command(argc, argv, "tutti run -n 4", options.command))
     return *code;
   options.timeout = seconds(timeout);
   options.grace = seconds(grace);

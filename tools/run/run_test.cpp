@@ -128,8 +128,8 @@ TEST(Run, BadCommandLinesAreUsageErrorsWithAHint) {
   const std::pair<const char*, const char*> kCases[] = {
       {"-n 2 --timout 3 -- true", "did you mean '--timeout'?"},
       {"-n 2", "no command given"},
-      {"-n 0 -- true", "not in range 1 to 4096"},
-      {"-n 2 --timeout nan -- true", "'nan' is not a number in 0..1e+07"},
+      {"-n 0 -- true", "'0' is not a number in 1..4096"},
+      {"-n 2 --timeout nan -- true", "'nan' is not a number in 0..10000000"},
       {"-n 2 ./program", "put the command after '--'"},
       {"-- true", "--ranks is required"}};
   for (const auto& [arguments, hint] : kCases) {

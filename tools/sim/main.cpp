@@ -4,13 +4,13 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "src/base/clock.hpp"
 #include "src/base/result.hpp"
 #include "tools/program/cli.hpp"
+#include "tools/program/command_line.hpp"
 #include "tools/sim/options.hpp"
 #include "tools/sim/report.hpp"
 #include "tools/sim/run.hpp"
@@ -133,11 +133,10 @@ Status simulate(const Options& options) {
 
 int main(int argc, char** argv) {
   hold_standard_descriptors();
-  CLI::App app("Predicts what collectives take on a machine, and what limits them.",
-               std::string(kProgram));
+  CommandLine app("Predicts what collectives take on a machine, and what limits them.", kProgram);
   Options options;
   add_options(app, options);
-  if (const auto code = parse(app, argc, argv)) return *code;
+  if (const auto code = app.parse(argc, argv)) return *code;
   return within_memory(kProgram, [&] {
     const Status done = simulate(options);
     return done ? static_cast<int>(kExitFine) : fail(kProgram, done.error());

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <utility>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -19,7 +18,8 @@
 namespace tutti::simtool {
 namespace {
 
-constexpr double kMost = 1e9;  ///< of any cost, bandwidth or factor
+constexpr double kMost = 1e9;    ///< of any cost, bandwidth or factor
+constexpr double kLeast = 1e-6;  ///< of a bandwidth
 constexpr std::size_t kLargestCostsFile = 1U << 20U;
 constexpr std::uint32_t kMostPorts = 1U << 20U;
 
@@ -212,16 +212,15 @@ Status check_pictures(const Options& options, const Plan& plan) {
   return ok_status();
 }
 
-void add_machine_options(CLI::App& app, MachineOptions& machine) {
-  const auto positive = tools::in_range(1e-6, kMost);
-  const auto not_negative = tools::in_range(0, kMost);
-  auto* topology = app.add_option("--topology", machine.topology,
-                                  "FILE (as `tutti topo --from` reads it), or a text: gpu:2x8, "
-                                  "torus:4x4, 4x dgx-h100 over ...");
-  auto* uniform =
+void add_machine_options(tools::CommandLine& app, MachineOptions& machine) {
+  const auto topology =
+      app.add_option("--topology", machine.topology,
+                     "FILE (as `tutti topo --from` reads it), or a text: gpu:2x8, "
+                     "torus:4x4, 4x dgx-h100 over ...");
+  const auto uniform =
       app.add_option("--uniform", machine.uniform, "N ranks on one switch that never blocks")
-          ->check(CLI::Range(1, 1 << 20));
-  auto* two_level =
+          .in_range(1, 1 << 20);
+  const auto two_level =
       app.add_option("--two-level", machine.two_level,
                      "NODESxRANKS: such a switch in each node, and one between the nodes");
   app.add_option("--hosts", machine.hosts,
@@ -230,34 +229,33 @@ void add_machine_options(CLI::App& app, MachineOptions& machine) {
   app.add_option("--calibration", machine.calibration,
                  "FILE by `tutti calibrate`: what ranks cost; the built-in one for --hosts");
   app.add_option("--alpha", machine.alpha_us, "of switches: us from rank to rank (5)")
-      ->check(not_negative)
-      ->excludes(topology);
+      .in_range(0, kMost)
+      .excludes(topology);
   app.add_option("--beta-gbs", machine.beta_gbs, "of switches: GB/s of a rank or its NIC (25)")
-      ->check(positive)
-      ->excludes(topology);
+      .in_range(kLeast, kMost)
+      .excludes(topology);
   app.add_option("--inner-alpha", machine.inner_alpha_us, "--two-level: us inside a node (1)")
-      ->check(not_negative)
-      ->excludes(topology)
-      ->excludes(uniform)
-      ->needs(two_level);
+      .in_range(0, kMost)
+      .excludes(topology)
+      .excludes(uniform)
+      .needs(two_level);
   app.add_option("--inner-gbs", machine.inner_gbs, "--two-level: GB/s inside a node (450)")
-      ->check(positive)
-      ->excludes(topology)
-      ->excludes(uniform)
-      ->needs(two_level);
+      .in_range(kLeast, kMost)
+      .excludes(topology)
+      .excludes(uniform)
+      .needs(two_level);
 }
 
-void add_cost_options(CLI::App& app, Options& options) {
-  const auto not_negative = tools::in_range(0, kMost);
+void add_cost_options(tools::CommandLine& app, Options& options) {
   app.add_option("--message-us", options.message_us, "work of a rank for each message it sends")
-      ->check(not_negative);
+      .in_range(0, kMost);
   app.add_option("--step-us", options.step_us, "of a copy or addition, however short")
-      ->check(not_negative);
+      .in_range(0, kMost);
   app.add_option("--reduce-gbs", options.reduce_gbs, "speed of additions (free)")
-      ->check(not_negative);
-  app.add_option("--copy-gbs", options.copy_gbs, "speed of copies (free)")->check(not_negative);
+      .in_range(0, kMost);
+  app.add_option("--copy-gbs", options.copy_gbs, "speed of copies (free)").in_range(0, kMost);
   app.add_option("--ports", options.ports, "others that a rank sends to at a time (any number)")
-      ->check(CLI::Range(0U, kMostPorts));
+      .in_range(0U, kMostPorts);
   app.add_option("--costs", options.costs_file,
                  "FILE of JSON with message_us, step_us, reduce_gbs, copy_gbs, ports");
   app.add_option("--slow-rank", options.slow_ranks, "R=F: work of rank R takes F times as long");
@@ -266,7 +264,7 @@ void add_cost_options(CLI::App& app, Options& options) {
                "the forest was planned before links became slow");
 }
 
-void add_output_options(CLI::App& app, Options& options) {
+void add_output_options(tools::CommandLine& app, Options& options) {
   app.add_flag("--links", options.links, "also the busiest links of each row");
   app.add_option("--csv", options.csv_path, "write the table as CSV");
   app.add_option("--json", options.json_path, "write results as JSON; '-': standard output");
@@ -279,27 +277,27 @@ void add_output_options(CLI::App& app, Options& options) {
 
 }  // namespace
 
-void add_options(CLI::App& app, Options& options) {
+void add_options(tools::CommandLine& app, Options& options) {
   app.add_option("collective", options.collective, "what to simulate")
-      ->required()
-      ->check(tools::one_of(collective_names()));
+      .required()
+      .one_of(collective_names());
   add_machine_options(app, options.machine);
   app.add_option("--algo", options.algorithms, "names, separated by commas; default: all that can")
-      ->delimiter(',');
-  auto* min = app.add_option("-b,--minbytes", options.min_bytes, "smallest size (1K)");
-  auto* max = app.add_option("-e,--maxbytes", options.max_bytes, "largest size (1G)");
-  auto* factor = app.add_option("-f,--stepfactor", options.step_factor, "from size to size (4)");
-  factor->check(CLI::Range(2, 1 << 20));
-  auto* step =
+      .comma_separated();
+  const auto min = app.add_option("-b,--minbytes", options.min_bytes, "smallest size (1K)");
+  const auto max = app.add_option("-e,--maxbytes", options.max_bytes, "largest size (1G)");
+  auto factor = app.add_option("-f,--stepfactor", options.step_factor, "from size to size (4)");
+  factor.in_range(2, 1 << 20);
+  auto step =
       app.add_option("-i,--stepbytes", options.step_bytes, "instead: bytes from size to size");
-  step->excludes(factor);
+  step.excludes(factor);
   app.add_option("--sizes", options.sizes, "instead of a range: 1K,64M,1G")
-      ->delimiter(',')
-      ->excludes(min)
-      ->excludes(max)
-      ->excludes(factor)
-      ->excludes(step);
-  app.add_option("-r,--root", options.root, "root rank")->check(CLI::NonNegativeNumber);
+      .comma_separated()
+      .excludes(min)
+      .excludes(max)
+      .excludes(factor)
+      .excludes(step);
+  app.add_option("-r,--root", options.root, "root rank").in_range(0, INT32_MAX);
   app.add_option("--slice", options.slice,
                  "cut chunks in slices of so many bytes, which follow each other (whole chunks; "
                  "of the forest thousands)");

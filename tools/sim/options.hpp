@@ -4,9 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
-#include "tools/program/cli.hpp"
+#include "tools/program/command_line.hpp"
 #include "tools/sim/machine.hpp"
 #include "tools/sim/run.hpp"
 #include "tutti/error.hpp"
@@ -32,7 +30,7 @@ struct Options {
   std::string csv_path, json_path, svg_path, timeline_path, heat_path;
 };
 
-void add_options(CLI::App& app, Options& options);
+void add_options(tools::CommandLine& app, Options& options);
 
 /// What to simulate on the machine. kInvalidArgument names the option that is wrong.
 Result<Plan> make_plan(const Options& options, const Machine& machine);

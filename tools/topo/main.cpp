@@ -1,13 +1,13 @@
 // tutti topo: shows the topology of this machine or of another as a tree, a matrix or a picture.
 #include <algorithm>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "src/base/result.hpp"
 #include "src/topo/format/json.hpp"
 #include "src/topo/nccl/xml.hpp"
 #include "tools/program/cli.hpp"
+#include "tools/program/command_line.hpp"
 #include "tools/topo/list.hpp"
 #include "tools/topo/picture.hpp"
 #include "tools/topo/source.hpp"
@@ -108,25 +108,24 @@ Status show(const Options& options) {
 
 int main(int argc, char** argv) {
   hold_standard_descriptors();
-  CLI::App app("Shows the topology of this machine, or of another, as a tree.",
-               std::string(kProgram));
+  CommandLine app("Shows the topology of this machine, or of another, as a tree.", kProgram);
   Options options;
   const std::string group = "Topology (default: this machine)";
-  auto* from = app.add_option("--from", options.source.from,
-                              "a file: NCCL's topology XML, Tutti's JSON, lstopo's XML or a "
-                              "recorded machine");
-  auto* synthetic =
+  auto from = app.add_option("--from", options.source.from,
+                             "a file: NCCL's topology XML, Tutti's JSON, lstopo's XML or a "
+                             "recorded machine");
+  auto synthetic =
       app.add_option("--synthetic", options.source.synthetic,
                      "a machine of that shape: gpu:2x8, cpu:2x8@10GB/s, ring:8, torus:4x4");
-  auto* preset = app.add_option(
+  auto preset = app.add_option(
       "--preset", options.source.preset,
       "known machines and fabrics: dgx-h100, or 4x dgx-h100 over rail-optimised (docs/presets.md)");
-  auto* machine =
+  auto machine =
       app.add_option("--machine", options.source.machine, "a machine that --record wrote");
-  from->type_name("FILE")->group(group)->excludes(synthetic)->excludes(preset)->excludes(machine);
-  synthetic->type_name("TEXT")->group(group)->excludes(preset)->excludes(machine);
-  preset->type_name("TEXT")->group(group)->excludes(machine);
-  machine->type_name("FILE")->group(group);
+  from.value_name("FILE").group(group).excludes(synthetic).excludes(preset).excludes(machine);
+  synthetic.value_name("TEXT").group(group).excludes(preset).excludes(machine);
+  preset.value_name("TEXT").group(group).excludes(machine);
+  machine.value_name("FILE").group(group);
 
   app.add_flag("--list", options.list,
                "all presets and synthetic machines with their parameters, and nothing else");
@@ -134,15 +133,15 @@ int main(int argc, char** argv) {
   app.add_flag("--bandwidths", options.bandwidths, "the bandwidth of these paths in GB/s");
   app.add_option("--measured", options.measured,
                  "show the bus bandwidths that `tutti bench --json` wrote to FILE")
-      ->type_name("FILE");
+      .value_name("FILE");
   app.add_option("--svg", options.svg, "write a picture to FILE; '-': standard output")
-      ->type_name("FILE");
-  app.add_option("--xml", options.xml, "write NCCL's topology XML")->type_name("FILE");
-  app.add_option("--json", options.json, "write Tutti's JSON")->type_name("FILE");
+      .value_name("FILE");
+  app.add_option("--xml", options.xml, "write NCCL's topology XML").value_name("FILE");
+  app.add_option("--json", options.json, "write Tutti's JSON").value_name("FILE");
   app.add_option("--record", options.record,
                  "write what detection reads of this machine, for a bug report")
-      ->type_name("FILE");
-  if (const auto code = parse(app, argc, argv)) return *code;
+      .value_name("FILE");
+  if (const auto code = app.parse(argc, argv)) return *code;
   return within_memory(kProgram, [&] {
     const Status shown = show(options);
     return shown ? static_cast<int>(kExitFine) : fail(kProgram, shown.error());

@@ -2,10 +2,9 @@
 #include <filesystem>
 #include <string>
 
-#include <CLI/CLI.hpp>
-
 #include "src/base/result.hpp"
 #include "tools/program/cli.hpp"
+#include "tools/program/command_line.hpp"
 #include "tools/train/checkpoints.hpp"
 #include "tools/train/commands.hpp"
 #include "tools/train/plot.hpp"
@@ -77,60 +76,63 @@ Status reshard(const std::string& from, const std::string& to, int ranks) {
 }  // namespace
 
 int prepare_command(int argc, char** argv) {
-  CLI::App app("Checks a text, splits it for training and validation, and writes both as one file.",
-               "tutti train prepare");
+  tools::CommandLine app(
+      "Checks a text, splits it for training and validation, and writes both as one file.",
+      "tutti train prepare");
   std::string from, to;
   double share = TextData::kValidationShare;
   app.add_option("text", from, "file of text, of any encoding: bytes are what is learned")
-      ->required();
-  app.add_option("-o,--output", to, "file to write; '-': standard output")->required();
+      .required();
+  app.add_option("-o,--output", to, "file to write; '-': standard output").required();
   app.add_option("--validation", share, "share of the text, its end, that is kept for validation")
-      ->capture_default_str()
-      ->check(tools::in_range(0, 0.9));
-  if (const auto code = tools::parse(app, argc, argv)) return *code;
-  return tools::within_memory(app.get_name(),
-                              [&] { return exit_with(app.get_name(), prepare(from, to, share)); });
+      .shows_default()
+      .in_range(0, 0.9);
+  if (const auto code = app.parse(argc, argv)) return *code;
+  return tools::within_memory(app.name(),
+                              [&] { return exit_with(app.name(), prepare(from, to, share)); });
 }
 
 int plot_command(int argc, char** argv) {
-  CLI::App app("Draws loss, throughput and the time of steps of a run.", "tutti train plot");
+  tools::CommandLine app("Draws loss, throughput and the time of steps of a run.",
+                         "tutti train plot");
   std::string from, to, title;
-  app.add_option("log", from, "log.jsonl of a run")->required();
-  app.add_option("-o,--output", to, "SVG to write; '-': standard output")->required();
+  app.add_option("log", from, "log.jsonl of a run").required();
+  app.add_option("-o,--output", to, "SVG to write; '-': standard output").required();
   app.add_option("--title", title, "of the picture (the name of the data)");
-  if (const auto code = tools::parse(app, argc, argv)) return *code;
-  return tools::within_memory(app.get_name(),
-                              [&] { return exit_with(app.get_name(), plot(from, to, title)); });
+  if (const auto code = app.parse(argc, argv)) return *code;
+  return tools::within_memory(app.name(),
+                              [&] { return exit_with(app.name(), plot(from, to, title)); });
 }
 
 int inspect_command(int argc, char** argv) {
-  CLI::App app("Shows what a checkpoint has, and checks all of it.", "tutti train inspect");
+  tools::CommandLine app("Shows what a checkpoint has, and checks all of it.",
+                         "tutti train inspect");
   std::string path, json_path;
   app.add_option("checkpoint", path, "folder of a run, or one of its steps: out, out/step_50")
-      ->required();
+      .required();
   app.add_option("--json", json_path, "write it as JSON; '-': standard output");
-  if (const auto code = tools::parse(app, argc, argv)) return *code;
-  return tools::within_memory(app.get_name(),
-                              [&] { return exit_with(app.get_name(), show(path, json_path)); });
+  if (const auto code = app.parse(argc, argv)) return *code;
+  return tools::within_memory(app.name(),
+                              [&] { return exit_with(app.name(), show(path, json_path)); });
 }
 
 int reshard_command(int argc, char** argv) {
-  CLI::App app(
+  tools::CommandLine app(
       "Writes a checkpoint as another number of ranks would have; from and to safetensors, too.\n"
       "Any number of ranks reads any checkpoint: this is for other programs, and for file counts.",
       "tutti train reshard");
   std::string from, to;
   int ranks = 1;
-  app.add_option("checkpoint", from, "folder of a run or of a step, or X.safetensors")->required();
+  app.add_option("checkpoint", from, "folder of a run or of a step, or X.safetensors").required();
   app.add_option("-o,--output", to,
                  "folder to write a step to, or X.safetensors for the parameters alone")
-      ->required();
+      .required();
   app.add_option("--ranks", ranks, "whose files are written")
-      ->capture_default_str()
-      ->check(CLI::Range(1, kMostRanks));
-  if (const auto code = tools::parse(app, argc, argv)) return *code;
-  return tools::within_memory(app.get_name(),
-                              [&] { return exit_with(app.get_name(), reshard(from, to, ranks)); });
+      .shows_default()
+      .in_range(1, kMostRanks);
+  if (const auto code = app.parse(argc, argv)) return *code;
+  return tools::within_memory(app.name(),
+                              [&] { return exit_with(app.name(), reshard(from, to, ranks)); });
 }
 
 }  // namespace tutti::trainer

@@ -5,12 +5,12 @@
 #include <numbers>
 #include <string>
 
-#include <CLI/CLI.hpp>
 #include <torch/utils.h>
 
 #include "src/base/result.hpp"
 #include "tools/bench/launch.hpp"
 #include "tools/program/cli.hpp"
+#include "tools/program/command_line.hpp"
 #include "tools/train/checkpoints.hpp"
 #include "tools/train/commands.hpp"
 #include "tools/train/model.hpp"
@@ -91,9 +91,9 @@ Status write_sample(const SampleCommand& options) {
   return tools::print(options.prompt + text + "\n");
 }
 
-void add_threads(CLI::App& app, int& threads) {
+void add_threads(tools::CommandLine& app, int& threads) {
   app.add_option("--threads", threads, "that compute (one for each processor)")
-      ->check(CLI::Range(1, 1 << 12));
+      .in_range(1, 1 << 12);
 }
 
 void use_threads(int threads) {
@@ -103,48 +103,44 @@ void use_threads(int threads) {
 }  // namespace
 
 int eval_command(int argc, char** argv) {
-  CLI::App app("Measures the loss of a checkpoint on the validation part of a text.",
-               "tutti train eval");
+  tools::CommandLine app("Measures the loss of a checkpoint on the validation part of a text.",
+                         "tutti train eval");
   EvalOptions options;
   app.add_option("checkpoint", options.checkpoint, "folder of a run, or one of its steps")
-      ->required();
-  app.add_option("--data", options.data, "text, plain or prepared")->required();
-  app.add_option("--windows", options.windows, "samples that are read; 0: all")
-      ->capture_default_str();
+      .required();
+  app.add_option("--data", options.data, "text, plain or prepared").required();
+  app.add_option("--windows", options.windows, "samples that are read; 0: all").shows_default();
   app.add_option("--batch", options.batch, "of them at a time")
-      ->capture_default_str()
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20U));
+      .shows_default()
+      .in_range(1, 1 << 20);
   app.add_flag("--training", options.on_training, "instead: on what it was trained on");
   app.add_option("--json", options.json_path, "write it as JSON; '-': standard output");
   add_threads(app, options.threads);
-  if (const auto code = tools::parse(app, argc, argv)) return *code;
+  if (const auto code = app.parse(argc, argv)) return *code;
   use_threads(options.threads);
   return tools::within_memory(
-      app.get_name(), [&] { return exit_code(app.get_name(), [&] { return evaluate(options); }); });
+      app.name(), [&] { return exit_code(app.name(), [&] { return evaluate(options); }); });
 }
 
 int sample_command(int argc, char** argv) {
-  CLI::App app("Writes text with a checkpoint.", "tutti train sample");
+  tools::CommandLine app("Writes text with a checkpoint.", "tutti train sample");
   SampleCommand options;
   app.add_option("checkpoint", options.checkpoint, "folder of a run, or one of its steps")
-      ->required();
-  app.add_option("--prompt", options.prompt, "with which it begins")->capture_default_str();
-  app.add_option("--bytes", options.bytes, "to write")
-      ->capture_default_str()
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 24U));
+      .required();
+  app.add_option("--prompt", options.prompt, "with which it begins").shows_default();
+  app.add_option("--bytes", options.bytes, "to write").shows_default().in_range(1, 1 << 24);
   app.add_option("--temperature", options.temperature, "0: the likeliest byte, always")
-      ->capture_default_str()
-      ->check(tools::in_range(0, 100));
+      .shows_default()
+      .in_range(0, 100);
   app.add_option("--top-k", options.top_k, "among so many of the likeliest; 0: all")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 256));
-  app.add_option("--seed", options.seed, "of the choices")->capture_default_str();
+      .shows_default()
+      .in_range(0, 256);
+  app.add_option("--seed", options.seed, "of the choices").shows_default();
   add_threads(app, options.threads);
-  if (const auto code = tools::parse(app, argc, argv)) return *code;
+  if (const auto code = app.parse(argc, argv)) return *code;
   use_threads(options.threads);
-  return tools::within_memory(app.get_name(), [&] {
-    return exit_code(app.get_name(), [&] { return write_sample(options); });
-  });
+  return tools::within_memory(
+      app.name(), [&] { return exit_code(app.name(), [&] { return write_sample(options); }); });
 }
 
 }  // namespace tutti::trainer

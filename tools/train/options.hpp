@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include <CLI/CLI.hpp>
+#include "tools/program/command_line.hpp"
 
 namespace tutti::trainer {
 
@@ -52,6 +52,6 @@ struct Options {
   std::string json_path = {};
 };
 
-void add_options(CLI::App& app, Options& options);
+void add_options(tools::CommandLine& app, Options& options);
 
 }  // namespace tutti::trainer

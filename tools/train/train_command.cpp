@@ -5,12 +5,11 @@
 #include <system_error>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "src/base/result.hpp"
 #include "src/base/settings.hpp"
 #include "tools/bench/launch.hpp"
 #include "tools/program/cli.hpp"
+#include "tools/program/command_line.hpp"
 #include "tools/train/commands.hpp"
 #include "tools/train/dry_run.hpp"
 #include "tools/train/launch.hpp"
@@ -75,15 +74,15 @@ Result<int> run(const Options& options, const std::vector<std::string>& argument
 }  // namespace
 
 int train_command(int argc, char** argv) {
-  CLI::App app("Trains a transformer on the bytes of a text, over as many ranks as there are.",
-               std::string(kProgram));
+  tools::CommandLine app(
+      "Trains a transformer on the bytes of a text, over as many ranks as there are.", kProgram);
   Options options;
   add_options(app, options);
-  app.footer(
+  app.set_footer(
       "Other commands: tutti train prepare|eval|sample|plot|inspect|reshard --help.\n"
       "Several ranks: tutti train --ranks 2 ..., tutti run -n 2 -- tutti train ..., mpirun, srun,\n"
       "torchrun.");
-  if (const auto code = tools::parse(app, argc, argv)) return *code;
+  if (const auto code = app.parse(argc, argv)) return *code;
   return tools::within_memory(kProgram, [&] {
     const auto code = run(options, {argv + std::min(argc, 1), argv + argc});
     return code ? *code : tools::fail(kProgram, code.error());

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
-#include <CLI/CLI.hpp>
-
 #include "src/base/result.hpp"
 #include "tools/bench/shape.hpp"
 #include "tools/program/cli.hpp"
+#include "tools/program/command_line.hpp"
 #include "tools/tune/ways.hpp"
 
 namespace tutti::tune {
@@ -27,38 +26,36 @@ std::vector<std::string> collective_names() {
   return names;
 }
 
-void add_options(CLI::App& app, Options& options, Words& words) {
-  app.add_option("COLL", words.collectives, "collectives, or all")
-      ->check(tools::one_of(collective_names()));
+void add_options(tools::CommandLine& app, Options& options, Words& words) {
+  app.add_option("COLL", words.collectives, "collectives, or all").one_of(collective_names());
   app.add_option("-b,--minbytes", words.min_size, "smallest message (K, M, G are binary)");
   app.add_option("-e,--maxbytes", words.max_size, "largest message");
   app.add_option("-f,--stepfactor", words.factor, "multiply by this from size to size")
-      ->check(CLI::Range(2, 1 << 20));
+      .in_range(2, 1 << 20);
   app.add_option("--algo", options.meter.algorithms, "measure these algorithms alone (a,b,...)")
-      ->delimiter(',')
-      ->allow_extra_args(false);
+      .comma_separated();
   app.add_option("--time-per-cell", options.meter.seconds_per_cell,
                  "seconds for each collective and size, about")
-      ->check(tools::in_range(0.01, 3600));
+      .in_range(0.01, 3600);
   app.add_option("--ranks", options.bench.ranks,
                  "start this many local ranks (default alone: one for each core, at least 2)")
-      ->check(CLI::Range(2, 4096));
+      .in_range(2, 4096);
   app.add_option("--bind", words.binding, "auto: a core for each local rank where they fit; none")
-      ->check(tools::one_of({"auto", "none"}));
-  app.add_flag(bench::kJoinedFlag, options.bench.joined)->group("");  // "" hides it
+      .one_of({"auto", "none"});
+  app.add_flag(bench::kJoinedFlag, options.bench.joined).hidden();  // "" hides it
   app.add_option("-o,--output", options.output,
                  "file of the table, to which what was measured is added (default: the one that "
                  "TUTTI_TUNING_TABLE names)");
   app.add_option("--json", options.json, "write all times as JSON (- for stdout)");
-  CLI::Option* const check = app.add_flag(
+  const tools::Option check = app.add_flag(
       "--check", options.check, "say how far the library's own choice is from the fastest way");
   app.add_option("--expect", options.expected_percent,
                  "with --check: exit 4 when the mean regret is above so many percent")
-      ->check(tools::in_range(0, 1e6))
-      ->needs(check);
+      .in_range(0, 1e6)
+      .needs(check);
   app.add_option("--merge", options.merge,
                  "put these tables together, the newer measurement first, into -o")
-      ->excludes(check);
+      .excludes(check);
 }
 
 Status apply(const Words& words, Options& options) {
@@ -85,15 +82,12 @@ Status apply(const Words& words, Options& options) {
 }  // namespace
 
 std::optional<int> parse_options(std::span<const std::string> arguments, Options& options) {
-  CLI::App app(
+  tools::CommandLine app(
       "Measures which algorithms are the fastest on these ranks, and stores a table of it.",
       kProgram);
   Words words;
   add_options(app, options, words);
-  std::vector<const char*> pointers;
-  for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
-  if (const auto code = tools::parse(app, static_cast<int>(pointers.size()), pointers.data()))
-    return code;
+  if (const auto code = app.parse(arguments)) return code;
   const Status applied = apply(words, options);
   if (applied) return std::nullopt;
   return tools::fail(kProgram, tools::kExitUsage, applied.error().what);

@@ -37,7 +37,7 @@ TEST(Tutti, UnknownNamesAreUsageErrorsWithASuggestion) {
       {"--vresion", "did you mean '--version'?"},
       {"help rnu", "did you mean 'run'?"},
       {"algo show ring -n 4 -o x.pdf", "use .txt, .svg, .xml or .json"},
-      {"algo show ring -n 0", "0 not in range 1 to 1024"},
+      {"algo show ring -n 0", "'0' is not a number in 1..1024"},
       {"algo show ring -n 99999999999", "99999999999"},
       {"algo show ring -n 4 --root -1", "-1"},
       {"algo show broadcast -n 4", "there is no algorithm 'broadcast'"},
