@@ -1,26 +1,28 @@
-# tutti_compiled(target [COLD]): how the sources of a target are compiled. Many at a time, as one unit:
-# most of what a file takes to compile is headers, and those are then read once. COLD: nobody waits for
-# this code, so that it is not worth the time of more than -O1.
+# tutti_compiled(target [FAST|COLD]): how the sources of a target are compiled. Many at a time, as one unit:
+# most of what a file takes to compile is headers, and those are then read once. FAST: each small call or
+# each element passes here, so it is worth a third more time to compile. COLD: nobody waits for this code.
 function(tutti_compiled target)
-  cmake_parse_arguments(ARG "COLD" "" "" ${ARGN})
+  cmake_parse_arguments(ARG "FAST;COLD" "" "" ${ARGN})
   if(TUTTI_UNITY_FILES GREATER 1)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${TUTTI_UNITY_FILES})
   endif()
   if(ARG_COLD)
     target_compile_options(${target} PRIVATE ${TUTTI_COLD_FLAGS})
-  else()
-    target_compile_options(${target} PRIVATE ${TUTTI_HOT_FLAGS})
+  elseif(ARG_FAST)
+    target_compile_options(${target} PRIVATE ${TUTTI_FAST_FLAGS})
   endif()
 endfunction()
 
-# tutti_folder(path [COLD] [DEPENDS folder...]): a static library from path/*.cpp, named after the path
-# (src/ir -> tutti_src_ir), and path/*_test.cpp as one test program per folder.
+# tutti_folder(path [FAST|COLD] [DEPENDS folder...]): a static library from path/*.cpp, named after the
+# path (src/ir -> tutti_src_ir), and path/*_test.cpp as one test program per folder.
 function(tutti_folder path)
-  cmake_parse_arguments(ARG "COLD" "" "DEPENDS" ${ARGN})
-  set(cold "")
-  if(ARG_COLD)
-    set(cold COLD)
-  endif()
+  cmake_parse_arguments(ARG "FAST;COLD" "" "DEPENDS" ${ARGN})
+  set(speed "")
+  foreach(option FAST COLD)
+    if(ARG_${option})
+      set(speed ${option})
+    endif()
+  endforeach()
   string(REPLACE "/" "_" name ${path})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${path}/*.cpp)
   set(tests ${sources})
@@ -38,7 +40,7 @@ function(tutti_folder path)
 
   if(sources)
     add_library(tutti_${name} STATIC ${sources})
-    tutti_compiled(tutti_${name} ${cold})
+    tutti_compiled(tutti_${name} ${speed})
     set(scope PUBLIC)
   else()
     add_library(tutti_${name} INTERFACE)

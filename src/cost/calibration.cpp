@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::string_view kFormat = "tutti-calibration";
+constexpr std::string_view kCalibrationFormat = "tutti-calibration";
 constexpr int kVersion = 1;
 constexpr double kMostCost = 1e9;  // of any time or bandwidth
 constexpr double kLeastBandwidth = 1e-9;
@@ -106,8 +106,8 @@ Status check_shape(const Json& text) {
 }
 
 Result<Calibration> calibration_of(const Json& text) {
-  if (text.is_object() && text.value("format", Json()) != kFormat)
-    return refused("format: must be \"{}\", or this is another kind of file", kFormat);
+  if (text.is_object() && text.value("format", Json()) != kCalibrationFormat)
+    return refused("format: must be \"{}\", or this is another kind of file", kCalibrationFormat);
   if (text.is_object() && text.value("version", Json()) != kVersion)
     return refused("version: must be {}, which is all that this program reads", kVersion);
   TUTTI_TRY(check_shape(text));
@@ -154,7 +154,7 @@ std::string calibration_json(const Calibration& calibration) {
   return fmt::format(
       "{{\"format\": \"{}\", \"version\": {},\n \"measured_on\": {},\n {},\n"
       " \"cpus_per_host\": {},\n \"inside\": {{{}}},\n \"between\": {{{}}}}}\n",
-      kFormat, kVersion,
+      kCalibrationFormat, kVersion,
       Json(calibration.measured_on).dump(-1, ' ', true, Json::error_handler_t::replace),
       numbers(""), calibration.cpus_per_host, numbers("inside"), numbers("between"));
 }

@@ -26,9 +26,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kFormat = 4;
+constexpr int kVerdictsFormat = 4;
 constexpr std::string_view kMark = "{\"format\": ";  // how files begin, and nobody's notes
-constexpr std::size_t kMostVerdicts = 4096, kLongestName = 64;
+constexpr std::size_t kMostVerdicts = 4096, kLongestAlgorithmName = 64;
 // A verdict takes some 220 bytes, and with the longest name, all of it escaped, less than 640.
 constexpr std::size_t kMostBytes = kMostVerdicts * 640;
 constexpr std::int64_t kStaysTrue = 7 * 24 * 3600;  // seconds: machines are changed and moved
@@ -72,7 +72,7 @@ Result<Verdict> verdict_of(const Json& entry) {
                      size <= kLargestSize && hosts > 0 && hosts <= ranks && most_on_a_host > 0 &&
                      most_on_a_host <= ranks && machines > 0 && machines <= hosts &&
                      mbit_per_s >= 0 && mbit_per_s <= UINT32_MAX &&
-                     verdict.way.algorithm.size() <= kLongestName;
+                     verdict.way.algorithm.size() <= kLongestAlgorithmName;
   if (!valid) return make_error(Code::kInvalidArgument, "a value is out of its range");
   verdict.of = {static_cast<Collective>(collective),       static_cast<std::int32_t>(ranks),
                 static_cast<std::uint8_t>(size),           static_cast<std::int32_t>(hosts),
@@ -83,8 +83,10 @@ Result<Verdict> verdict_of(const Json& entry) {
 
 Result<std::vector<Verdict>> verdicts_of(const Json& file, std::string_view machine) {
   const std::int64_t format = integer_of(file.at("format"));
-  if (format >= 1 && format < kFormat) return std::vector<Verdict>();  // which told less apart
-  if (format != kFormat) return make_error(Code::kInvalidArgument, "its format is not {}", kFormat);
+  if (format >= 1 && format < kVerdictsFormat)
+    return std::vector<Verdict>();  // which told less apart
+  if (format != kVerdictsFormat)
+    return make_error(Code::kInvalidArgument, "its format is not {}", kVerdictsFormat);
   if (file.at("machine").get<std::string>() != machine) return std::vector<Verdict>();
   const Json& entries = file.at("verdicts");
   if (!entries.is_array()) return make_error(Code::kInvalidArgument, "its verdicts are no list");
@@ -255,7 +257,7 @@ std::string tuning_text(std::string_view machine, const std::vector<Verdict>& ve
         verdict.of.hosts, verdict.of.most_on_a_host, verdict.of.machines, verdict.of.mbit_per_s,
         verdict.of.size, quoted(verdict.way.algorithm), verdict.way.kernel_reads,
         verdict.measured_s);
-  return fmt::format("{}{},\n \"machine\": {},\n \"verdicts\": [{}]}}\n", kMark, kFormat,
+  return fmt::format("{}{},\n \"machine\": {},\n \"verdicts\": [{}]}}\n", kMark, kVerdictsFormat,
                      quoted(machine), entries);
 }
 

@@ -15,7 +15,7 @@ namespace tutti::ir {
 namespace {
 
 constexpr std::size_t kMostDimensions = 16;
-constexpr std::int64_t kMostCells = std::int64_t{1} << 24;
+constexpr std::int64_t kMostTableCells = std::int64_t{1} << 24;
 
 /// nullopt: an extent below 1, or more cells than allowed.
 std::optional<std::int64_t> cells_in(std::span<const std::int32_t> extents) {
@@ -23,7 +23,7 @@ std::optional<std::int64_t> cells_in(std::span<const std::int32_t> extents) {
   for (const std::int32_t extent : extents) {
     if (extent < 1) return std::nullopt;
     cells *= extent;
-    if (cells > kMostCells) return std::nullopt;
+    if (cells > kMostTableCells) return std::nullopt;
   }
   return cells;
 }
@@ -44,14 +44,14 @@ Layout of_node_sizes(std::span<const std::int32_t> sizes) {
 }
 
 /// The numbers between separators; nullopt where something else stands there, or more than
-/// kMostCells.
+/// kMostTableCells.
 std::optional<std::vector<std::int32_t>> numbers(std::string_view text, char separator) {
   std::vector<std::int32_t> values;
   for (;;) {
     const std::size_t end = std::min(text.find(separator), text.size());
     std::int32_t value = 0;
     const auto [stop, error] = std::from_chars(text.data(), text.data() + end, value);
-    if (error != std::errc{} || stop != text.data() + end || value < 0 || value > kMostCells)
+    if (error != std::errc{} || stop != text.data() + end || value < 0 || value > kMostTableCells)
       return std::nullopt;
     values.push_back(value);
     if (end == text.size()) return values;
@@ -96,7 +96,7 @@ Status check(const Layout& layout, std::int32_t ranks) {
                       "a layout of {} dimensions ({}): it needs 1 to {}, each of 1 or more, and at "
                       "most {} cells",
                       layout.extents.size(), fmt::join(layout.extents, " by "), kMostDimensions,
-                      kMostCells);
+                      kMostTableCells);
   if (layout.cells.size() != static_cast<std::size_t>(std::max(ranks, 0)))
     return make_error(Code::kInvalidArgument, "a layout places {} ranks, and there are {}",
                       layout.cells.size(), ranks);

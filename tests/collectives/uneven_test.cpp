@@ -205,26 +205,26 @@ TEST_P(UnevenBlocks, GoAroundARing) {
   run(random_calls(seed, ranks(), 24), "ring");
 }
 
-std::string name_of_info(const ::testing::TestParamInfo<UnevenBlocks::ParamType>& info) {
+std::string name_of_uneven(const ::testing::TestParamInfo<UnevenBlocks::ParamType>& info) {
   const auto [placement, ranks] = info.param;
   return testing::name_of(placement) + "_" + std::to_string(ranks);
 }
 INSTANTIATE_TEST_SUITE_P(OfThreads, UnevenBlocks,
                          ::testing::Combine(::testing::Values(Placement::kThreads),
                                             ::testing::Values(1, 2, 3, 5, 8)),
-                         name_of_info);
+                         name_of_uneven);
 INSTANTIATE_TEST_SUITE_P(OfProcesses, UnevenBlocks,
                          ::testing::Combine(::testing::Values(Placement::kProcesses),
                                             ::testing::Values(2, 4, 7)),
-                         name_of_info);
+                         name_of_uneven);
 INSTANTIATE_TEST_SUITE_P(OfHosts, UnevenBlocks,
                          ::testing::Combine(::testing::Values(Placement::kHosts),
                                             ::testing::Values(2, 3, 6)),
-                         name_of_info);
+                         name_of_uneven);
 INSTANTIATE_TEST_SUITE_P(OfTwoHosts, UnevenBlocks,
                          ::testing::Combine(::testing::Values(Placement::kMixed),
                                             ::testing::Values(4, 6, 8)),
-                         name_of_info);
+                         name_of_uneven);
 
 /// Counts that differ between the ranks, here only in which of them is whose.
 class UnevenMismatch : public ::testing::TestWithParam<Placement> {};

@@ -65,7 +65,11 @@ std::string help_text(const std::vector<std::string>& commands) {
 /// What is wrong with a name that is no command.
 std::string describe_unknown(const std::string& name, std::vector<std::string> names) {
   if (!summary_of(name).empty())
-    return fmt::format("the program tutti-{0}, which runs '{0}', is not beside this one", name);
+    return fmt::format(
+        "the program tutti-{0}, which runs '{0}', is not beside this one; tools/quickstart{1} "
+        "builds "
+        "it",
+        name, name == "train" ? " --train" : "");
   names.insert(names.end(), {"help", "--help", "--version"});
   const std::string meant = tutti::nearest(name, names);
   return fmt::format("unknown {} '{}'{}", name.starts_with('-') ? "option" : "command", name,

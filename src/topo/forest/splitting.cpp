@@ -22,7 +22,7 @@ struct Split {
 };
 
 /// A cut, by the vertices beyond it, and how much capacity it has that the demand does not need.
-struct Spare {
+struct Limit {
   VertexSet outside;
   std::int64_t capacity = 0;
 };
@@ -150,7 +150,7 @@ class Splitter {
   /// Makes as much of the splits as every cut allows. The first one gets all that it alone could
   /// have, so either something is made or a cut that forbids it becomes known.
   void make_possible(std::vector<Split>& splits) {
-    std::vector<Spare> limits;
+    std::vector<Limit> limits;
     for (;;) {
       apply(splits, 1);
       std::optional<Shortage> shortage =
@@ -163,12 +163,12 @@ class Splitter {
     for (const Split& split : splits) {
       if (split.amount > 0) done_.push_back(split);
     }
-    for (Spare& limit : limits) {
+    for (Limit& limit : limits) {
       if (spare_capacity(limit.outside) == 0) tight_.push_back(std::move(limit.outside));
     }
   }
 
-  static void cut_down(std::vector<Split>& splits, const Spare& limit) {
+  static void cut_down(std::vector<Split>& splits, const Limit& limit) {
     std::int64_t left = limit.capacity;
     for (Split& split : splits) {
       if (!narrows(split, limit.outside)) continue;
