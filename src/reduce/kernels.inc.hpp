@@ -619,26 +619,30 @@ void copy_kernel(const std::byte* source, const Destination* destinations,
 }  // namespace
 }  // namespace HWY_NAMESPACE
 
-// In the order of ReduceOp; below, in the order of DataType.
-#define TUTTI_KERNEL_ROW(...)                                              \
-  {                                                                        \
-      HWY_NAMESPACE::reduce_kernel<__VA_ARGS__, HWY_NAMESPACE::Sum>,       \
-      HWY_NAMESPACE::reduce_kernel<__VA_ARGS__, HWY_NAMESPACE::Product>,   \
-      HWY_NAMESPACE::reduce_kernel<__VA_ARGS__, HWY_NAMESPACE::Maximum>,   \
-      HWY_NAMESPACE::reduce_kernel<__VA_ARGS__, HWY_NAMESPACE::Minimum>,   \
-      HWY_NAMESPACE::reduce_kernel<__VA_ARGS__, HWY_NAMESPACE::Average>,   \
-      HWY_NAMESPACE::reduce_kernel<__VA_ARGS__, HWY_NAMESPACE::ScaledSum>, \
+// In the order of ReduceOp; below, in the order of DataType. `Added`: the element whose sums and
+// products have the same bits.
+#define TUTTI_KERNEL_ROW_AS(Added, ...)                                  \
+  {                                                                      \
+      HWY_NAMESPACE::reduce_kernel<Added, HWY_NAMESPACE::Sum>,           \
+      HWY_NAMESPACE::reduce_kernel<Added, HWY_NAMESPACE::Product>,       \
+      HWY_NAMESPACE::reduce_kernel<__VA_ARGS__, HWY_NAMESPACE::Maximum>, \
+      HWY_NAMESPACE::reduce_kernel<__VA_ARGS__, HWY_NAMESPACE::Minimum>, \
+      HWY_NAMESPACE::reduce_kernel<__VA_ARGS__, HWY_NAMESPACE::Average>, \
+      HWY_NAMESPACE::reduce_kernel<Added, HWY_NAMESPACE::ScaledSum>,     \
   }
+#define TUTTI_KERNEL_ROW(...) TUTTI_KERNEL_ROW_AS(__VA_ARGS__, __VA_ARGS__)
+// Integers are added as unsigned ones, which wrap around.
+#define TUTTI_INTEGER_ROWS(bits)                                         \
+  TUTTI_KERNEL_ROW_AS(HWY_NAMESPACE::NativeElement<std::uint##bits##_t>, \
+                      HWY_NAMESPACE::NativeElement<std::int##bits##_t>), \
+      TUTTI_KERNEL_ROW(HWY_NAMESPACE::NativeElement<std::uint##bits##_t>)
 
 constinit const KernelTable TUTTI_KERNEL_TABLE = {
     TUTTI_KERNEL_NAME,
     {
-        TUTTI_KERNEL_ROW(HWY_NAMESPACE::NativeElement<std::int8_t>),
-        TUTTI_KERNEL_ROW(HWY_NAMESPACE::NativeElement<std::uint8_t>),
-        TUTTI_KERNEL_ROW(HWY_NAMESPACE::NativeElement<std::int32_t>),
-        TUTTI_KERNEL_ROW(HWY_NAMESPACE::NativeElement<std::uint32_t>),
-        TUTTI_KERNEL_ROW(HWY_NAMESPACE::NativeElement<std::int64_t>),
-        TUTTI_KERNEL_ROW(HWY_NAMESPACE::NativeElement<std::uint64_t>),
+        TUTTI_INTEGER_ROWS(8),
+        TUTTI_INTEGER_ROWS(32),
+        TUTTI_INTEGER_ROWS(64),
         TUTTI_KERNEL_ROW(HWY_NAMESPACE::Float16Element),
         TUTTI_KERNEL_ROW(HWY_NAMESPACE::NativeElement<float>),
         TUTTI_KERNEL_ROW(HWY_NAMESPACE::NativeElement<double>),
@@ -649,7 +653,9 @@ constinit const KernelTable TUTTI_KERNEL_TABLE = {
     HWY_NAMESPACE::copy_kernel,
 };
 
+#undef TUTTI_INTEGER_ROWS
 #undef TUTTI_KERNEL_ROW
+#undef TUTTI_KERNEL_ROW_AS
 
 }  // namespace tutti
 HWY_AFTER_NAMESPACE();
