@@ -255,7 +255,7 @@ void add_cost_options(tools::CommandLine& app, Options& options) {
       .in_range(0, kMost);
   app.add_option("--copy-gbs", options.copy_gbs, "speed of copies (free)").in_range(0, kMost);
   app.add_option("--ports", options.ports, "others that a rank sends to at a time (any number)")
-      .in_range(0U, kMostPorts);
+      .in_range(0, kMostPorts);
   app.add_option("--costs", options.costs_file,
                  "FILE of JSON with message_us, step_us, reduce_gbs, copy_gbs, ports");
   app.add_option("--slow-rank", options.slow_ranks, "R=F: work of rank R takes F times as long");
