@@ -4,12 +4,19 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 
 namespace tutti {
 
 using Clock = std::chrono::steady_clock;
 using Nanos = std::chrono::nanoseconds;
 using TimePoint = Clock::time_point;
+
+/// Seconds since 1970, for what outlives the process. Unlike Clock, it may be set.
+inline std::int64_t seconds_since_1970() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
+}
 
 /// Ends waits before their deadline. Any thread may raise it; it stays raised. It must outlive the
 /// deadlines that refer to it.

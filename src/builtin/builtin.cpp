@@ -92,11 +92,8 @@ Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
 
   runtime->this_host = std::make_unique<ThisHost>(std::make_unique<topo::FilesProbe>(), settings);
 
-  const std::string machine = machine_signature();
-  runtime->tuning = std::make_unique<TuningStore>(
-      tuning_file(settings.text("TUNING_FILE"), process_environment(), machine), machine);
-  runtime->table = std::make_unique<TableStore>(
-      table_file(settings.text("TUNING_TABLE"), process_environment(), machine));
+  runtime->tuning = store_of_verdicts(settings);
+  runtime->table = store_of_table(settings);
   runtime->calibration = std::make_unique<CalibrationStore>(settings.text("CALIBRATION"));
 
   for (const ir::Algorithm& algorithm : algorithms::all()) runtime->algorithms.push_back(algorithm);

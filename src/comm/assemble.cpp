@@ -4,7 +4,6 @@
 #include <fstream>
 #include <map>
 #include <set>
-#include <tuple>
 
 #include <unistd.h>
 
@@ -34,17 +33,6 @@ std::string label_of(const PeerInfo& info, Rank rank) {
   return fmt::format("rank {} ({}:{})", rank, info.host, info.pid);
 }
 
-/// As many as rank 0 may send, the newest first where there are more.
-std::vector<MeasuredRange> newest_of(const MeasuredTable& table) {
-  std::vector<MeasuredRange> ranges = table.ranges();
-  if (ranges.size() <= kMostSentRanges) return ranges;
-  std::ranges::sort(ranges, std::ranges::greater(), [](const MeasuredRange& range) {
-    return std::tuple(range.measured_s, range.collective, range.arrangement, range.from_bytes);
-  });
-  ranges.resize(kMostSentRanges);
-  return ranges;
-}
-
 class Assembler {
  public:
   Assembler(Runtime& runtime, Bootstrap& bootstrap, const std::string& device, Deadline deadline)
@@ -68,7 +56,7 @@ class Assembler {
     assembly.table = std::move(table_);
     assembly.calibration = std::move(calibration_);
     assembly.transports.assign(used_.begin(), used_.end());
-    assembly.calls = class_of_calls(peers_, assembly.team->placement());
+    assembly.arrangement = arrangement_of(peers_, assembly.team->placement());
     for (const PeerInfo& info : peers_) assembly.host_names.push_back(info.host);
     assembly.one_gpu = std::ranges::all_of(peers_,
                                            [&](const PeerInfo& info) {
@@ -139,19 +127,17 @@ class Assembler {
     mine.measures = runtime_.settings.text("TUNING") == "measure";
     JobSettings settings;
     settings.agreement = mine;
-    if (rank_ == 0 && size_ > 1 && mine.measures) {
-      settings.verdicts = runtime_.tuning->verdicts(size_);
-      settings.verdicts.resize(std::min<std::size_t>(settings.verdicts.size(), kMostSentVerdicts));
-    }
     if (rank_ == 0 && size_ > 1) {
-      settings.measured = newest_of(runtime_.table->table().of_ranks(size_));
+      if (mine.measures)
+        settings.verdicts = runtime_.tuning->table().of_ranks(size_, kMostSentRanges);
+      settings.table = runtime_.table->table().of_ranks(size_, kMostSentRanges);
       settings.calibration = runtime_.calibration->calibration();
     }
     TUTTI_ASSIGN(const Blob first, broadcast(bootstrap_, encode(settings), 0, deadline_));
     TUTTI_ASSIGN(JobSettings decided, decode_job_settings(first, 0));
     agreement_ = decided.agreement;
     verdicts_ = std::move(decided.verdicts);
-    for (const MeasuredRange& range : decided.measured) table_.add(range);
+    table_ = std::move(decided.table);
     calibration_ = std::move(decided.calibration);
     if (!(agreement_ == mine))
       log_warn(
@@ -351,12 +337,12 @@ class Assembler {
       hosts.push_back(std::move(described));
     }
     TUTTI_ASSIGN(topo::JobTopology job, topo::fuse(hosts, ranks));
-    const CallClass calls = class_of_calls(peers_, placement);
-    if (calls.machines < calls.hosts)
-      job.assumptions.push_back(
-          fmt::format("{} hosts, which share no memory, are on {} {}: each is taken for a machine "
-                      "of its own",
-                      calls.hosts, calls.machines, calls.machines == 1 ? "machine" : "machines"));
+    const Arrangement job_ranks = arrangement_of(peers_, placement);
+    if (job_ranks.hosts > 1 && job_ranks.machines < job_ranks.hosts)
+      job.assumptions.push_back(fmt::format(
+          "{} hosts, which share no memory, are on {} {}: each is taken for a machine "
+          "of its own",
+          job_ranks.hosts, job_ranks.machines, job_ranks.machines == 1 ? "machine" : "machines"));
     job_ = std::make_shared<const topo::JobTopology>(std::move(job));
     return ok_status();
   }
@@ -384,8 +370,7 @@ class Assembler {
   const std::int32_t size_;
   Agreement agreement_;
   std::map<std::string, const ImportedFile*> files_;
-  std::vector<Verdict> verdicts_;
-  MeasuredTable table_;
+  MeasuredTable verdicts_, table_;
   std::optional<Calibration> calibration_;
   std::vector<PeerInfo> peers_;
   std::unique_ptr<exec::Team> team_;

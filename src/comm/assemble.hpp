@@ -22,13 +22,12 @@ struct Assembly {
   Agreement agreement;
   /// What TUTTI_ALGO names, by path: the same files on all ranks. They are the Runtime's.
   std::map<std::string, const ImportedFile*> files;
-  std::vector<Verdict> verdicts;           ///< that rank 0 knows
-  MeasuredTable table;                     ///< of rank 0, for so many ranks
+  MeasuredTable verdicts, table;           ///< of JobSettings
   std::optional<Calibration> calibration;  ///< that rank 0 has
   std::vector<std::string> transports;     ///< in use here: "threads", "shm", "tcp"
   std::vector<std::string> host_names;     ///< of each rank's host, as that names itself
   bool one_gpu = false;                    ///< all ranks are threads of this process and share one
-  CallClass calls;                         ///< the class of all calls, without collective and size
+  Arrangement arrangement;                 ///< without topology
   /// The same on all ranks. Its `wiring` is equal for jobs on machines that are built alike.
   std::shared_ptr<const topo::JobTopology> job;
 };

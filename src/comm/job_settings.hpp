@@ -5,12 +5,10 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "src/base/blob.hpp"
 #include "src/cost/calibration.hpp"
 #include "src/cost/measured_table.hpp"
-#include "src/cost/tuning.hpp"
 #include "tutti/error.hpp"
 #include "tutti/types.hpp"
 
@@ -28,13 +26,13 @@ struct Agreement {
 /// Rank 0 broadcasts it before the ranks exchange anything else. Value.
 struct JobSettings {
   Agreement agreement;
-  std::vector<Verdict> verdicts;           ///< for communicators of this size; newest first
-  std::vector<MeasuredRange> measured;     ///< from rank 0's table, for communicators of this size
+  // What rank 0 knows about communicators of this size.
+  MeasuredTable verdicts;                  ///< of trials
+  MeasuredTable table;                     ///< of `tutti tune`
   std::optional<Calibration> calibration;  ///< TUTTI_CALIBRATION
 };
-/// Most verdicts in a message. Five placements of the ranks have fewer classes that are tried.
-inline constexpr std::uint32_t kMostSentVerdicts = 1024;
-/// Most ranges in a message. Eight collectives of 24 sizes each in five arrangements have fewer.
+/// Most ranges of each table in a message. Eight collectives of 24 sizes each in five arrangements
+/// have fewer.
 inline constexpr std::uint32_t kMostSentRanges = 1024;
 
 Blob encode(const JobSettings& settings);

@@ -1,7 +1,6 @@
 #include "src/comm/peer_info.hpp"
 
 #include <algorithm>
-#include <map>
 #include <ranges>
 #include <set>
 
@@ -136,19 +135,14 @@ Status check_devices(std::span<const PeerInfo> peers) {
                     fmt::join(without, ","));
 }
 
-CallClass class_of_calls(std::span<const PeerInfo> peers, const lower::Placement& placement) {
-  CallClass of;
-  of.ranks = static_cast<std::int32_t>(peers.size());
-  std::map<std::int32_t, std::int32_t> ranks_on;
-  for (const std::int32_t host : placement.host) ++ranks_on[host];
-  of.hosts = static_cast<std::int32_t>(ranks_on.size());
-  of.most_on_a_host = std::ranges::max(ranks_on | std::views::values);
-  if (of.hosts == 1) return of;
+Arrangement arrangement_of(std::span<const PeerInfo> peers, const lower::Placement& placement) {
+  Arrangement arrangement = arrangement_of(placement.host);
+  if (arrangement.hosts == 1) return arrangement;
   std::set<std::string> boots;
   for (const PeerInfo& peer : peers) boots.insert(peer.boot);
-  of.machines = std::min(of.hosts, static_cast<std::int32_t>(boots.size()));
-  of.mbit_per_s = std::ranges::min(peers | std::views::transform(&PeerInfo::mbit_per_s));
-  return of;
+  arrangement.machines = std::min(arrangement.hosts, static_cast<std::int32_t>(boots.size()));
+  arrangement.mbit_per_s = std::ranges::min(peers | std::views::transform(&PeerInfo::mbit_per_s));
+  return arrangement;
 }
 
 }  // namespace tutti

@@ -8,7 +8,7 @@
 
 #include "src/base/blob.hpp"
 #include "src/base/cpus.hpp"
-#include "src/cost/tuning.hpp"
+#include "src/cost/measured_table.hpp"
 #include "src/lower/program.hpp"
 #include "tutti/error.hpp"
 #include "tutti/types.hpp"
@@ -48,7 +48,7 @@ Status check_files(std::span<const PeerInfo> peers, std::span<const std::string>
 /// both kinds.
 Status check_devices(std::span<const PeerInfo> peers);
 
-/// The class of all calls of these ranks, without collective and size.
-CallClass class_of_calls(std::span<const PeerInfo> peers, const lower::Placement& placement);
+/// Of these ranks, without topology.
+Arrangement arrangement_of(std::span<const PeerInfo> peers, const lower::Placement& placement);
 
 }  // namespace tutti

@@ -125,7 +125,7 @@ TEST(CheckFiles, TellsAllWhyOneRankDidNotGetOnWithItsFile) {
   EXPECT_EQ(same.error().what, "rank 2: TUTTI_ALGO: cannot read 'a.xml'");
 }
 
-TEST(ClassOfCalls, HasTheHostsTheirMachinesAndTheSlowestInterface) {
+TEST(ArrangementOfPeers, HasTheHostsTheirMachinesAndTheSlowestInterface) {
   std::vector<PeerInfo> peers(4);
   peers[0].boot = peers[1].boot = peers[2].boot = "a";
   peers[3].boot = "b";
@@ -133,11 +133,11 @@ TEST(ClassOfCalls, HasTheHostsTheirMachinesAndTheSlowestInterface) {
   peers[2].mbit_per_s = 10'000;
   lower::Placement placement;
   placement.host = {0, 0, 1, 2};
-  EXPECT_EQ(class_of_calls(peers, placement), (CallClass{{}, 4, 0, 3, 2, 2, 10'000}));
+  EXPECT_EQ(arrangement_of(peers, placement), (Arrangement{4, 3, 2, 0, 2, 10'000}));
   peers[3].mbit_per_s = 0;  // unknown
-  EXPECT_EQ(class_of_calls(peers, placement).mbit_per_s, 0u);
+  EXPECT_EQ(arrangement_of(peers, placement).mbit_per_s, 0u);
   placement.host = {0, 0, 0, 0};  // where no network is between them
-  EXPECT_EQ(class_of_calls(peers, placement), (CallClass{{}, 4, 0, 1, 4}));
+  EXPECT_EQ(arrangement_of(peers, placement), (Arrangement{4, 1, 4}));
 }
 
 }  // namespace

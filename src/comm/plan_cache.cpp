@@ -209,11 +209,8 @@ lower::Placement PlanCache::placement_for(const Shape& shape) const {
   return one_host;
 }
 
-CallClass PlanCache::class_of(const Shape& shape) const {
-  CallClass of = calls_;
-  of.collective = shape.request.collective;
-  of.size = size_class(shape.largest.input);
-  return of;
+CallClass PlanCache::class_of(const Shape& shape) {
+  return {shape.request.collective, size_class(shape.largest.input)};
 }
 
 /// What is asked for, or known by a table, is not to be tried.

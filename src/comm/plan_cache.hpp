@@ -38,16 +38,13 @@ struct BoundPlan {
 /// One per communicator; used by its thread. Keeps the most recently used plans.
 class PlanCache {
  public:
-  /// `team`, `trials` and `library` outlive it. `calls`: the class of all calls, without collective
-  /// and size.
-  PlanCache(exec::Team& team, Trials& trials, Tuner tuner, ProgramLibrary& library,
-            const CallClass& calls)
+  /// `team`, `trials` and `library` outlive it.
+  PlanCache(exec::Team& team, Trials& trials, Tuner tuner, ProgramLibrary& library)
       : team_(team),
         layout_(ir::Layout::of_hosts(team.placement().host)),
         trials_(trials),
         tuner_(std::move(tuner)),
-        library_(library),
-        calls_(calls) {}
+        library_(library) {}
 
   /// `in_place`: of this rank's buffers. The plan stays valid until the next call of get(). Must
   /// not be called while trials are due.
@@ -101,7 +98,7 @@ class PlanCache {
     /// For memory of GPUs that reach each other, whatever their hosts.
     bool all_mapped = false;
   };
-  /// A Way (tuning.hpp) with its algorithm.
+  /// A Way (measured_table.hpp) with its algorithm.
   struct Option {
     const ir::Algorithm* algorithm = nullptr;
     bool kernel_reads = false;
@@ -121,7 +118,7 @@ class PlanCache {
                                   const Shape& shape) const;
   [[nodiscard]] Situation situation_of(const Call& call) const;
   [[nodiscard]] Shape shape_of(const Call& call) const;
-  [[nodiscard]] CallClass class_of(const Shape& shape) const;
+  static CallClass class_of(const Shape& shape);
   [[nodiscard]] lower::Placement placement_for(const Shape& shape) const;
   [[nodiscard]] bool may_try(const Choice& choice) const;
   Result<std::vector<Option>> options_for(const Choice& choice, const Shape& shape);
@@ -152,7 +149,6 @@ class PlanCache {
   mutable std::mutex mutex_;
   Tuner tuner_;
   ProgramLibrary& library_;
-  const CallClass calls_;
   std::list<Entry> recent_;  ///< most recent first
   std::map<Key, std::list<Entry>::iterator> plans_;
   std::map<std::pair<Key, std::size_t>, BoundPlan> on_trial_;  ///< by key and way

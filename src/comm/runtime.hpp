@@ -12,7 +12,7 @@
 #include "src/comm/program_library.hpp"
 #include "src/comm/this_host.hpp"
 #include "src/cost/calibration_store.hpp"
-#include "src/cost/tuning_file.hpp"
+#include "src/cost/measured_store.hpp"
 #include "src/cuda/driver.hpp"
 #include "src/exec/cuda/allocations.hpp"
 #include "src/exec/cuda/enqueue_barrier.hpp"
@@ -42,8 +42,8 @@ struct Runtime {
   std::vector<ir::Algorithm> algorithms;
   ImportedFiles imported;  ///< before `programs`, whose keys view their names
   ProgramLibrary programs;
-  std::unique_ptr<TuningStore> tuning;
-  std::unique_ptr<TableStore> table;
+  std::unique_ptr<MeasuredStore> tuning;  ///< of trials
+  std::unique_ptr<MeasuredStore> table;   ///< of `tutti tune`
   std::unique_ptr<CalibrationStore> calibration;
   DeferredReclaim deferred_reclaim;
 

@@ -30,12 +30,6 @@ std::uint64_t now_ns() {
       std::chrono::duration_cast<Nanos>(Clock::now().time_since_epoch()).count());
 }
 
-std::int64_t today_s() {
-  using std::chrono::system_clock;
-  return std::chrono::duration_cast<std::chrono::seconds>(system_clock::now().time_since_epoch())
-      .count();
-}
-
 /// As ranks tell each other: which class, never 0.
 std::uint64_t number_of(const CallClass& of, std::size_t ways) {
   return 1 + static_cast<std::uint64_t>(of.collective) + 256 * std::uint64_t{of.size} +
@@ -61,13 +55,6 @@ std::string Trials::text_of(const Figures& figures, std::span<const Way> ways) {
         fmt::format("{}{} {} ({} {})", way == 0 ? "" : ", ", describe(ways[way]),
                     micros(figures.one[way]), micros(figures.other[way]), figures.what_other_is);
   return text;
-}
-
-Trials::Trials(exec::Team& team, bool measures, const std::vector<Verdict>& known,
-               TuningStore& store)
-    : team_(team), measures_(measures), store_(store) {
-  for (const Verdict& verdict : known)
-    if (verdict.of.ranks == team.size()) verdicts_[verdict.of] = verdict.way;
 }
 
 /// Where in its course the next call is.
@@ -120,9 +107,12 @@ std::optional<Way> Trials::verdict(const CallClass& of) const {
 /// None: not yet. None within: that the first way stays.
 std::optional<std::optional<Way>> Trials::decided(const CallClass& of) const {
   const std::scoped_lock lock(mutex_);
-  const auto known = verdicts_.find(of);
-  if (known == verdicts_.end()) return std::nullopt;
-  return std::make_optional<std::optional<Way>>(known->second);
+  if (const auto verdict = verdicts_.find(of); verdict != verdicts_.end())
+    return std::make_optional<std::optional<Way>>(verdict->second);
+  const std::uint64_t bytes = verdict_on(of, arrangement_).to_bytes;
+  const MeasuredRange* const known = known_.find(of.collective, arrangement_, bytes);
+  if (known == nullptr) return std::nullopt;
+  return std::make_optional<std::optional<Way>>(known->way);
 }
 
 void Trials::decide_for(const CallClass& of, std::optional<Way> way) {
@@ -168,7 +158,7 @@ CallSignature Trials::signature_of_gather(const Call& gather) {
 /// Every rank comes to the same verdict from what all have told.
 Status Trials::decide() {
   const auto course = courses_.find(*due_);
-  TUTTI_CHECK(course != courses_.end(), "no course of {}", describe(*due_));
+  TUTTI_CHECK(course != courses_.end(), "no course of {}", describe(*due_, arrangement_));
   const std::uint64_t number = course->second.times.of;
   for (Rank peer = 0; peer < team_.size(); ++peer)
     if (const std::uint64_t theirs = told_[static_cast<std::size_t>(peer)].of; theirs != number)
@@ -176,7 +166,7 @@ Status Trials::decide() {
                         "{} tried calls number {:x} while {} tried {}, number {:x}: all ranks must "
                         "make the same calls in the same order",
                         team_.member(peer).label, theirs, team_.member(team_.rank()).label,
-                        describe(*due_), number);
+                        describe(*due_, arrangement_), number);
   conclude(course->second, figures_of(course->second));
   courses_.erase(course);
   due_.reset();
@@ -220,9 +210,17 @@ void Trials::conclude(const Course& course, const Figures& figures) {
   const bool speaks = team_.rank() == 0;
   if (speaks)
     log_info(Subsystem::kTuning, fmt::format("[rank 0/{}]", team_.size()), "{}: {}: {}",
-             describe(*due_), text_of(figures, course.ways),
+             describe(*due_, arrangement_), text_of(figures, course.ways),
              best ? describe(*verdict) : "buffers were mapped, so nothing was measured");
-  if (best) store_.add({*due_, *verdict, today_s()}, speaks);
+  if (!best) return;
+  MeasuredRange range = verdict_on(*due_, arrangement_, *verdict, seconds_since_1970());
+  range.nanos = std::min(*figures.one[*best], kMostMeasured);
+  for (std::size_t way = 0; way < figures.one.size(); ++way) {
+    if (way == *best || !figures.one[way]) continue;
+    const std::uint64_t nanos = std::min(*figures.one[way], kMostMeasured);
+    if (range.next_nanos == 0 || nanos < range.next_nanos) range.next_nanos = nanos;
+  }
+  store_.add(range, speaks);
 }
 
 }  // namespace tutti

@@ -16,11 +16,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/comm/call.hpp"
+#include "src/cost/measured_store.hpp"
 #include "src/cost/tuning.hpp"
-#include "src/cost/tuning_file.hpp"
 #include "src/exec/team.hpp"
 #include "tutti/error.hpp"
 
@@ -38,9 +39,15 @@ static_assert(sizeof(TrialTimes) == sizeof(std::uint64_t) * (1 + 2 * kMostWays *
 /// One per communicator and rank; used by its thread unless said otherwise.
 class Trials {
  public:
-  /// `measures` false: every call runs the first of its ways, whatever is known. `known`: the same
-  /// on all ranks. `store` gets the verdicts and outlives this.
-  Trials(exec::Team& team, bool measures, const std::vector<Verdict>& known, TuningStore& store);
+  /// `measures` false: every call runs the first of its ways, whatever is known. `arrangement` and
+  /// `known`: the same on all ranks. `store` gets the verdicts and outlives this.
+  Trials(exec::Team& team, bool measures, const Arrangement& arrangement, MeasuredTable known,
+         MeasuredStore& store)
+      : team_(team),
+        measures_(measures),
+        arrangement_(arrangement),
+        known_(std::move(known)),
+        store_(store) {}
 
   struct Turn {
     std::size_t way = 0;    ///< of those asked about
@@ -82,11 +89,13 @@ class Trials {
 
   exec::Team& team_;
   const bool measures_;
-  TuningStore& store_;
+  const Arrangement arrangement_;
+  const MeasuredTable known_;
+  MeasuredStore& store_;
   [[nodiscard]] std::optional<std::optional<Way>> decided(const CallClass& of) const;
   void decide_for(const CallClass& of, std::optional<Way> way);
   mutable std::mutex mutex_;                          ///< of verdicts_
-  std::map<CallClass, std::optional<Way>> verdicts_;  ///< none: the first way stays
+  std::map<CallClass, std::optional<Way>> verdicts_;  ///< beside known_; none: the first way stays
   std::map<CallClass, Course> courses_;               ///< under way
   std::map<CallClass, Course>::iterator current_;     ///< the course of the call on trial
   std::optional<CallClass> due_;

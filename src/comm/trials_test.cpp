@@ -16,7 +16,8 @@ namespace {
 
 using testing::HasSubstr;
 
-const CallClass kClass{Collective::kAllToAll, 2, 18};
+const CallClass kClass{Collective::kAllToAll, 18};
+const Arrangement kTwo{2, 1, 2};
 const std::vector<Way> kWays = {{"direct", false}, {"direct", true}};
 constexpr int kCallsOfACourse = 36;
 
@@ -35,7 +36,8 @@ class TrialsOfTwo : public ::testing::Test {
       EXPECT_TRUE(
           teams_[rank]->add_local(1 - rank, teams_[1 - rank]->block_offset(), board_, "peer"));
       teams_[rank]->set_placement({{0, 0}});
-      trials_[rank] = std::make_unique<Trials>(*teams_[rank], true, known_, stores_[rank]);
+      trials_[rank] =
+          std::make_unique<Trials>(*teams_[rank], true, kTwo, MeasuredTable(), stores_[rank]);
     }
   }
 
@@ -89,8 +91,7 @@ class TrialsOfTwo : public ::testing::Test {
   exec::LocalBoard board_;
   std::unique_ptr<exec::StagingPool> staging_;
   std::unique_ptr<exec::Team> teams_[2];
-  TuningStore stores_[2] = {{"", "m"}, {"", "m"}};
-  std::vector<Verdict> known_;
+  MeasuredStore stores_[2] = {{"", ""}, {"", ""}};
   std::unique_ptr<Trials> trials_[2];
   TrialTimes* told_[2] = {};
 };
@@ -121,7 +122,12 @@ TEST_F(TrialsOfTwo, ComeToTheSameVerdict) {
   set_times(0, 500);
   set_times(1, 400);
   expect_verdicts(&kWays[1]);
-  EXPECT_EQ(stores_[0].verdicts(2).size(), 1U);
+  MeasuredRange stored = verdict_on(kClass, kTwo, kWays[1]);
+  stored.nanos = 400;
+  stored.next_nanos = 500;
+  ASSERT_EQ(stores_[0].table().ranges().size(), 1U);
+  stored.measured_s = stores_[0].table().ranges()[0].measured_s;
+  EXPECT_EQ(stores_[0].table().ranges()[0], stored);
   for (Rank rank = 0; rank < 2; ++rank) {
     const Trials::Turn turn = trials_[rank]->turn(kClass, kWays);
     EXPECT_EQ(turn.way, 1U);
@@ -135,7 +141,7 @@ TEST_F(TrialsOfTwo, LeaveEverythingAsItIsWhereNothingCounted) {
   for (Rank rank = 0; rank < 2; ++rank) make_course(rank, kClass, /*counts=*/false);
   tell();
   expect_verdicts(nullptr);
-  EXPECT_EQ(stores_[0].size(), 0U);
+  EXPECT_EQ(stores_[0].table().ranges().size(), 0U);
   EXPECT_FALSE(trials_[0]->turn(kClass, kWays).on_trial);
 }
 
@@ -154,7 +160,7 @@ TEST_F(TrialsOfTwo, ComeToTheSameVerdictFromAnyNumbers) {
 
 TEST_F(TrialsOfTwo, OfDifferentCallsAreAnErrorThatNamesThePeer) {
   make_course(0);
-  make_course(1, {Collective::kAllReduce, 2, 18});
+  make_course(1, {Collective::kAllReduce, 18});
   tell();
   const Status decided = trials_[0]->decide();
   ASSERT_FALSE(decided);
@@ -197,29 +203,33 @@ TEST_F(TrialsBetweenHosts, ComeToTheSameVerdictFromAnyNumbers) {
 }
 
 TEST_F(TrialsOfTwo, AreNotMadeOfWhatIsKnownOrNotToBeMeasured) {
-  const std::vector<Verdict> known = {{kClass, kWays[1], 1},
-                                      {{Collective::kAllToAll, 3, 18}, kWays[1], 1},
-                                      {{Collective::kReduce, 2, 18}, {"no such", false}, 1}};
-  Trials knows(*teams_[0], true, known, stores_[0]);
+  MeasuredTable known;
+  known.add(verdict_on(kClass, kTwo, kWays[1]));
+  known.add(verdict_on({Collective::kAllReduce, 18}, {3, 1, 3}, kWays[1]));
+  known.add(verdict_on({Collective::kReduce, 18}, kTwo, {"no such", false}));
+  Trials knows(*teams_[0], true, kTwo, known, stores_[0]);
   EXPECT_EQ(knows.turn(kClass, kWays).way, 1U);
   EXPECT_FALSE(knows.turn(kClass, kWays).on_trial);
-  const Trials::Turn unheard_of = knows.turn({Collective::kReduce, 2, 18}, kWays);
+  const Trials::Turn unheard_of = knows.turn({Collective::kReduce, 18}, kWays);
   EXPECT_EQ(unheard_of.way, 0U);
   EXPECT_FALSE(unheard_of.on_trial);
-  EXPECT_FALSE(knows.turn({Collective::kReduce, 2, 19}, {kWays.data(), 1}).on_trial);
-  Trials off(*teams_[0], false, known, stores_[0]);
+  EXPECT_FALSE(knows.turn({Collective::kReduce, 19}, {kWays.data(), 1}).on_trial);
+  EXPECT_FALSE(knows.verdict({Collective::kAllReduce, 18}));
+  Trials off(*teams_[0], false, kTwo, known, stores_[0]);
   EXPECT_EQ(off.turn(kClass, kWays).way, 0U);
   EXPECT_FALSE(off.verdict(kClass));
 }
 
 TEST_F(TrialsOfTwo, AreNotMadeOfTheLargestInputsWhichRunAsTheLargestTriedDo) {
-  constexpr CallClass kLargestTried{Collective::kAllToAll, 2, 24},
-      kLarger{Collective::kAllToAll, 2, 25}, kLargest{Collective::kAllToAll, 2, 26};
-  Trials trials(*teams_[0], true, {}, stores_[0]);
+  constexpr CallClass kLargestTried{Collective::kAllToAll, 24}, kLarger{Collective::kAllToAll, 25},
+      kLargest{Collective::kAllToAll, 26};
+  Trials trials(*teams_[0], true, kTwo, {}, stores_[0]);
   EXPECT_FALSE(trials.turn(kLarger, kWays).on_trial);
   EXPECT_FALSE(trials.verdict(kLarger));
 
-  Trials knowing(*teams_[0], true, {{kLargestTried, kWays[1], 0}}, stores_[0]);
+  MeasuredTable known;
+  known.add(verdict_on(kLargestTried, kTwo, kWays[1]));
+  Trials knowing(*teams_[0], true, kTwo, known, stores_[0]);
   const Trials::Turn turn = knowing.turn(kLargest, kWays);
   EXPECT_FALSE(turn.on_trial);
   EXPECT_EQ(turn.way, 1U);

@@ -58,13 +58,13 @@ Status check_choices(const Tuner& tuner, const exec::Team& team, bool is_part) {
 Result<Tuner> tuner_for(const Runtime& runtime, const Assembly& assembly, bool is_part) {
   if (!is_part) TUTTI_TRY(check_fits(assembly));
   say_what_files_are_for(assembly);
-  const CallClass& calls = assembly.calls;
   TunerPolicy policy{assembly.agreement.algorithm, assembly.agreement.deterministic};
   for (const auto& [path, file] : assembly.files) policy.files[path] = &file->algorithm;
   policy.table = assembly.table;
   policy.calibration = assembly.calibration;
   policy.staging_bytes = assembly.agreement.staging_bytes;
-  policy.arrangement = {calls.ranks, calls.hosts, calls.most_on_a_host, assembly.job->wiring};
+  policy.arrangement = arrangement_of(assembly.team->placement().host);
+  policy.arrangement.topology = assembly.job->wiring;
   TUTTI_ASSIGN(Tuner tuner, Tuner::create(runtime.algorithms, std::move(policy)));
   TUTTI_TRY(check_choices(tuner, *assembly.team, is_part));
   return tuner;

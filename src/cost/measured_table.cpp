@@ -4,7 +4,7 @@
 #include <charconv>
 #include <functional>
 #include <iterator>
-#include <optional>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kTableFormat = "tutti-table";
 constexpr std::int64_t kTableVersion = 1;
-constexpr std::size_t kLongestName = 64, kHexDigits = 16;
+constexpr std::size_t kLongestName = 64, kLongestMachine = 1024, kHexDigits = 16;
 
 // ---- ranges
 
@@ -78,11 +78,17 @@ Result<std::uint64_t> number_of(const Json& entry, const char* key, std::uint64_
   return value.get<std::uint64_t>();
 }
 
-Result<std::string> text_of(const Json& entry, const char* key) {
+/// 0 where there is none.
+Result<std::uint64_t> optional_number_of(const Json& entry, const char* key, std::uint64_t most) {
+  if (!entry.contains(key)) return std::uint64_t{0};
+  return number_of(entry, key, 1, most);
+}
+
+Result<std::string> text_of(const Json& entry, const char* key, std::size_t most = kLongestName) {
   const Json& value = entry.at(key);
   if (!value.is_string() || value.get_ref<const std::string&>().empty() ||
-      value.get_ref<const std::string&>().size() > kLongestName)
-    return make_error(Code::kInvalidArgument, "{}: not a text of 1 to {} bytes", key, kLongestName);
+      value.get_ref<const std::string&>().size() > most)
+    return make_error(Code::kInvalidArgument, "{}: not a text of 1 to {} bytes", key, most);
   return value.get<std::string>();
 }
 
@@ -116,9 +122,10 @@ Status check_keys(const Json& entry, const std::set<std::string_view>& known) {
 }
 
 Result<MeasuredRange> range_of(const Json& entry) {
-  TUTTI_TRY(check_keys(entry, {"collective", "ranks", "hosts", "most_on_a_host", "topology",
-                               "from_bytes", "to_bytes", "algorithm", "kernel_reads", "at_bytes",
-                               "nanoseconds", "next_nanoseconds", "measured"}));
+  TUTTI_TRY(
+      check_keys(entry, {"collective", "ranks", "hosts", "most_on_a_host", "topology", "machines",
+                         "mbit_per_s", "from_bytes", "to_bytes", "algorithm", "kernel_reads",
+                         "at_bytes", "nanoseconds", "next_nanoseconds", "measured"}));
   const auto count = [&](const char* key) { return number_of(entry, key, 1, INT32_MAX); };
   const auto measured = [&](const char* key) { return number_of(entry, key, 0, kMostMeasured); };
   MeasuredRange range;
@@ -127,8 +134,11 @@ Result<MeasuredRange> range_of(const Json& entry) {
   TUTTI_ASSIGN(const std::uint64_t hosts, count("hosts"));
   TUTTI_ASSIGN(const std::uint64_t most_on_a_host, count("most_on_a_host"));
   TUTTI_ASSIGN(const std::uint64_t topology, topology_of(entry));
-  range.arrangement = {static_cast<std::int32_t>(ranks), static_cast<std::int32_t>(hosts),
-                       static_cast<std::int32_t>(most_on_a_host), topology};
+  TUTTI_ASSIGN(const std::uint64_t machines, optional_number_of(entry, "machines", INT32_MAX));
+  TUTTI_ASSIGN(const std::uint64_t mbit, optional_number_of(entry, "mbit_per_s", UINT32_MAX));
+  range.arrangement = {static_cast<std::int32_t>(ranks),          static_cast<std::int32_t>(hosts),
+                       static_cast<std::int32_t>(most_on_a_host), topology,
+                       static_cast<std::int32_t>(machines),       static_cast<std::uint32_t>(mbit)};
   TUTTI_ASSIGN(range.from_bytes, measured("from_bytes"));
   TUTTI_ASSIGN(range.to_bytes, measured("to_bytes"));
   TUTTI_ASSIGN(range.way.algorithm, text_of(entry, "algorithm"));
@@ -159,7 +169,7 @@ Result<MeasuredRange> range_at(const Json& entries, std::size_t i) {
 }
 
 Result<std::vector<MeasuredRange>> ranges_of(const Json& file) {
-  TUTTI_TRY(check_keys(file, {"format", "version", "ranges"}));
+  TUTTI_TRY(check_keys(file, {"format", "version", "machine", "ranges"}));
   if (file.at("format") != kTableFormat || file.at("version") != kTableVersion)
     return make_error(Code::kInvalidArgument,
                       "its format is not \"{}\" of version {}: measure anew with tutti tune",
@@ -175,22 +185,40 @@ Result<std::vector<MeasuredRange>> ranges_of(const Json& file) {
   return ranges;
 }
 
+std::string in_quotes(std::string_view text) {
+  return Json(text).dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
 std::string line_of(const MeasuredRange& range) {
-  const std::string topology =
-      range.arrangement.topology == 0
-          ? ""
-          : fmt::format("\"topology\": \"{:016x}\", ", range.arrangement.topology);
+  const Arrangement& ranks = range.arrangement;
+  std::string known;
+  if (ranks.topology != 0) known += fmt::format(R"("topology": "{:016x}", )", ranks.topology);
+  if (ranks.machines != 0) known += fmt::format(R"("machines": {}, )", ranks.machines);
+  if (ranks.mbit_per_s != 0) known += fmt::format(R"("mbit_per_s": {}, )", ranks.mbit_per_s);
   return fmt::format(
       "{{\"collective\": \"{}\", \"ranks\": {}, \"hosts\": {}, \"most_on_a_host\": {}, {}"
       "\"from_bytes\": {}, \"to_bytes\": {}, \"algorithm\": {}, \"kernel_reads\": {}, "
       "\"at_bytes\": {}, \"nanoseconds\": {}, \"next_nanoseconds\": {}, \"measured\": {}}}",
-      name_of(range.collective), range.arrangement.ranks, range.arrangement.hosts,
-      range.arrangement.most_on_a_host, topology, range.from_bytes, range.to_bytes,
-      Json(range.way.algorithm).dump(-1, ' ', true, Json::error_handler_t::replace),
-      range.way.kernel_reads, range.at_bytes, range.nanos, range.next_nanos, range.measured_s);
+      name_of(range.collective), ranks.ranks, ranks.hosts, ranks.most_on_a_host, known,
+      range.from_bytes, range.to_bytes, in_quotes(range.way.algorithm), range.way.kernel_reads,
+      range.at_bytes, range.nanos, range.next_nanos, range.measured_s);
 }
 
 }  // namespace
+
+std::string describe(const Way& way) {
+  return way.kernel_reads ? fmt::format("{} by kernel reads", way.algorithm) : way.algorithm;
+}
+
+Arrangement arrangement_of(std::span<const std::int32_t> host_of_ranks) {
+  Arrangement arrangement;
+  std::map<std::int32_t, std::int32_t> ranks_on;
+  for (const std::int32_t host : host_of_ranks)
+    arrangement.most_on_a_host = std::max(arrangement.most_on_a_host, ++ranks_on[host]);
+  arrangement.ranks = static_cast<std::int32_t>(host_of_ranks.size());
+  arrangement.hosts = static_cast<std::int32_t>(ranks_on.size());
+  return arrangement;
+}
 
 Status check(const MeasuredRange& range) {
   const Arrangement& arrangement = range.arrangement;
@@ -201,12 +229,18 @@ Status check(const MeasuredRange& range) {
   if (!fit)
     return make_error(Code::kInvalidArgument, "{} ranks on {} hosts, at most {} on one, cannot be",
                       arrangement.ranks, arrangement.hosts, arrangement.most_on_a_host);
+  if (arrangement.machines < 0 || arrangement.machines > hosts)
+    return make_error(Code::kInvalidArgument, "{} hosts on {} machines cannot be", hosts,
+                      arrangement.machines);
+  if (static_cast<int>(range.collective) >= kCollectives)
+    return make_error(Code::kInvalidArgument, "there is no collective {}",
+                      static_cast<int>(range.collective));
   if (range.from_bytes > range.to_bytes || range.to_bytes > kMostMeasured)
     return make_error(Code::kInvalidArgument, "there are no sizes from {} to {} bytes",
                       range.from_bytes, range.to_bytes);
-  if (static_cast<int>(range.collective) >= kCollectives || range.way.algorithm.empty() ||
-      range.way.algorithm.size() > kLongestName || range.at_bytes > kMostMeasured ||
-      range.nanos > kMostMeasured || range.next_nanos > kMostMeasured || range.measured_s < 0)
+  if (range.way.algorithm.empty() || range.way.algorithm.size() > kLongestName ||
+      range.at_bytes > kMostMeasured || range.nanos > kMostMeasured ||
+      range.next_nanos > kMostMeasured || range.measured_s < 0)
     return make_error(Code::kInvalidArgument, "a value is out of its range");
   return ok_status();
 }
@@ -230,22 +264,29 @@ void MeasuredTable::add(const MeasuredRange& range) {
   std::ranges::sort(all, {}, place_of);
   const std::vector<MeasuredRange> whole = joined(all);
   ranges_.insert(ranges_.erase(begin, end), whole.begin(), whole.end());
-  forget_the_oldest();
+  keep_newest(kMostRanges);
 }
 
 void MeasuredTable::merge(const MeasuredTable& other) {
   for (const MeasuredRange& range : other.ranges_) add(range);
 }
 
-void MeasuredTable::forget_the_oldest() {
-  while (ranges_.size() > kMostRanges)
+void MeasuredTable::keep_newest(std::size_t most) {
+  while (ranges_.size() > most)
     ranges_.erase(std::ranges::min_element(ranges_, {}, &MeasuredRange::measured_s));
 }
 
-MeasuredTable MeasuredTable::of_ranks(std::int32_t ranks) const {
+void MeasuredTable::keep_measured(std::int64_t first_s, std::int64_t last_s) {
+  std::erase_if(ranges_, [&](const MeasuredRange& range) {
+    return range.measured_s < first_s || range.measured_s > last_s;
+  });
+}
+
+MeasuredTable MeasuredTable::of_ranks(std::int32_t ranks, std::size_t most) const {
   MeasuredTable table;
   for (const MeasuredRange& range : ranges_)
     if (range.arrangement.ranks == ranks) table.ranges_.push_back(range);
+  table.keep_newest(most);
   return table;
 }
 
@@ -274,8 +315,9 @@ std::string MeasuredTable::text() const {
   std::string lines;
   for (const MeasuredRange& range : ranges_)
     lines += fmt::format("{}\n  {}", lines.empty() ? "" : ",", line_of(range));
-  return fmt::format("{{\"format\": \"{}\", \"version\": {},\n \"ranges\": [{}]}}\n", kTableFormat,
-                     kTableVersion, lines);
+  const std::string of =
+      machine.empty() ? "" : fmt::format("\n \"machine\": {},", in_quotes(machine));
+  return fmt::format("{}{}\n \"ranges\": [{}]}}\n", kTableHead, of, lines);
 }
 
 Result<MeasuredTable> MeasuredTable::parse(std::string_view text) {
@@ -284,7 +326,11 @@ Result<MeasuredTable> MeasuredTable::parse(std::string_view text) {
                       text.size(), kMostTableBytes);
   MeasuredTable table;
   try {
-    TUTTI_ASSIGN(table.ranges_, ranges_of(Json::parse(text)));
+    const Json file = Json::parse(text);
+    TUTTI_ASSIGN(table.ranges_, ranges_of(file));
+    if (file.contains("machine")) {
+      TUTTI_ASSIGN(table.machine, text_of(file, "machine", kLongestMachine));
+    }
   } catch (const Json::exception& error) {  // its text names line and column
     return make_error(Code::kInvalidArgument, "{}", error.what());
   }

@@ -52,7 +52,29 @@ TEST(MeasuredTable, FindsTheRangeThatHoldsASize) {
   EXPECT_EQ(found(40), "direct");
   EXPECT_EQ(found(41), "");
   EXPECT_EQ(table.find(Collective::kReduce, kFour, 10), nullptr);
-  EXPECT_EQ(table.find(Collective::kAllReduce, {4, 2, 2}, 10), nullptr);
+}
+
+TEST(MeasuredTable, TellsArrangementsApart) {
+  const Arrangement one_host{4, 1, 4};
+  const std::vector<Arrangement> others = {{4, 2, 2, 7, 2},
+                                           {4, 2, 2},
+                                           {4, 2, 3},
+                                           {5, 1, 5},
+                                           {4, 2, 2, 0, 2},
+                                           {4, 2, 2, 0, 1},
+                                           {4, 2, 2, 0, 2, 1'000},
+                                           {4, 2, 2, 0, 2, 10'000}};
+  MeasuredTable table = table_of({range(0, 9, "ring", 1, one_host)});
+  for (const Arrangement& other : others) {
+    EXPECT_EQ(table.find(Collective::kAllReduce, other, 5), nullptr);
+    table.add(range(0, 9, "direct", 2, other));
+    EXPECT_NE(table.find(Collective::kAllReduce, other, 5), nullptr);
+  }
+  EXPECT_EQ(table.find(Collective::kAllReduce, one_host, 5)->way.algorithm, "ring");
+}
+
+TEST(MeasuredTable, ArrangesRanksByTheirHosts) {
+  EXPECT_EQ(arrangement_of(std::vector<std::int32_t>{0, 0, 1, 2, 1, 0}), (Arrangement{6, 3, 3}));
 }
 
 TEST(MeasuredTable, PrefersTheSameWiringAndFallsBackToWhereItWasNotKnown) {
@@ -147,6 +169,8 @@ TEST(MeasuredTable, IsReadAsItWasWritten) {
   MeasuredRange reads = range(100, 200, "direct", 3);
   reads.way.kernel_reads = true;
   table.add(reads);
+  table.add(range(0, 7, "ring", 1, {8, 3, 4, 0, 2, ~0U}));
+  table.machine = "A \"fast\" CPU";
   const auto again = MeasuredTable::parse(table.text());
   ASSERT_TRUE(again) << again.error().what;
   EXPECT_EQ(*again, table);
@@ -155,8 +179,10 @@ TEST(MeasuredTable, IsReadAsItWasWritten) {
 
 /// The text of a table with one entry, in which `from` became `to`.
 std::string changed(std::string_view from, std::string_view to) {
-  Arrangement wired = {4, 2, 2, 0x00c0ffee00c0ffee};
-  std::string text = table_of({range(8, 64, "ring", 5, wired)}).text();
+  Arrangement wired = {4, 2, 2, 0x00c0ffee00c0ffee, 2, 100};
+  MeasuredTable table = table_of({range(8, 64, "ring", 5, wired)});
+  table.machine = "mill";
+  std::string text = table.text();
   const std::size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
   return text.replace(at, from.size(), to);
@@ -170,6 +196,23 @@ TEST(MeasuredTable, NamesThePlaceOfWhatIsWrong) {
   EXPECT_THAT(table_error(changed("\"ranks\": 4", "\"ranks\": -4")), HasSubstr("ranges[0]: ranks"));
   EXPECT_THAT(table_error(changed("\"ranks\": 4", "\"ranks\": 4.5")), HasSubstr("ranks"));
   EXPECT_THAT(table_error(changed("\"ranks\": 4", "\"ranks\": 5")), HasSubstr("cannot be"));
+  EXPECT_THAT(table_error(changed("\"ranks\": 4", "\"ranks\": 1e300")), HasSubstr("ranks"));
+  EXPECT_THAT(table_error(changed("\"ranks\": 4", "\"ranks\": \"4\"")), HasSubstr("ranks"));
+  EXPECT_THAT(table_error(changed("\"hosts\": 2", "\"hosts\": 0")), HasSubstr("hosts"));
+  EXPECT_THAT(table_error(changed("\"hosts\": 2", "\"hosts\": 5")), HasSubstr("cannot be"));
+  EXPECT_THAT(table_error(changed("\"most_on_a_host\": 2", "\"most_on_a_host\": 5")),
+              HasSubstr("cannot be"));
+  EXPECT_THAT(table_error(changed("most_on_a_host", "most_at_home")), HasSubstr("most_at_home"));
+  EXPECT_THAT(table_error(changed("\"machines\": 2", "\"machines\": 3")),
+              HasSubstr("2 hosts on 3 machines"));
+  EXPECT_THAT(table_error(changed("\"machines\": 2", "\"machines\": 0")), HasSubstr("machines"));
+  EXPECT_THAT(table_error(changed("\"mbit_per_s\": 100", "\"mbit_per_s\": 4294967296")),
+              HasSubstr("mbit_per_s: not an integer within 1..4294967295"));
+  EXPECT_THAT(table_error(changed("\"machine\": \"mill\"", "\"machine\": 7")),
+              HasSubstr("machine: not a text"));
+  EXPECT_THAT(table_error(changed("mill", std::string(1025, 'm'))), HasSubstr("1 to 1024 bytes"));
+  EXPECT_THAT(table_error(changed("\"to_bytes\": 64", "\"to_bytes\": 1152921504606846977")),
+              HasSubstr("to_bytes"));
   EXPECT_THAT(table_error(changed("\"ranks\": 4, ", "")), HasSubstr("'ranks' not found"));
   EXPECT_THAT(table_error(changed("all_reduce", "all_reduced")), HasSubstr("no 'all_reduced'"));
   EXPECT_THAT(table_error(changed("00c0ffee00c0ffee", "c0ffee")), HasSubstr("16 hexadecimal"));
@@ -179,6 +222,13 @@ TEST(MeasuredTable, NamesThePlaceOfWhatIsWrong) {
   EXPECT_THAT(table_error(changed("\"kernel_reads\": false", "\"kernel_reads\": 0")),
               HasSubstr("kernel_reads"));
   EXPECT_THAT(table_error(changed("\"ring\"", "\"\"")), HasSubstr("algorithm"));
+  EXPECT_THAT(table_error(changed("\"ring\"", "[1]")), HasSubstr("algorithm"));
+}
+
+TEST(MeasuredTable, CutAnywhereIsRefused) {
+  const std::string whole = changed("mill", "m");
+  for (std::size_t length = 0; length + 2 < whole.size(); ++length)
+    EXPECT_NE(table_error(whole.substr(0, length)), "") << length;
 }
 
 TEST(MeasuredTable, RefusesWhatIsSaidTwiceAndWhatIsTooLong) {
@@ -195,6 +245,9 @@ TEST(MeasuredTable, GivesThoseOfANumberOfRanks) {
       table_of({range(0, 7, "ring", 1), range(0, 7, "direct", 1, {2, 1, 2})});
   EXPECT_EQ(shown(table.of_ranks(2)), "direct 0..7");
   EXPECT_EQ(shown(table.of_ranks(3)), "");
+  const MeasuredTable many =
+      table_of({range(0, 7, "a", 2), range(8, 9, "b", 1), range(10, 11, "c", 3)});
+  EXPECT_EQ(shown(many.of_ranks(4, 2)), "a 0..7, c 10..11") << "the newest";
 }
 
 }  // namespace

@@ -41,18 +41,24 @@ std::uint8_t size_class(std::size_t bytes) {
   return std::min(static_cast<std::uint8_t>(std::bit_width(bytes - 1)), kLargestSize);
 }
 
-std::string describe(const CallClass& of) {
+std::string describe(const CallClass& of, const Arrangement& ranks) {
   std::string spread;
-  if (of.hosts > 1)
-    spread = fmt::format(" on {} hosts (at most {} on one, {} machine{}, {} Mbit/s)", of.hosts,
-                         of.most_on_a_host, of.machines, of.machines == 1 ? "" : "s",
-                         of.mbit_per_s == 0 ? "unknown" : fmt::to_string(of.mbit_per_s));
-  return fmt::format("{}, {} ranks{}, up to {}", name_of(of.collective), of.ranks, spread,
+  if (ranks.hosts > 1)
+    spread = fmt::format(" on {} hosts (at most {} on one, {} machine{}, {} Mbit/s)", ranks.hosts,
+                         ranks.most_on_a_host, ranks.machines, ranks.machines == 1 ? "" : "s",
+                         ranks.mbit_per_s == 0 ? "unknown" : fmt::to_string(ranks.mbit_per_s));
+  return fmt::format("{}, {} ranks{}, up to {}", name_of(of.collective), ranks.ranks, spread,
                      bytes_text(of.size));
 }
 
-std::string describe(const Way& way) {
-  return way.kernel_reads ? fmt::format("{} by kernel reads", way.algorithm) : way.algorithm;
+MeasuredRange verdict_on(const CallClass& of, const Arrangement& arrangement, const Way& way,
+                         std::int64_t measured_s) {
+  const bool gathers =
+      of.collective == Collective::kAllGather || of.collective == Collective::kGather;
+  const auto inputs = static_cast<std::uint64_t>(gathers ? arrangement.ranks : 1);
+  const std::uint64_t most = std::min(inputs, kMostMeasured >> of.size) << of.size;
+  const std::uint64_t least = of.size == 0 ? 0 : most / 2 + 1;
+  return {of.collective, arrangement, least, most, way, most, 0, 0, measured_s};
 }
 
 std::optional<std::uint64_t> since_last_came(std::span<const Try> ranks) {

@@ -1,4 +1,4 @@
-// Measurements of a machine: which of several ways to run calls is the fastest.
+// Trials: which calls are measured together, and what times say about the ways that were tried.
 #pragma once
 
 #include <compare>
@@ -7,49 +7,34 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
+#include "src/cost/measured_table.hpp"
 #include "tutti/types.hpp"
 
 namespace tutti {
 
-/// Calls that are measured together, described by what all ranks know about them. Value.
+/// Calls of one communicator that are measured together. Value.
 struct CallClass {
   Collective collective = Collective::kAllReduce;
-  std::int32_t ranks = 0;
-  std::uint8_t size =
-      0;  ///< a rank's largest input has more than 2^(size-1) and up to 2^size bytes
-  std::int32_t hosts = 1;  ///< groups of ranks that share memory
-  std::int32_t most_on_a_host = ranks;
-  std::int32_t machines = 1;     ///< number of machines below the hosts: containers may share one
-  std::uint32_t mbit_per_s = 0;  ///< of the slowest interface between hosts; 0: unknown
+  /// A rank's largest input has more than 2^(size-1) and up to 2^size bytes.
+  std::uint8_t size = 0;
   friend auto operator<=>(const CallClass&, const CallClass&) = default;
 };
 
-inline constexpr std::uint8_t kLargestSize = 63;
+/// Larger calls are of this class, too.
+inline constexpr std::uint8_t kLargestSize = 60;
+static_assert(kMostMeasured == std::uint64_t{1} << kLargestSize);
 
 /// CallClass::size for this many bytes.
 std::uint8_t size_class(std::size_t bytes);
 /// "all_to_all, 4 ranks, up to 256 KiB", "all_reduce, 8 ranks on 2 hosts (at most 4 on one, 1
 /// machine, 10000 Mbit/s), ...".
-std::string describe(const CallClass& of);
+std::string describe(const CallClass& of, const Arrangement& arrangement);
 
-/// A way to run a call. All ways tried for one class give bit-for-bit equal results. Value.
-struct Way {
-  std::string algorithm;
-  bool kernel_reads = false;  ///< large inputs are read directly, through the kernel
-  friend bool operator==(const Way&, const Way&) = default;
-};
-/// "one_shot", "direct by kernel reads".
-std::string describe(const Way& way);
-
-/// The measured fastest way for a class of calls. Value.
-struct Verdict {
-  CallClass of;
-  Way way;
-  std::int64_t measured_s = 0;  ///< time of the measurement: seconds since 1970
-  friend bool operator==(const Verdict&, const Verdict&) = default;
-};
+/// The verdict that `way` is the fastest for a class, without times. Tables count the larger of a
+/// rank's two buffers, so the sizes are not those of the class if outputs are larger than inputs.
+MeasuredRange verdict_on(const CallClass& of, const Arrangement& arrangement, const Way& way = {},
+                         std::int64_t measured_s = 0);
 
 /// When one rank began and ended a trial, in nanoseconds of a clock that only the ranks of its host
 /// share. Zeros: it took no part. A peer's numbers may be anything.

@@ -19,27 +19,35 @@ TEST(Tuning, ClassesEndAtPowersOfTwo) {
   EXPECT_EQ(size_class(32 * 1024), 15);
   EXPECT_EQ(size_class(32 * 1024 + 1), 16);
   EXPECT_EQ(size_class(std::numeric_limits<std::size_t>::max()), kLargestSize);
-  EXPECT_EQ(describe(CallClass{Collective::kAllToAll, 4, 18}),
-            "all_to_all, 4 ranks, up to 256 KiB");
-  EXPECT_EQ(describe(CallClass{Collective::kReduce, 2, kLargestSize}),
-            "reduce, 2 ranks, up to 8 EiB");
+  const Arrangement on_hosts{8, 3, 4, 0, 1}, on_machines{8, 3, 4, 0, 2, 25'000};
+  EXPECT_EQ(describe({Collective::kAllToAll, 18}, {4, 1, 4}), "all_to_all, 4 ranks, up to 256 KiB");
+  EXPECT_EQ(describe({Collective::kReduce, kLargestSize}, {2, 1, 2}),
+            "reduce, 2 ranks, up to 1 EiB");
   EXPECT_EQ(
-      describe(CallClass{Collective::kReduce, 8, 10, 3, 4}),
+      describe({Collective::kReduce, 10}, on_hosts),
       "reduce, 8 ranks on 3 hosts (at most 4 on one, 1 machine, unknown Mbit/s), up to 1 KiB");
-  EXPECT_EQ(describe(CallClass{Collective::kReduce, 8, 10, 3, 4, 2, 25'000}),
+  EXPECT_EQ(describe({Collective::kReduce, 10}, on_machines),
             "reduce, 8 ranks on 3 hosts (at most 4 on one, 2 machines, 25000 Mbit/s), up to 1 KiB");
 }
 
-TEST(Tuning, ClassesTellPlacementsApart) {
-  const CallClass one_host{Collective::kAllReduce, 4, 17};
-  EXPECT_EQ(one_host, (CallClass{Collective::kAllReduce, 4, 17, 1, 4}));
-  EXPECT_NE(one_host, (CallClass{Collective::kAllReduce, 4, 17, 2, 2}));
-  EXPECT_NE((CallClass{Collective::kAllReduce, 4, 17, 2, 3}),
-            (CallClass{Collective::kAllReduce, 4, 17, 2, 2}));
-  EXPECT_NE((CallClass{Collective::kAllReduce, 4, 17, 2, 2, 2}),
-            (CallClass{Collective::kAllReduce, 4, 17, 2, 2, 1}));
-  EXPECT_NE((CallClass{Collective::kAllReduce, 4, 17, 2, 2, 2, 1'000}),
-            (CallClass{Collective::kAllReduce, 4, 17, 2, 2, 2, 10'000}));
+TEST(Tuning, AVerdictIsOnTheLargerBufferOfEachCallOfItsClass) {
+  constexpr std::int32_t kRanks = 3;
+  for (int c = 0; c < 8; ++c) {
+    const auto collective = static_cast<Collective>(c);
+    const bool gathers = collective == Collective::kAllGather || collective == Collective::kGather;
+    MeasuredTable table;
+    for (std::uint8_t size = 0; size <= 24; ++size)
+      table.add(verdict_on({collective, size}, {kRanks, 1, kRanks}, {std::to_string(size)}, 1));
+    for (const std::size_t input : {0, 1, 2, 3, 4, 1000, 1024, 1025, 1 << 24}) {
+      const MeasuredRange* const found =
+          table.find(collective, {kRanks, 1, kRanks}, input * (gathers ? kRanks : 1));
+      ASSERT_NE(found, nullptr) << input;
+      EXPECT_TRUE(check(*found));
+      EXPECT_EQ(found->way.algorithm, std::to_string(size_class(input))) << input;
+    }
+  }
+  const Arrangement most{INT32_MAX, 1, INT32_MAX};
+  EXPECT_TRUE(check(verdict_on({Collective::kGather, kLargestSize}, most, {"ring"})));
 }
 
 TEST(Tuning, ALateRankDoesNotCountAgainstATry) {

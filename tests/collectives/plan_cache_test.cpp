@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 class Planner {
  public:
   Planner(std::int32_t ranks, std::int32_t hosts, const exec::TeamOptions& options = {},
-          const std::string& algorithms = "", const std::vector<Verdict>& known = {}) {
+          const std::string& algorithms = "", const MeasuredTable& known = {}) {
     auto heap = SharedHeap::create();
     EXPECT_TRUE(heap);
     staging_ = std::make_unique<exec::StagingPool>(*std::move(heap));
@@ -38,10 +38,9 @@ class Planner {
     team_->set_placement(placement);
     auto tuner = Tuner::create(algorithms_, {algorithms, false});
     EXPECT_TRUE(tuner);
-    trials_ = std::make_unique<Trials>(*team_, true, known, store_);
-    plans_ = std::make_unique<PlanCache>(
-        *team_, *trials_, *std::move(tuner), library_,
-        CallClass{Collective::kAllReduce, ranks, 0, hosts, ranks / hosts});
+    trials_ = std::make_unique<Trials>(*team_, true, Arrangement{ranks, hosts, ranks / hosts},
+                                       known, store_);
+    plans_ = std::make_unique<PlanCache>(*team_, *trials_, *std::move(tuner), library_);
   }
   PlanCache& plans() { return *plans_; }
   Trials& trials() { return *trials_; }
@@ -51,7 +50,7 @@ class Planner {
   exec::LocalBoard board_;
   std::unique_ptr<exec::StagingPool> staging_;
   std::unique_ptr<exec::Team> team_;
-  TuningStore store_{"", "m"};
+  MeasuredStore store_{"", ""};
   ProgramLibrary library_;
   std::unique_ptr<Trials> trials_;
   std::unique_ptr<PlanCache> plans_;
@@ -160,9 +159,9 @@ class Reasons {
 
 // One class of calls, of which those on integers were tried.
 TEST(PlanCache, CallsMeasuredWhatAVerdictChoseAndNothingElse) {
-  const std::vector<Verdict> known = {
-      {{Collective::kAllReduce, 4, 14, 4, 1}, {"ring", false}, 1},
-      {{Collective::kAllGather, 4, 14, 4, 1}, {"direct", false}, 1}};
+  MeasuredTable known;
+  known.add(verdict_on({Collective::kAllReduce, 14}, {4, 4, 1}, {"ring"}));
+  known.add(verdict_on({Collective::kAllGather, 14}, {4, 4, 1}, {"direct"}));
   Planner planner(4, 4, {}, "allgather:^direct", known);
   const Reasons reasons;
   for (const Call& call : {call_of(Collective::kAllReduce, 4000, DataType::kInt32),

@@ -46,7 +46,7 @@ Runtimes runtimes_with(const std::vector<MeasuredRange>& ranges, Placement place
   MeasuredTable table;
   for (const MeasuredRange& each : ranges) table.add(each);
   const File file(table.text());
-  runtimes[0]->table = std::make_unique<TableStore>(file.path());
+  runtimes[0]->table = std::make_unique<MeasuredStore>(file.path(), "TUTTI_TUNING_TABLE");
   EXPECT_EQ(runtimes[0]->table->table(), table);
   return runtimes;
 }
@@ -146,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Table,
 TEST(Table, ThatIsNoneIsAsIfThereWereNone) {
   const Runtimes runtimes = make_test_runtimes(Placement::kProcesses, 2);
   const File file("nonsense");
-  runtimes[0]->table = std::make_unique<TableStore>(file.path());
+  runtimes[0]->table = std::make_unique<MeasuredStore>(file.path(), "TUTTI_TUNING_TABLE");
   EXPECT_EQ(chosen_by_ranks(runtimes, 10),
             chosen_by_ranks(make_test_runtimes(Placement::kProcesses, 2), 10));
 }
@@ -200,7 +200,7 @@ TEST(Model, GivesWayToTheTable) {
   MeasuredTable table;
   table.add(range(Collective::kAllReduce, {4, 2, 2}, 1 << 20, "double_binary_tree"));
   const File file(table.text());
-  runtimes[0]->table = std::make_unique<TableStore>(file.path());
+  runtimes[0]->table = std::make_unique<MeasuredStore>(file.path(), "TUTTI_TUNING_TABLE");
   EXPECT_EQ(chosen_by_ranks(runtimes, 1000), std::vector<std::string>(4, "double_binary_tree"));
 }
 
@@ -221,7 +221,7 @@ TEST(Model, TriesItsProposalBesideWhatGivesTheSameBits) {
       EXPECT_EQ(data, std::vector<std::int32_t>(8'000, 4));
     }
   });
-  EXPECT_GT(runtimes[0]->tuning->size(), 0u) << "a verdict";
+  EXPECT_GT(runtimes[0]->tuning->table().ranges().size(), 0u) << "a verdict";
 }
 
 TEST(Model, WithoutACalibrationThatCanBeReadIsNone) {

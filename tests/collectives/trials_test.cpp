@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 
 #include "src/comm/job_settings.hpp"
+#include "src/cost/tuning.hpp"
 #include "tests/collectives/cases.hpp"
 #include "tests/collectives/ranks.hpp"
 
@@ -26,7 +27,9 @@ constexpr int kCallsOfACourse = 36;
 constexpr int kCalls = kCallsOfACourse + 4;
 
 /// How often anything but the guess is asked for.
-std::size_t verdicts_of(const Runtimes& runtimes) { return runtimes.front()->tuning->size(); }
+std::size_t verdicts_of(const Runtimes& runtimes) {
+  return runtimes.front()->tuning->table().ranges().size();
+}
 
 /// Whatever has no exact sum, the same in every run.
 std::vector<std::byte> random_input(Rank rank, const Call& call, std::size_t bytes) {
@@ -144,28 +147,29 @@ TEST_P(TrialsBetweenHosts, AreMadeOnceAProcessAndPlacement) {
   call.count = 20'000;
   call.type = DataType::kInt32;
   outputs_of(runtimes, call, kCallsOfThreeWays + 4);
-  const std::vector<Verdict> first = runtimes[0]->tuning->verdicts(n);
-  ASSERT_EQ(first.size(), 1U);
-  EXPECT_EQ(first[0].of.hosts, placement == Placement::kMixed ? 2 : n);
-  EXPECT_EQ(first[0].of.most_on_a_host, placement == Placement::kMixed ? 2 : 1);
-  EXPECT_EQ(first[0].of.machines, 1);
+  const MeasuredTable first = runtimes[0]->tuning->table();
+  ASSERT_EQ(first.ranges().size(), 1U);
+  const Arrangement& arrangement = first.ranges()[0].arrangement;
+  EXPECT_EQ(arrangement.hosts, placement == Placement::kMixed ? 2 : n);
+  EXPECT_EQ(arrangement.most_on_a_host, placement == Placement::kMixed ? 2 : 1);
+  EXPECT_EQ(arrangement.machines, 1);
   outputs_of(runtimes, call, kCallsOfThreeWays + 4);
-  EXPECT_EQ(runtimes[0]->tuning->verdicts(n), first);
+  EXPECT_EQ(runtimes[0]->tuning->table(), first);
 }
 
 TEST_P(TrialsBetweenHosts, AreMadeOfEachNetwork) {
   const auto [placement, n] = GetParam();
   const Runtimes runtimes = make_test_runtimes(placement, n);
-  CallClass here{Collective::kAllReduce, n, 17, n, 1};
-  if (placement == Placement::kMixed) here = {Collective::kAllReduce, n, 17, 2, 2};
-  CallClass faster = here, elsewhere = here;
+  Arrangement here{n, n, 1, 0, 1};
+  if (placement == Placement::kMixed) here = {n, 2, 2, 0, 1};
+  Arrangement faster = here, elsewhere = here;
   faster.mbit_per_s = 1000;
   elsewhere.machines = 2;
   const bool in_levels = placement == Placement::kMixed;
   const std::string guess = n == 2 ? "one_shot" : in_levels ? "hierarchical_ring" : "ring";
   const std::string other = n == 2 ? "two_shot" : in_levels ? "leader_doubling" : "circulant";
-  const auto chosen = [&](const CallClass& of) {
-    runtimes[0]->tuning->add({of, {other, false}, 1}, false);
+  const auto chosen = [&](const Arrangement& arrangement) {
+    runtimes[0]->tuning->add(verdict_on({Collective::kAllReduce, 17}, arrangement, {other}), false);
     std::string algorithm;
     run_ranks(runtimes, [&](Communicator& communicator) {
       std::vector<int> data(20'000);
@@ -276,10 +280,10 @@ TEST(Trials, AreMadeOnceAProcess) {
   call.collective = Collective::kAllGather;
   call.count = 20000;
   outputs_of(runtimes, call, kCalls);
-  const std::vector<Verdict> first = runtimes[0]->tuning->verdicts(2);
-  ASSERT_EQ(first.size(), 1U);
+  const MeasuredTable first = runtimes[0]->tuning->table();
+  ASSERT_EQ(first.ranges().size(), 1U);
   outputs_of(runtimes, call, kCalls);
-  EXPECT_EQ(runtimes[0]->tuning->verdicts(2), first);
+  EXPECT_EQ(runtimes[0]->tuning->table(), first);
 }
 
 // What a program does not want for its calls may be all that the ranks can tell each other by.
@@ -299,7 +303,8 @@ TEST(Trials, AreToldWhicheverAlgorithmsAreExcluded) {
 TEST(Trials, AreNotMadeOfWhatRankZeroKnows) {
   const auto runtimes = make_test_runtimes(Placement::kProcesses, 2);
   for (const char* const algorithm : {"one_shot", "two_shot"}) {
-    const Verdict known{{Collective::kAllReduce, 2, 17}, {algorithm, false}, 1};
+    const MeasuredRange known =
+        verdict_on({Collective::kAllReduce, 17}, {2, 1, 2}, {algorithm, false});
     runtimes[0]->tuning->add(known, false);
     run_ranks(runtimes, [&](Communicator& communicator) {
       std::vector<float> data(32768, 1.0F);
@@ -308,23 +313,21 @@ TEST(Trials, AreNotMadeOfWhatRankZeroKnows) {
       ASSERT_TRUE(communicator.run(call));
       EXPECT_EQ(data, std::vector<float>(32768, 2.0F));
     });
-    EXPECT_EQ(runtimes[0]->tuning->verdicts(2), std::vector<Verdict>{known});
+    EXPECT_EQ(runtimes[0]->tuning->table().ranges(), std::vector<MeasuredRange>{known});
   }
 }
 
 // More than rank 0 tells are known, and those that it tells are not the first by class.
 TEST(Trials, AreNotMadeOfTheNewestThatRankZeroKnows) {
   const auto runtimes = make_test_runtimes(Placement::kProcesses, 2);
-  TuningStore& store = *runtimes[0]->tuning;
-  for (int c = 0; c < static_cast<int>(Collective::kReduce); ++c)
-    for (std::uint8_t size = 0; size <= kLargestSize; ++size)
-      for (std::int32_t hosts = 1; hosts <= 2; ++hosts)
-        for (std::int32_t most = 1; most <= 2; ++most)
-          store.add({{static_cast<Collective>(c), 2, size, hosts, most}, {"ring", false}, 1},
-                    false);
-  ASSERT_GE(store.size(), kMostSentVerdicts);
-  const Verdict newest{{Collective::kReduce, 2, 17}, {"two_shot", false}, 2};
-  store.add(newest, false);
+  MeasuredStore& store = *runtimes[0]->tuning;
+  for (std::uint8_t size = 0; size <= 24; ++size)
+    for (std::uint32_t mbit_per_s = 0; mbit_per_s <= 40; ++mbit_per_s)
+      store.add(
+          verdict_on({Collective::kAllReduce, size}, {2, 2, 1, 0, 1, mbit_per_s}, {"ring"}, 1),
+          false);
+  ASSERT_GE(store.table().ranges().size(), kMostSentRanges);
+  store.add(verdict_on({Collective::kReduce, 17}, {2, 1, 2}, {"two_shot"}, 2), false);
   run_ranks(runtimes, [&](Communicator& communicator) {
     std::vector<float> data(32768, 1.0F);
     EXPECT_EQ(*communicator.algorithm_for(call_of(Collective::kReduce, data)), "two_shot");

@@ -4,7 +4,7 @@
 
 #include "src/base/result.hpp"
 #include "src/base/settings.hpp"
-#include "src/cost/tuning_file.hpp"
+#include "src/cost/measured_store.hpp"
 #include "src/reduce/reduce.hpp"
 #include "tools/program/cli.hpp"
 #include "tools/program/command_line.hpp"
@@ -49,19 +49,12 @@ std::string machine_table(const Machine& machine) {
       machine.kernel);
 }
 
-/// What communicators of this thread would find measured.
-tutti::TuningStore tuning_of(const tutti::Settings& settings) {
-  const std::string machine = tutti::machine_signature();
-  return {tutti::tuning_file(settings.text("TUNING_FILE"), tutti::process_environment(), machine),
-          machine};
-}
-
-std::string tuning_table(tutti::TuningStore& tuning) {
+std::string tuning_table(tutti::MeasuredStore& tuning) {
   return fmt::format("\nTUNING\n  file      {}\n  verdicts  {}\n", or_dash(tuning.path()),
-                     tuning.size());
+                     tuning.table().ranges().size());
 }
 
-Json json_of(const tutti::Settings& settings, const Machine& machine, tutti::TuningStore& tuning,
+Json json_of(const tutti::Settings& settings, const Machine& machine, tutti::MeasuredStore& tuning,
              const std::vector<tutti::UnknownSetting>& unknown) {
   Json json;
   for (const tutti::SettingInfo& info : tutti::all_settings())
@@ -83,7 +76,7 @@ Json json_of(const tutti::Settings& settings, const Machine& machine, tutti::Tun
                      {"memory_available_bytes", machine.memory_available_bytes},
                      {"simd", tutti::simd_target()},
                      {"kernel", machine.kernel}};
-  json["tuning"] = {{"file", tuning.path()}, {"verdicts", tuning.size()}};
+  json["tuning"] = {{"file", tuning.path()}, {"verdicts", tuning.table().ranges().size()}};
   if (machine.cpus_quota) json["machine"]["cpus_quota"] = *machine.cpus_quota;
   if (machine.memory_limit_bytes)
     json["machine"]["memory_limit_bytes"] = *machine.memory_limit_bytes;
@@ -112,9 +105,9 @@ int main(int argc, char** argv) {
   if (!settings) return fail(kProgram, settings.error());
 
   const Machine machine = this_machine();
-  tutti::TuningStore tuning = tuning_of(*settings);
+  const auto tuning = tutti::store_of_verdicts(*settings);
   const Status written = write_results(
-      json_path, settings_table(*settings) + machine_table(machine) + tuning_table(tuning),
-      [&] { return json_of(*settings, machine, tuning, unknown).dump(2) + "\n"; });
+      json_path, settings_table(*settings) + machine_table(machine) + tuning_table(*tuning),
+      [&] { return json_of(*settings, machine, *tuning, unknown).dump(2) + "\n"; });
   return written ? kExitFine : fail(kProgram, written.error());
 }

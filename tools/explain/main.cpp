@@ -1,7 +1,6 @@
 // tutti explain: says which algorithm would run for a call, what it and all others would take, and
 // why they do not run.
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,7 +12,7 @@
 #include "src/base/settings.hpp"
 #include "src/comm/this_host.hpp"
 #include "src/cost/calibration_store.hpp"
-#include "src/cost/tuning_file.hpp"
+#include "src/cost/measured_store.hpp"
 #include "src/sim/simulate.hpp"
 #include "src/topo/detect/probe.hpp"
 #include "src/topo/job/fuse.hpp"
@@ -164,17 +163,10 @@ Result<std::uint64_t> wiring_of(const lower::Placement& placement, const Setting
 
 /// What was measured, where the ranks are on hosts like this one.
 Status add_table(const Options& options, const Settings& settings, Question& question) {
-  const std::vector<std::int32_t>& host = question.placement.host;
-  std::map<std::int32_t, std::int32_t> ranks_on;
-  std::int32_t most = 0;
-  for (const std::int32_t each : host) most = std::max(most, ++ranks_on[each]);
-  question.policy.arrangement = {question.request.ranks, static_cast<std::int32_t>(ranks_on.size()),
-                                 most, 0};
+  question.policy.arrangement = arrangement_of(question.placement.host);
   TUTTI_ASSIGN(question.policy.arrangement.topology, wiring_of(question.placement, settings));
   if (options.table_path.empty()) {
-    TableStore known(
-        table_file(settings.text("TUNING_TABLE"), process_environment(), machine_signature()));
-    question.policy.table = known.table();
+    question.policy.table = store_of_table(settings)->table();
     return ok_status();
   }
   TUTTI_ASSIGN(const std::string text, read_file(options.table_path, kMostTableBytes));

@@ -1,13 +1,12 @@
 #include "tools/tune/run.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <map>
 
+#include "src/base/clock.hpp"
 #include "src/base/result.hpp"
-#include "src/cost/tuning_file.hpp"
+#include "src/cost/measured_store.hpp"
 #include "tools/bench/launch.hpp"
 #include "tools/program/cli.hpp"
 #include "tools/tune/report.hpp"
@@ -40,24 +39,6 @@ Result<std::vector<bench::Shape>> shapes_of(const bench::Options& options, Colle
   return shapes;
 }
 
-Arrangement arrangement_of(const bench::Crew::Placement& placement) {
-  std::map<int, std::int32_t> ranks_on;
-  for (const int host : placement.host) ++ranks_on[host];
-  Arrangement arrangement;
-  arrangement.ranks = static_cast<std::int32_t>(placement.host.size());
-  arrangement.hosts = static_cast<std::int32_t>(ranks_on.size());
-  for (const auto& [host, ranks] : ranks_on)
-    arrangement.most_on_a_host = std::max(arrangement.most_on_a_host, ranks);
-  arrangement.topology = placement.topology;
-  return arrangement;
-}
-
-std::int64_t now_s() {
-  using std::chrono::system_clock;
-  return std::chrono::duration_cast<std::chrono::seconds>(system_clock::now().time_since_epoch())
-      .count();
-}
-
 class Walk {
  public:
   Walk(bench::Crew& crew, const Options& options)
@@ -65,7 +46,8 @@ class Walk {
 
   Status run() {
     TUTTI_ASSIGN(const bench::Crew::Placement placement, crew_.placement());
-    arrangement_ = arrangement_of(placement);
+    arrangement_ = arrangement_of(placement.host);
+    arrangement_.topology = placement.topology;
     std::size_t largest = 0;
     for (const Collective test : options_.bench.tests) {
       TUTTI_ASSIGN(auto shapes, shapes_of(options_.bench, test, crew_.job_size()));
@@ -90,7 +72,7 @@ class Walk {
   /// What the cells say, by collective.
   [[nodiscard]] MeasuredTable table() const {
     MeasuredTable table;
-    const std::int64_t now = now_s();
+    const std::int64_t now = seconds_since_1970();
     for (auto begin = cells_.begin(); begin != cells_.end();) {
       const auto end = std::find_if(begin, cells_.end(), [&](const Cell& cell) {
         return cell.collective != begin->collective;
@@ -167,8 +149,7 @@ Result<int> conclude(const Walk& walk, const Options& options, const std::string
 Result<std::string> output_path(const Options& options) {
   if (!options.output.empty()) return options.output;
   TUTTI_ASSIGN(const Settings settings, Settings::load(process_environment()));
-  const std::string path =
-      table_file(settings.text("TUNING_TABLE"), process_environment(), machine_signature());
+  std::string path = store_of_table(settings)->path();
   if (path.empty())
     return make_error(Code::kInvalidArgument,
                       "there is no file for the table: name one with -o or TUTTI_TUNING_TABLE");
