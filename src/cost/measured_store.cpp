@@ -181,6 +181,14 @@ Result<MeasuredTable> MeasuredStore::parse(std::string_view text) const {
   if (!table)
     return make_error(Code::kInvalidArgument, "{} is no table: let {} name another, or none ({})",
                       path_, setting_, table.error().what);
+  if (is_cache() && table->machine.empty())
+    return make_error(Code::kInvalidArgument,
+                      "{} is a table by tutti tune: let TUTTI_TUNING_TABLE name it, and {} another",
+                      path_, setting_);
+  if (!is_cache() && !table->machine.empty())
+    return make_error(Code::kInvalidArgument,
+                      "{} has verdicts of trials: let TUTTI_TUNING_FILE name it, and {} another",
+                      path_, setting_);
   if (!is_cache()) return table;
   if (table->machine != machine_) return MeasuredTable();
   const std::int64_t now = seconds_since_1970();

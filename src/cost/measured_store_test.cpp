@@ -194,9 +194,12 @@ TEST_F(TuningFile, ThatIsDamagedIsReportedWithWhatItIsFor) {
               AllOf(HasSubstr("TUTTI_TUNING_TABLE"), HasSubstr("chosen without it")));
 }
 
-TEST_F(TuningFile, MayBeReadAsATableByWhoeverNamesIt) {
-  write(text_of({verdict(3, 4, 14 * 24 * 3600)}, "another"));
-  EXPECT_EQ(ranges_in(MeasuredStore(path(), "TUTTI_TUNING_TABLE")).size(), 1U) << "and never old";
+TEST_F(TuningFile, EachSettingRefusesTheFileOfTheOther) {
+  write(text_of({verdict(3)}));
+  EXPECT_THAT(said_by({path(), "TUTTI_TUNING_TABLE"}), HasSubstr("let TUTTI_TUNING_FILE name it"));
+  EXPECT_THAT(ranges_in(MeasuredStore(path(), "TUTTI_TUNING_TABLE")), IsEmpty());
+  write(text_of({verdict(3)}, /*machine=*/""));
+  EXPECT_THAT(said_by(store()), HasSubstr("let TUTTI_TUNING_TABLE name it"));
 }
 
 TEST_F(TuningFile, ThatIsDamagedIsReplaced) {

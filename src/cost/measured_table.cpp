@@ -272,8 +272,10 @@ void MeasuredTable::merge(const MeasuredTable& other) {
 }
 
 void MeasuredTable::keep_newest(std::size_t most) {
-  while (ranges_.size() > most)
-    ranges_.erase(std::ranges::min_element(ranges_, {}, &MeasuredRange::measured_s));
+  if (ranges_.size() <= most) return;
+  std::ranges::stable_sort(ranges_, std::ranges::greater(), &MeasuredRange::measured_s);
+  ranges_.resize(most);
+  std::ranges::sort(ranges_, {}, place_of);
 }
 
 void MeasuredTable::keep_measured(std::int64_t first_s, std::int64_t last_s) {

@@ -57,7 +57,7 @@ struct MeasuredRange {
   Way way;
   std::uint64_t at_bytes = 0;    ///< the size that was measured; of trials, the largest
   std::uint64_t nanos = 0;       ///< time of a call of that size
-  std::uint64_t next_nanos = 0;  ///< with the next best way; 0: there was none
+  std::uint64_t next_nanos = 0;  ///< with the fastest other way; 0: there was none
   std::int64_t measured_s = 0;   ///< time of the measurement: seconds since 1970
   friend bool operator==(const MeasuredRange&, const MeasuredRange&) = default;
 };

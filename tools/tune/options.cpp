@@ -42,7 +42,7 @@ void add_options(tools::CommandLine& app, Options& options, Words& words) {
       .in_range(2, 4096);
   app.add_option("--bind", words.binding, "auto: a core for each local rank where they fit; none")
       .one_of({"auto", "none"});
-  app.add_flag(bench::kJoinedFlag, options.bench.joined).hidden();  // "" hides it
+  app.add_flag(bench::kJoinedFlag, options.bench.joined).hidden();
   app.add_option("-o,--output", options.output,
                  "file of the table, to which what was measured is added (default: the one that "
                  "TUTTI_TUNING_TABLE names)");

@@ -161,6 +161,11 @@ Result<MeasuredTable> table_in(const std::string& path) {
   if (path == "-" || !std::filesystem::exists(path, ignored)) return MeasuredTable();
   TUTTI_ASSIGN(const std::string text, read_file(path, kMostTableBytes));
   auto known = MeasuredTable::parse(text);
+  if (known && !known->machine.empty())
+    return make_error(Code::kInvalidArgument,
+                      "{} has verdicts of trials (TUTTI_TUNING_FILE), and stays as it is: name "
+                      "another file",
+                      path);
   if (known) return known;
   return make_error(Code::kInvalidArgument,
                     "{} is no table and stays as it is: name another file with -o, or remove it "
