@@ -29,10 +29,8 @@ if(TUTTI_SANITIZE)
 endif()
 
 # What is tested is compiled as it ships; the tests themselves are not, and take half the time.
-if(TUTTI_SANITIZE MATCHES "address")
+if(TUTTI_SANITIZE MATCHES "address" OR CMAKE_BUILD_TYPE STREQUAL "Release")
   set(TUTTI_TEST_FLAGS -O0)
-elseif(CMAKE_BUILD_TYPE STREQUAL "Release")
-  set(TUTTI_TEST_FLAGS -O1)
 endif()
 
 # How release builds compile: -O2, unless the user says otherwise. FAST code: -O3. COLD code: -O1

@@ -15,7 +15,6 @@
 #include <csignal>
 #include <cstdio>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sched.h>
@@ -26,6 +25,7 @@
 #include "src/base/result.hpp"
 #include "tests/hosts/delay_line.hpp"
 #include "tests/hosts/tun_device.hpp"
+#include "tools/program/command_line.hpp"
 
 namespace tutti::testing {
 namespace {
@@ -136,18 +136,19 @@ Status relay(const Options& options) {
 int main(int argc, char** argv) {
   using namespace tutti::testing;
   Options options;
-  CLI::App app("Joins two network namespaces by a link with latency.");
-  app.add_option("host_a", options.hosts[0], "network namespace")->required();
-  app.add_option("device_a", options.devices[0], "name of the device to make in it")->required();
-  app.add_option("host_b", options.hosts[1])->required();
-  app.add_option("device_b", options.devices[1])->required();
+  tutti::tools::CommandLine app("Joins two network namespaces by a link with latency.",
+                                "hosts_relay");
+  app.add_option("host_a", options.hosts[0], "network namespace").required();
+  app.add_option("device_a", options.devices[0], "name of the device to make in it").required();
+  app.add_option("host_b", options.hosts[1], "the other one").required();
+  app.add_option("device_b", options.devices[1], "its device").required();
   app.add_option("latency", options.latency_us, "one way, microseconds")
-      ->required()
-      ->check(CLI::Range(0.0, 10e6));
+      .required()
+      .in_range(0, 10e6);
   app.add_option("--rate", options.mbit_per_s, "Mbit/s of each direction; 0: no limit")
-      ->check(CLI::Range(0.0, 1e6));
+      .in_range(0, 1e6);
   app.add_flag("--spin", options.spin, "awake for the last 50 us before a packet is due");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = app.parse(argc, argv)) return *code;
 
   const tutti::Status ended = relay(options);
   const bool skipped = ended.error().code == tutti::Code::kUnsupported;

@@ -77,7 +77,11 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv, argv + argc);
   const std::string program = tutti::bench::program_name(arguments);
   const auto parsed = tutti::bench::parse_options(arguments);
-  if (!parsed) return tutti::tools::fail(program, parsed.error());
+  if (!parsed) {
+    tutti::tools::fail(program, parsed.error());
+    tutti::tools::note("'" + program + " --help' lists what there is.\n");
+    return tutti::tools::exit_code_of(parsed.error());
+  }
   if (!parsed->run) return say(parsed->text, program);
   const Options& options = *parsed->run;
   const auto launch =

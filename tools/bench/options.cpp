@@ -241,7 +241,7 @@ void add_rank_options(tools::CommandLine& app, Options& options, Words& words) {
   app.add_option("-t,--nthreads", options.threads, "threads of each process").in_range(1, 1024);
   app.add_option("-g,--ngpus", options.ranks_per_thread, "ranks that each thread drives")
       .in_range(1, 1024);
-  app.add_flag(kJoinedFlag, options.joined).hidden();  // "" hides it
+  app.add_flag(kJoinedFlag, options.joined).hidden();
   app.add_option("--bind", words.binding, "auto: a core for each local rank where they fit; none")
       .one_of({"auto", "none"});
   app.add_option("--algo", options.algorithm, "run this algorithm (as TUTTI_ALGO)");

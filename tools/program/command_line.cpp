@@ -154,6 +154,7 @@ void CommandLine::let_last_value_count() { app_->option_defaults()->take_last();
 
 CommandLine CommandLine::add_command(std::string name, std::string description) {
   CommandLine command(std::make_shared<CLI::App>(std::move(description), std::move(name)));
+  command.app_->formatter(app_->get_formatter());
   app_->add_subcommand(command.app_);
   app_->require_subcommand(1);
   return command;
@@ -164,9 +165,9 @@ std::string CommandLine::name() const { return app_->get_name(); }
 bool CommandLine::is_chosen() const { return app_->parsed(); }
 
 Result<std::string> CommandLine::read(std::span<const std::string> arguments) {
+  const auto words = arguments.subspan(std::min<std::size_t>(arguments.size(), 1));
   try {
-    // CLI11 takes the last one first.
-    app_->parse(std::vector<std::string>(arguments.rbegin(), arguments.rend() - 1));
+    app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11's order
   } catch (const CLI::CallForVersion&) {
     return version_line() + "\n";
   } catch (const CLI::Success&) {  // --help

@@ -66,10 +66,9 @@ std::string help_text(const std::vector<std::string>& commands) {
 std::string describe_unknown(const std::string& name, std::vector<std::string> names) {
   if (!summary_of(name).empty())
     return fmt::format(
-        "the program tutti-{0}, which runs '{0}', is not beside this one; tools/quickstart{1} "
-        "builds "
-        "it",
-        name, name == "train" ? " --train" : "");
+        "the program tutti-{0}, which runs '{0}', is not beside this one: build the target "
+        "tutti-{0}",
+        name);
   names.insert(names.end(), {"help", "--help", "--version"});
   const std::string meant = tutti::nearest(name, names);
   return fmt::format("unknown {} '{}'{}", name.starts_with('-') ? "option" : "command", name,
