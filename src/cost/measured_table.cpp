@@ -273,7 +273,9 @@ void MeasuredTable::merge(const MeasuredTable& other) {
 
 void MeasuredTable::keep_newest(std::size_t most) {
   if (ranges_.size() <= most) return;
-  std::ranges::stable_sort(ranges_, std::ranges::greater(), &MeasuredRange::measured_s);
+  std::ranges::sort(ranges_, {}, [](const MeasuredRange& range) {
+    return std::tuple(-range.measured_s, place_of(range));
+  });
   ranges_.resize(most);
   std::ranges::sort(ranges_, {}, place_of);
 }
