@@ -13,9 +13,9 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/cpus.hpp"
-#include "src/base/fd.hpp"
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
+#include "src/base/whole_file.hpp"
 
 namespace tutti {
 namespace {
@@ -64,19 +64,6 @@ Result<Fd> lock_new_file(const std::string& path) {
                     mine.st_dev == there.st_dev;
   if (!same) return Fd();  // its owner has just put it into place
   return file;
-}
-
-Status write_all(int file, std::string_view text, const std::string& path) {
-  if (::ftruncate(file, 0) != 0)
-    return system_error(Code::kUnavailable, errno, fmt::format("cannot write {}", path));
-  while (!text.empty()) {
-    const ssize_t written = ::write(file, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0)
-      return system_error(Code::kUnavailable, errno, fmt::format("cannot write {}", path));
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return ok_status();
 }
 
 }  // namespace
@@ -231,12 +218,12 @@ Status MeasuredStore::save() {
   const std::string next = path_ + ".new";
   TUTTI_ASSIGN(const Fd file, lock_new_file(next));
   if (!file) return ok_status();  // this range goes with the next one
-  const Status replaced = replace_by(file.get(), next);
+  const Status replaced = replace_by(file, next);
   if (!replaced) ::unlink(next.c_str());  // or half of it would stay, on a full disk at that
   return replaced;
 }
 
-Status MeasuredStore::replace_by(int file, const std::string& next) {
+Status MeasuredStore::replace_by(const Fd& file, const std::string& next) {
   TUTTI_ASSIGN(const std::string there, own_contents());
   std::string text;
   {
@@ -244,7 +231,9 @@ Status MeasuredStore::replace_by(int file, const std::string& next) {
     if (auto others = parse(there)) merge(*std::move(others));
     text = table_.text();
   }
-  TUTTI_TRY(write_all(file, text, next));
+  if (::ftruncate(file.get(), 0) != 0)
+    return system_error(Code::kUnavailable, errno, fmt::format("cannot write {}", next));
+  TUTTI_TRY(write_all(file, next, text));
   if (::rename(next.c_str(), path_.c_str()) != 0)
     return system_error(Code::kUnavailable, errno, fmt::format("cannot replace {}", path_));
   return ok_status();

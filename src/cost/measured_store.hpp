@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "src/base/fd.hpp"
 #include "src/base/settings.hpp"
 #include "src/cost/measured_table.hpp"
 #include "tutti/error.hpp"
@@ -49,7 +50,7 @@ class MeasuredStore {
   void merge(MeasuredTable known);
   Status save();
   /// Makes `next` the new file; `file` is its open and locked descriptor.
-  Status replace_by(int file, const std::string& next);
+  Status replace_by(const Fd& file, const std::string& next);
 
   const std::string path_, setting_, machine_;
   std::mutex writing_;  ///< one thread at a time writes the file; locked before mutex_

@@ -78,9 +78,9 @@ int main(int argc, char** argv) {
   const std::string program = tutti::bench::program_name(arguments);
   const auto parsed = tutti::bench::parse_options(arguments);
   if (!parsed) {
-    tutti::tools::fail(program, parsed.error());
+    const int code = tutti::tools::fail(program, parsed.error());
     tutti::tools::note("'" + program + " --help' lists what there is.\n");
-    return tutti::tools::exit_code_of(parsed.error());
+    return code;
   }
   if (!parsed->run) return say(parsed->text, program);
   const Options& options = *parsed->run;
