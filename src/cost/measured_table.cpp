@@ -246,8 +246,23 @@ Status check(const MeasuredRange& range) {
 }
 
 void MeasuredTable::add(const MeasuredRange& range) {
-  const auto begin = std::ranges::lower_bound(ranges_, calls_of(range), {}, calls_of);
-  const auto end = std::ranges::upper_bound(ranges_, calls_of(range), {}, calls_of);
+  place(range);
+  keep_newest(kMostRanges);
+}
+
+void MeasuredTable::merge(const MeasuredTable& other) {
+  for (const MeasuredRange& range : other.ranges_) place(range);
+  keep_newest(kMostRanges);
+}
+
+void MeasuredTable::place(const MeasuredRange& range) {
+  const auto of_calls = std::ranges::equal_range(ranges_, calls_of(range), {}, calls_of);
+  // What overlaps the range or touches it; ranges are sorted by both of their ends.
+  const auto begin = std::ranges::partition_point(
+      of_calls, [&](const MeasuredRange& known) { return known.to_bytes + 1 < range.from_bytes; });
+  const auto end = std::partition_point(begin, of_calls.end(), [&](const MeasuredRange& known) {
+    return known.from_bytes <= range.to_bytes + 1;
+  });
   std::vector<MeasuredRange> added = {range}, all;
   for (auto known = begin; known != end; ++known) {
     if (overlap(*known, range) && known->measured_s <= range.measured_s) {
@@ -264,11 +279,6 @@ void MeasuredTable::add(const MeasuredRange& range) {
   std::ranges::sort(all, {}, place_of);
   const std::vector<MeasuredRange> whole = joined(all);
   ranges_.insert(ranges_.erase(begin, end), whole.begin(), whole.end());
-  keep_newest(kMostRanges);
-}
-
-void MeasuredTable::merge(const MeasuredTable& other) {
-  for (const MeasuredRange& range : other.ranges_) add(range);
 }
 
 void MeasuredTable::keep_newest(std::size_t most) {

@@ -106,6 +106,7 @@ class MeasuredTable {
   [[nodiscard]] const MeasuredRange* find_exactly(Collective collective,
                                                   const Arrangement& arrangement,
                                                   std::uint64_t bytes) const;
+  void place(const MeasuredRange& range);
   void keep_newest(std::size_t most);
 
   std::vector<MeasuredRange> ranges_;
