@@ -18,7 +18,6 @@ using testing::all_types;
 using testing::call_of;
 using testing::cases_for;
 using testing::cases_of;
-using testing::kSanitized;
 using testing::make_test_runtime;
 using testing::run_cases;
 using testing::run_ranks;

@@ -16,7 +16,6 @@
 namespace tutti {
 namespace {
 
-using testing::kSanitized;
 using testing::make_test_runtime;
 using testing::make_test_runtimes;
 using testing::Placement;

@@ -49,7 +49,7 @@ TEST_P(Messages, OfAGroupPairInOrder) {
 
 // Time that grew with the square of their number would be minutes here.
 TEST_P(Messages, MayBeThousandsInAGroup) {
-  constexpr std::size_t kMessages = testing::kSanitized ? 1000 : 10000;
+  constexpr std::size_t kMessages = kSanitized ? 1000 : 10000;
   run_ranks(2, [](Communicator& communicator) {
     const Rank peer = 1 - communicator.rank();
     std::vector<std::vector<std::int32_t>> out(kMessages), in(kMessages);

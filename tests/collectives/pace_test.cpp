@@ -12,7 +12,6 @@ namespace {
 
 using testing::all_ranks;
 using testing::call_of;
-using testing::kSanitized;
 
 /// Processor time of the calling thread.
 Nanos processor_time() {

@@ -12,7 +12,6 @@ namespace {
 using testing::Case;
 using testing::cases_for;
 using testing::cases_of;
-using testing::kSanitized;
 using testing::make_test_runtimes;
 using testing::Placement;
 using testing::run_cases;

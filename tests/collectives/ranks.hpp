@@ -15,19 +15,13 @@
 
 #include <gtest/gtest.h>
 
+#include "src/base/sanitized.hpp"
 #include "src/bootstrap/in_process.hpp"
 #include "src/builtin/builtin.hpp"
 #include "src/comm/communicator.hpp"
 #include "src/ir/request.hpp"
 
 namespace tutti::testing {
-
-/// The sanitizers are many times slower.
-#if defined(TUTTI_SANITIZED)
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = false;
-#endif
 
 /// A call on all of `data`, in place; `root` is the peer of a send or receive.
 template <class T>

@@ -13,7 +13,6 @@ namespace tutti {
 namespace {
 
 using testing::all_types;
-using testing::kSanitized;
 using testing::make_test_runtimes;
 using testing::Placement;
 using testing::run_ranks;

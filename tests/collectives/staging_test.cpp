@@ -12,7 +12,6 @@
 namespace tutti {
 namespace {
 
-using testing::kSanitized;
 using testing::make_test_runtimes;
 using testing::Placement;
 using testing::run_ranks;

@@ -16,7 +16,6 @@ namespace {
 using testing::call_of;
 using testing::cases_of;
 using ::testing::HasSubstr;
-using testing::kSanitized;
 using testing::make_test_runtimes;
 using testing::Placement;
 using testing::run_cases;

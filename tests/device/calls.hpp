@@ -5,17 +5,11 @@
 #include <random>
 #include <vector>
 
+#include "src/base/sanitized.hpp"
 #include "tests/device/job.hpp"
 #include "tests/device/programs.hpp"
 
 namespace tutti::device::testing {
-
-/// The sanitizers are many times slower.
-#if defined(TUTTI_SANITIZED)
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = false;
-#endif
 
 /// Of a block of any call here.
 inline constexpr std::size_t kMostElements = 3000;

@@ -14,17 +14,13 @@
 #include "nccl.h"
 #include "src/base/clock.hpp"
 #include "src/base/fd.hpp"
+#include "src/base/sanitized.hpp"
 
 namespace tutti::testing {
 
 using Seconds = std::chrono::duration<double>;
 using Variables = std::map<std::string, std::string>;
 
-#if defined(TUTTI_SANITIZED)
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = false;
-#endif
 /// Upper limits on time are this much wider in a sanitized build.
 inline constexpr double kSlack = kSanitized ? 5 : 1;
 
