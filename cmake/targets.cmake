@@ -59,6 +59,26 @@ function(tutti_folder path)
   endif()
 endfunction()
 
+# tutti_precompiled_googletest(test): lets it use GoogleTest's headers, which take longer to compile than
+# most tests, as they were compiled once for all tests with the same flags. Only where a test that misses
+# an include of its own is found by another build (asan), and not with a compiler cache, which has the
+# tests already and keeps no precompiled headers.
+function(tutti_precompiled_googletest test)
+  if(NOT CMAKE_BUILD_TYPE STREQUAL "Release" OR TUTTI_SANITIZE OR TUTTI_CCACHE)
+    return()
+  endif()
+  set(compiled tutti_googletest${TUTTI_TEST_FLAGS})
+  if(NOT TARGET ${compiled})
+    set(empty ${CMAKE_BINARY_DIR}/${compiled}.cpp)
+    file(CONFIGURE OUTPUT ${empty} CONTENT "")
+    add_executable(${compiled} ${empty})  # compiled like the tests, whose flags differ from a library's
+    target_compile_options(${compiled} PRIVATE ${TUTTI_TEST_FLAGS})
+    target_link_libraries(${compiled} PRIVATE GTest::gtest GTest::gmock GTest::gtest_main)
+    target_precompile_headers(${compiled} PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
+  endif()
+  target_precompile_headers(${test} REUSE_FROM ${compiled})
+endfunction()
+
 # tutti_test(name SOURCES ... LINKS ... [LABELS quick|slow ...] [SECONDS n] [ALONE]): a GoogleTest
 # program, each of its tests a ctest test. Default label quick, default limit 60 s. ALONE: its tests
 # run beside no other, because they hold the library to times of a second or so. Those with the
@@ -82,6 +102,7 @@ function(tutti_test name)
   add_executable(${name} ${ARG_SOURCES})
   tutti_compiled(${name})
   target_compile_options(${name} PRIVATE ${TUTTI_TEST_FLAGS})
+  tutti_precompiled_googletest(${name})
   if(TARGET fake_cuda)
     add_dependencies(${name} fake_nvml fake_cuda fake_cuda_old)  # opened at run time
   endif()
