@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/base/hash.hpp"
+#include "src/base/log.hpp"
 #include "src/base/result.hpp"
 #include "src/exchange/out_of_place.hpp"
 #include "src/exchange/read.hpp"
@@ -37,8 +38,10 @@ Result<std::string> text_of(const std::string& path) {
   return text;
 }
 
-Result<exchange::Schedules> schedules_of(std::string_view text) {
-  TUTTI_ASSIGN(exchange::Schedules schedules, exchange::read(text));
+Result<exchange::Schedules> schedules_of(const std::string& path, std::string_view text) {
+  std::vector<std::string> notes;
+  TUTTI_ASSIGN(exchange::Schedules schedules, exchange::read(text, &notes));
+  for (const std::string& note : notes) log_info(Subsystem::kTuning, "", "{}: {}", path, note);
   for (ir::Schedule& schedule : schedules) schedule.request.layout = {};  // it runs on any
   if (schedules.front().request.in_place) {
     TUTTI_ASSIGN(ir::Schedule first, exchange::out_of_place(schedules.front()));
@@ -109,7 +112,7 @@ Result<const ImportedFile*> ImportedFiles::read(const std::string& path) {
       fmt::format("{}#{:016x}", std::filesystem::path(path).filename().string(), hash);
   if (const auto known = files_.find(name); known != files_.end())
     return latest_[path] = known->second.get();
-  auto schedules = schedules_of(*text);
+  auto schedules = schedules_of(path, *text);
   if (!schedules)
     return make_error(schedules.error().code,
                       "TUTTI_ALGO: {}: {}; repair the file (`tutti algo verify` checks it) or take "

@@ -59,16 +59,22 @@ struct MscclGpu {
   std::vector<MscclBlock> blocks;
 };
 
-struct MscclAlgo {
-  std::string name;
+/// What a file may be for, and the chunks of a block if it is.
+struct MscclPurpose {
   Collective collective = Collective::kAllReduce;
   std::uint32_t chunks_per_block = 1;
+};
+
+struct MscclAlgo {
+  std::string name;
+  std::vector<MscclPurpose> purposes;  ///< one, or of coll="custom" all whose blocks fit the chunks
   int channels = 1;
   std::uint32_t fifo_depth = 2;  ///< messages between a send and its receive
   bool in_place = false;
   bool out_of_place = false;
   ir::Layout layout;  ///< of the gpus; empty if the file says nothing about it
   std::vector<MscclGpu> gpus;
+  std::vector<std::string> skipped;  ///< each kind of element that has no meaning, and its place
 };
 
 Result<MscclAlgo> parse_msccl_xml(std::string_view text);

@@ -1,6 +1,7 @@
 // From XML to numbers: every value is checked for itself, and errors name the element's place.
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -17,6 +18,7 @@ namespace {
 constexpr std::int64_t kMostBlocks = 1024;  // of a gpu; MSCCL has 216, RCCL 64
 constexpr std::int64_t kMostChannels = 1024;
 constexpr std::int64_t kMostChunks = std::int64_t{1} << 22;
+constexpr std::size_t kMostNotes = 16;
 
 /// An element, and how errors name it: "line 3 column 5: gpu 0 tb 1 step 2".
 class Element {
@@ -38,6 +40,8 @@ class Element {
   }
   [[nodiscard]] bool has(const char* key) const { return !node_.attribute(key).empty(); }
 
+  [[nodiscard]] std::string_view tag() const { return node_.name(); }
+
   Result<std::int64_t> number(const char* key, std::int64_t first, std::int64_t last) const {
     const std::string_view digits = word(key);
     std::int64_t value = 0;
@@ -54,19 +58,19 @@ class Element {
     return number(key, first, last);
   }
 
-  /// Calls visit(Element) for each child, all of which must be `tag`s.
-  template <class Visit>
-  Status for_each(std::string_view tag, Visit&& visit) const {
+  /// Calls visit(Element) for each child that is a `tag`, and skip(Element) for each other one.
+  template <class Visit, class Skip>
+  Status for_each(std::string_view tag, Visit&& visit, Skip&& skip) const {
     std::size_t number = 0;
     for (const pugi::xml_node child : node_.children()) {
       if (child.type() != pugi::node_element) continue;
+      if (tag != child.name()) {
+        skip(Element(child, text_, name_));
+        continue;
+      }
       const bool is_outermost = name_ == "algo";
-      const Element element(child, text_,
-                            fmt::format("{}{} {}", is_outermost ? "" : name_ + " ", tag, number++));
-      if (tag != child.name())
-        return element.wrong(
-            fmt::format("a <{}> was expected, found <{}>", tag, shown(child.name())));
-      TUTTI_TRY(visit(element));
+      TUTTI_TRY(visit(Element(
+          child, text_, fmt::format("{}{} {}", is_outermost ? "" : name_ + " ", tag, number++))));
     }
     return ok_status();
   }
@@ -115,15 +119,35 @@ class MscclParser {
     if (std::string_view(root.name()) != "algo")
       return algo.wrong(fmt::format("<algo> was expected, found {}", shown(root.name())));
     TUTTI_TRY(header(algo));
-    TUTTI_TRY(algo.for_each("gpu", [&](const Element& element) { return gpu(element); }));
+    TUTTI_TRY(for_each(algo, "gpu", [&](const Element& element) { return gpu(element); }));
     if (gpus_read_ != algo_.gpus.size())
       return algo.wrong(fmt::format("ngpus is {}, and there are {} <gpu> elements",
                                     algo_.gpus.size(), gpus_read_));
+    for (const auto& [tag, skipped] : skipped_)
+      algo_.skipped.push_back(
+          fmt::format("{}: {} elements <{}> have no meaning here and are skipped",
+                      place_in(text_, skipped.first), skipped.count, tag));
     return std::move(algo_);
   }
 
  private:
+  struct Skipped {
+    std::size_t first = 0;  ///< where in the text
+    std::size_t count = 0;
+  };
+
+  /// MSCCL reads no other elements either.
+  template <class Visit>
+  Status for_each(const Element& parent, std::string_view tag, Visit&& visit) {
+    return parent.for_each(tag, std::forward<Visit>(visit), [&](const Element& other) {
+      const std::string name = shown(other.tag());
+      if (skipped_.size() == kMostNotes && !skipped_.contains(name)) return;
+      Skipped& skipped = skipped_[name];
+      if (skipped.count++ == 0) skipped.first = other.offset();
+    });
+  }
   Status header(const Element& algo);
+  Status purposes(const Element& algo, std::int64_t chunks);
   Status layout(const Element& algo);
   Status placement(const Element& algo);
   Status protocol(const Element& algo);
@@ -140,6 +164,7 @@ class MscclParser {
   std::string_view text_;
   MscclAlgo algo_;
   std::vector<bool> seen_;
+  std::map<std::string, Skipped> skipped_;  // by tag
   std::size_t gpus_read_ = 0;
   std::uint64_t steps_ = 0;
   std::uint64_t named_ = 0;
@@ -150,24 +175,40 @@ Status MscclParser::header(const Element& algo) {
   TUTTI_ASSIGN(const std::int64_t ranks, algo.number("ngpus", 1, kMostRanks));
   algo_.gpus.resize(static_cast<std::size_t>(ranks));
   seen_.resize(algo_.gpus.size());
-  const std::string_view name = algo.word("coll");
-  const auto collective = collective_of(name);
-  if (!collective)
-    return algo.unsupported(fmt::format("the collective {} has no counterpart here; there are:{}",
-                                        shown(name), all_collective_names()));
-  algo_.collective = *collective;
   TUTTI_ASSIGN(const std::int64_t chunks, algo.number("nchunksperloop", 1, kMostChunks));
-  const std::int64_t blocks = ir::largest_block_count(
-      {.collective = *collective, .ranks = static_cast<std::int32_t>(ranks)});
-  if (chunks % blocks != 0)
-    return algo.wrong(fmt::format("nchunksperloop is {}; a multiple of the {} ranks was expected",
-                                  chunks, blocks));
-  algo_.chunks_per_block = static_cast<std::uint32_t>(chunks / blocks);
+  TUTTI_TRY(purposes(algo, chunks));
   TUTTI_ASSIGN(const std::int64_t channels, algo.number("nchannels", 1, kMostChannels));
   algo_.channels = static_cast<int>(channels);
   TUTTI_TRY(protocol(algo));
   TUTTI_TRY(layout(algo));
   return placement(algo);
+}
+
+/// No attribute says what a custom collective does. Those that do most come first: each all-reduce
+/// is a reduce as well.
+Status MscclParser::purposes(const Element& algo, std::int64_t chunks) {
+  const std::string_view name = algo.word("coll");
+  std::vector<Collective> collectives;
+  if (const auto named = collective_of(name))
+    collectives = {*named};
+  else if (name == "custom")
+    collectives = {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter,
+                   Collective::kAllToAll,  Collective::kBroadcast, Collective::kReduce,
+                   Collective::kGather,    Collective::kScatter};
+  else
+    return algo.unsupported(
+        fmt::format("the collective {} has no counterpart here; there are:{} custom", shown(name),
+                    all_collective_names()));
+  for (const Collective collective : collectives) {
+    const std::int64_t blocks = ir::largest_block_count(
+        {.collective = collective, .ranks = static_cast<std::int32_t>(algo_.gpus.size())});
+    if (chunks % blocks == 0)
+      algo_.purposes.push_back({collective, static_cast<std::uint32_t>(chunks / blocks)});
+    else if (name != "custom")
+      return algo.wrong(fmt::format("nchunksperloop is {}; a multiple of the {} ranks was expected",
+                                    chunks, blocks));
+  }
+  return ok_status();
 }
 
 Status MscclParser::protocol(const Element& algo) {
@@ -195,8 +236,14 @@ Status MscclParser::placement(const Element& algo) {
   algo_.out_of_place = out_of_place == 1;
   if (!algo_.in_place && !algo_.out_of_place)
     return algo.wrong("inplace and outofplace are both 0; at least one 1 was expected");
-  if (algo_.in_place && algo_.collective == Collective::kAllToAll)
+  const bool is_all_to_all =
+      algo_.purposes.size() == 1 && algo_.purposes[0].collective == Collective::kAllToAll;
+  if (algo_.in_place && is_all_to_all)
     return algo.unsupported("an all-to-all in place is not defined here; inplace 0 was expected");
+  if (algo_.in_place)
+    std::erase_if(algo_.purposes, [](const MscclPurpose& purpose) {
+      return purpose.collective == Collective::kAllToAll;
+    });
   return ok_status();
 }
 
@@ -212,7 +259,7 @@ Status MscclParser::gpu(const Element& element) {
   TUTTI_ASSIGN(const std::int64_t scratch, element.number("s_chunks", 0, kMostChunks));
   gpu.sizes = {static_cast<std::uint64_t>(inputs), static_cast<std::uint64_t>(outputs),
                static_cast<std::uint64_t>(scratch)};
-  return element.for_each("tb", [&](const Element& tb) { return block(tb, gpu); });
+  return for_each(element, "tb", [&](const Element& tb) { return block(tb, gpu); });
 }
 
 Status MscclParser::block(const Element& element, MscclGpu& gpu) {
@@ -228,7 +275,7 @@ Status MscclParser::block(const Element& element, MscclGpu& gpu) {
   block.send = static_cast<Rank>(send);
   block.recv = static_cast<Rank>(recv);
   block.channel = static_cast<int>(channel);
-  return element.for_each("step", [&](const Element& each) { return step(each, block); });
+  return for_each(element, "step", [&](const Element& each) { return step(each, block); });
 }
 
 Status MscclParser::step(const Element& element, MscclBlock& block) {

@@ -5,6 +5,7 @@
 // message of a connection takes lane k modulo the depth, each lane being a FIFO of one.
 #include <algorithm>
 #include <deque>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <optional>
@@ -12,9 +13,9 @@
 #include <utility>
 
 #include "src/base/result.hpp"
-#include "src/exchange/block_order.hpp"
 #include "src/exchange/msccl_algo.hpp"
 #include "src/exchange/msccl_xml.hpp"
+#include "src/exchange/step_order.hpp"
 #include "src/ir/verify.hpp"
 
 namespace tutti::exchange {
@@ -139,7 +140,7 @@ class Execution {
       : file_(file), depth_(depth), assembly_(std::move(assembly)) {
     for (Rank rank = 0; rank < request.ranks; ++rank) {
       const auto& blocks = file.algo().gpus[static_cast<std::size_t>(rank)].blocks;
-      orders_.emplace_back(blocks.size(), assembly_.cells(rank));
+      orders_.emplace_back(causes_, blocks.size(), assembly_.cells(rank));
       next_.emplace_back(blocks.size(), 0);
       for (int b = 0; b < static_cast<int>(blocks.size()); ++b) runnable_.push_back({rank, b});
     }
@@ -190,8 +191,12 @@ class Execution {
   }
 
  private:
+  struct Sent {
+    Message message;
+    StepIndex by = kNoStep;
+  };
   struct Connection {
-    std::deque<Message> fifo;
+    std::deque<Sent> fifo;
     std::uint64_t sent = 0;
   };
 
@@ -210,7 +215,10 @@ class Execution {
     const MscclBlock& block = file_.block(id);
     return connections_[{id.rank, block.send, block.channel}];
   }
-  BlockOrder& order(BlockId id) { return orders_[static_cast<std::size_t>(id.rank)]; }
+  StepOrder& order(BlockId id) { return orders_[static_cast<std::size_t>(id.rank)]; }
+  [[nodiscard]] BlockStep in_order(BlockId id) const {
+    return {static_cast<std::uint32_t>(id.block), static_cast<std::uint32_t>(at(id))};
+  }
 
   /// The block that has to move before this one's next step can run. A connection without another
   /// end makes a block wait for itself.
@@ -228,8 +236,7 @@ class Execution {
   }
 
   void complete(BlockId id) {
-    order(id).complete({static_cast<std::uint32_t>(id.block), static_cast<std::uint32_t>(at(id))},
-                       step_of(id)->waited_for);
+    order(id).complete(in_order(id), step_of(id)->waited_for);
     ++next_[static_cast<std::size_t>(id.rank)][static_cast<std::size_t>(id.block)];
     runnable_.push_back(id);
     auto& waiting = parked_[id];
@@ -237,22 +244,25 @@ class Execution {
     waiting.clear();
   }
 
-  Status check_races(BlockId id, const MscclStep& step) {
+  /// The step begins; its number in the order of all.
+  StepIndex begin(BlockId id, const MscclStep& step) {
+    std::optional<BlockStep> awaited;
     if (step.after_block >= 0)
-      order(id).wait(static_cast<std::uint32_t>(id.block),
-                     {static_cast<std::uint32_t>(step.after_block),
-                      static_cast<std::uint32_t>(step.after_step)});
-    const BlockStep self{static_cast<std::uint32_t>(id.block), static_cast<std::uint32_t>(at(id))};
+      awaited = {static_cast<std::uint32_t>(step.after_block),
+                 static_cast<std::uint32_t>(step.after_step)};
+    const StepIndex sender = receives(step.type) ? incoming(id).fifo.front().by : kNoStep;
+    return order(id).begin(in_order(id), awaited, sender);
+  }
+
+  Status check_races(BlockId id, const MscclStep& step) {
+    const BlockStep self = in_order(id);
     const auto visit = [&](const Run& run, bool writes) -> Status {
       if (run.count == 0) return ok_status();
       TUTTI_TRY(assembly_.check(id.rank, run));
       for (std::uint32_t i = 0; i < run.count; ++i) {
         const std::size_t cell = assembly_.cell(id.rank, run.space, run.first + i);
         const auto other = writes ? order(id).write(cell, self) : order(id).read(cell, self);
-        if (other)
-          return make_error(Code::kInvalidArgument,
-                            "it races for {} with tb {} step {}: no wait orders them",
-                            print(Run{run.space, run.first + i, 1}), other->block, other->step);
+        if (other) return race(run, i, *other);
       }
       return ok_status();
     };
@@ -261,12 +271,25 @@ class Execution {
     return visit(step.dst, true);
   }
 
+  [[nodiscard]] Error race(const Run& run, std::uint32_t i, BlockStep other) const {
+    const std::string chunk = print(Run{run.space, run.first + i, 1});
+    if (causes_.gave_up())
+      return make_error(Code::kUnsupported,
+                        "whether it races for {} with tb {} step {} depends on more messages than "
+                        "are followed; a wait (depid, deps) says it at once",
+                        chunk, other.block, other.step);
+    return make_error(Code::kInvalidArgument,
+                      "it races for {} with tb {} step {}: neither waits nor messages order them",
+                      chunk, other.block, other.step);
+  }
+
   Status execute(BlockId id) {
     const MscclStep& step = *step_of(id);
+    self_ = begin(id, step);
     TUTTI_TRY(check_races(id, step));
     std::optional<Message> arrived;
     if (receives(step.type)) {
-      arrived = std::move(incoming(id).fifo.front());
+      arrived = std::move(incoming(id).fifo.front().message);
       incoming(id).fifo.pop_front();
     }
     switch (step.type) {
@@ -310,14 +333,16 @@ class Execution {
   }
   void push(BlockId id, Message message) {
     Connection& connection = outgoing(id);
-    connection.fifo.push_back(std::move(message));
+    connection.fifo.push_back({std::move(message), self_});
     ++connection.sent;
   }
 
   const File& file_;
   std::uint32_t depth_;
   Assembly assembly_;
-  std::vector<BlockOrder> orders_;              // of each gpu
+  Causes causes_;
+  std::vector<StepOrder> orders_;               // of each gpu
+  StepIndex self_ = kNoStep;                    // the step that runs
   std::vector<std::vector<std::size_t>> next_;  // the step that each block runs next
   std::deque<BlockId> runnable_;
   std::map<BlockId, std::vector<BlockId>> parked_;  // by the block that they wait for
@@ -325,9 +350,9 @@ class Execution {
 };
 
 /// The schedule for one placement of buffers, proved.
-Result<ir::Schedule> schedule_of(const File& file, bool in_place) {
+Result<ir::Schedule> schedule_of(const File& file, const MscclPurpose& purpose, bool in_place) {
   const MscclAlgo& algo = file.algo();
-  const ir::Request request{.collective = algo.collective,
+  const ir::Request request{.collective = purpose.collective,
                             .ranks = static_cast<std::int32_t>(algo.gpus.size()),
                             .root = 0,
                             .in_place = in_place,
@@ -336,7 +361,7 @@ Result<ir::Schedule> schedule_of(const File& file, bool in_place) {
   for (const MscclGpu& gpu : algo.gpus) sizes.push_back(gpu.sizes);
   for (const std::uint32_t depth : {1U, algo.fifo_depth}) {
     TUTTI_ASSIGN(Assembly assembly,
-                 Assembly::create(request, algo.name, algo.chunks_per_block, sizes));
+                 Assembly::create(request, algo.name, purpose.chunks_per_block, sizes));
     Execution execution(file, request, std::move(assembly), depth);
     TUTTI_ASSIGN(const bool complete, execution.run());
     if (!complete && depth < algo.fifo_depth) continue;
@@ -348,19 +373,31 @@ Result<ir::Schedule> schedule_of(const File& file, bool in_place) {
   return make_error(Code::kInternal, "no depth of FIFOs was tried");
 }
 
-}  // namespace
-
-Result<Schedules> read_msccl_xml(std::string_view text) {
-  TUTTI_ASSIGN(MscclAlgo algo, parse_msccl_xml(text));
-  TUTTI_ASSIGN(const File file, File::create(std::move(algo), text));
+Result<Schedules> schedules_for(const File& file, const MscclPurpose& purpose) {
   Schedules schedules;
   for (const bool in_place : {false, true}) {
     if (!(in_place ? file.algo().in_place : file.algo().out_of_place)) continue;
-    Result<ir::Schedule> schedule = schedule_of(file, in_place);
+    Result<ir::Schedule> schedule = schedule_of(file, purpose, in_place);
     if (!schedule) return at_place(in_place ? "in place" : "out of place", schedule.error());
     schedules.push_back(*std::move(schedule));
   }
   return schedules;
+}
+
+}  // namespace
+
+Result<Schedules> read_msccl_xml(std::string_view text, std::vector<std::string>* notes) {
+  TUTTI_ASSIGN(MscclAlgo algo, parse_msccl_xml(text));
+  if (notes != nullptr) std::ranges::move(algo.skipped, std::back_inserter(*notes));
+  TUTTI_ASSIGN(const File file, File::create(std::move(algo), text));
+  std::string why_not;
+  for (const MscclPurpose& purpose : file.algo().purposes) {
+    Result<Schedules> schedules = schedules_for(file, purpose);
+    if (schedules || file.algo().purposes.size() == 1) return schedules;
+    why_not += fmt::format("; no {}: {}", name_of(purpose.collective), schedules.error().what);
+  }
+  return make_error(Code::kUnsupported,
+                    "the collective `custom` is none of those that are known here{}", why_not);
 }
 
 }  // namespace tutti::exchange

@@ -124,11 +124,68 @@ TEST(MscclXml, NamesThePlaceOfWhatIsWrong) {
       error_of(replaced(good, "srcoff=\"0\"", "srcoff=\"7\"")),
       HasSubstr("line 4 column 5: gpu 0 tb 0 step 0: i[7] is outside a buffer of 2 chunks"));
   EXPECT_THAT(error_of(replaced(good, "</tb>", "")), HasSubstr("this is no XML"));
-  EXPECT_THAT(error_of(replaced(good, "allreduce", "custom")),
-              HasSubstr("the collective `custom` has no counterpart here"));
+  EXPECT_THAT(error_of(replaced(good, "allreduce", "own")),
+              HasSubstr("the collective `own` has no counterpart here; there are: allreduce"));
   EXPECT_THAT(error_of(replaced(good, "ngpus=\"2\"", "ngpus=\"3\"")),
               HasSubstr("ngpus is 3, and there are 2 <gpu> elements"));
   EXPECT_THAT(error_of(""), HasSubstr("no XML"));
+}
+
+TEST(MscclXml, SkipsElementsThatMscclDoesNotReadAndNotesThem) {
+  std::string with_copies = all_reduce_of_two();
+  for (const std::string_view tb : {"0\" recv=\"0", "1\" recv=\"1"})
+    with_copies =
+        replaced(with_copies, fmt::format("<tb id=\"0\" send=\"{}\"", tb),
+                 fmt::format("<copy i_off=\"0\" o_off=\"0\"/><tb id=\"0\" send=\"{}\"", tb));
+  std::vector<std::string> notes;
+  const auto schedules = read_msccl_xml(with_copies, &notes);
+  ASSERT_TRUE(schedules) << schedules.error().what;
+  EXPECT_EQ(*schedules, *read_msccl_xml(all_reduce_of_two()));
+  EXPECT_THAT(notes,
+              testing::ElementsAre("line 3 column 4: 2 elements <`copy`> have no meaning here "
+                                   "and are skipped"));
+}
+
+/// Two gpus of which each sends `sent` and receives, or does neither.
+std::string custom(std::string_view sender, std::string_view receiver) {
+  return fmt::format(
+      R"(<algo name="own" proto="Simple" nchannels="1" nchunksperloop="2" ngpus="2" coll="custom" inplace="0" outofplace="1">
+<gpu id="0" i_chunks="2" o_chunks="2" s_chunks="0"><tb id="0" send="1" recv="1" chan="0">{}</tb></gpu>
+<gpu id="1" i_chunks="2" o_chunks="2" s_chunks="0"><tb id="0" send="0" recv="0" chan="0">{}</tb></gpu>
+</algo>)",
+      sender, receiver);
+}
+std::string step_of(int number, std::string_view type, int from, int to, int count) {
+  return fmt::format(
+      R"(<step s="{}" type="{}" srcbuf="i" srcoff="{}" dstbuf="o" dstoff="{}" cnt="{}"/>)", number,
+      type, from, to, count);
+}
+
+TEST(MscclXml, FindsOutWhatACustomCollectiveDoes) {
+  struct Case {
+    Collective collective;
+    std::string sender, receiver;
+  };
+  const Case cases[] = {
+      {Collective::kBroadcast, step_of(0, "s", 0, 0, 2) + step_of(1, "cpy", 0, 0, 2),
+       step_of(0, "r", 0, 0, 2)},
+      {Collective::kReduce, step_of(0, "rrc", 0, 0, 2), step_of(0, "s", 0, 0, 2)},
+      {Collective::kGather, step_of(0, "cpy", 0, 0, 1) + step_of(1, "r", 0, 1, 1),
+       step_of(0, "s", 0, 0, 1)},
+      {Collective::kScatter, step_of(0, "cpy", 0, 0, 1) + step_of(1, "s", 1, 0, 1),
+       step_of(0, "r", 0, 0, 1)},
+      {Collective::kAllReduce, step_of(0, "s", 0, 0, 2) + step_of(1, "rrc", 0, 0, 2),
+       step_of(0, "s", 0, 0, 2) + step_of(1, "rrc", 0, 0, 2)},
+  };
+  for (const Case& each : cases) {
+    SCOPED_TRACE(name_of(each.collective));
+    const auto schedules = read_msccl_xml(custom(each.sender, each.receiver));
+    ASSERT_TRUE(schedules) << schedules.error().what;
+    EXPECT_EQ(schedules->front().request.collective, each.collective);
+  }
+  const std::string wrong = error_of(custom(step_of(0, "s", 0, 0, 1), step_of(0, "r", 0, 0, 1)));
+  EXPECT_THAT(wrong, HasSubstr("`custom` is none of those that are known here; no all_reduce: "));
+  EXPECT_THAT(wrong, HasSubstr("; no broadcast: "));
 }
 
 TEST(MscclXml, RefusesADeadlock) {
@@ -163,7 +220,53 @@ TEST(MscclXml, RefusesTwoThreadBlocksThatTouchAChunkInNoOrder) {
       const std::size_t value = at + key.size();
       unordered.replace(value, unordered.find('"', value) - value, "-1");
     }
-  EXPECT_THAT(error_of(unordered), HasSubstr("no wait orders them"));
+  EXPECT_THAT(error_of(unordered), HasSubstr("neither waits nor messages order them"));
+}
+
+/// An all-reduce of two gpus and one chunk. gpu 0 runs `begin` and receives the sum into `result`
+/// in another thread block; gpu 1 runs `answer`.
+std::string round_trip(std::string_view placement, std::string_view begin, std::string_view result,
+                       std::string_view answer) {
+  return fmt::format(
+      R"(<algo name="trip" proto="Simple" nchannels="1" nchunksperloop="1" ngpus="2" coll="allreduce" {}>
+<gpu id="0" i_chunks="1" o_chunks="1" s_chunks="0">
+<tb id="0" send="1" recv="-1" chan="0">{}</tb>
+<tb id="1" send="-1" recv="1" chan="0"><step s="0" type="r" srcbuf="i" srcoff="0" dstbuf="{}" dstoff="0" cnt="1"/></tb>
+</gpu>
+<gpu id="1" i_chunks="1" o_chunks="1" s_chunks="0"><tb id="0" send="0" recv="0" chan="0">{}</tb></gpu>
+</algo>)",
+      placement, begin, result, answer);
+}
+std::string step(int number, std::string_view type, std::string_view from, std::string_view to) {
+  return fmt::format(
+      R"(<step s="{}" type="{}" srcbuf="{}" srcoff="0" dstbuf="{}" dstoff="0" cnt="1"/>)", number,
+      type, from, to);
+}
+constexpr std::string_view kInPlace = R"(inplace="1" outofplace="0")";
+constexpr std::string_view kOutOfPlace = R"(inplace="0" outofplace="1")";
+
+TEST(MscclXml, OrdersAWriteAfterAReadByARoundTrip) {
+  const std::string send = step(0, "s", "i", "i");
+  const auto read = read_msccl_xml(round_trip(kInPlace, send, "i", step(0, "rrcs", "i", "i")));
+  ASSERT_TRUE(read) << read.error().what;
+  EXPECT_TRUE(ir::verify(read->front()));
+  // An answer that waits for no question orders nothing.
+  const std::string at_once = step(0, "s", "i", "i") + step(1, "rrc", "i", "i");
+  EXPECT_THAT(error_of(round_trip(kInPlace, send, "i", at_once)),
+              HasSubstr("gpu 0 tb 1 step 0: it races for i[0] with tb 0 step 0: neither waits nor "
+                        "messages order them"));
+}
+
+TEST(MscclXml, OrdersAWriteAfterAWriteByARoundTrip) {
+  const std::string answer = step(0, "rrcs", "i", "o");
+  const auto read = read_msccl_xml(
+      round_trip(kOutOfPlace, step(0, "cpy", "i", "o") + step(1, "s", "i", "o"), "o", answer));
+  ASSERT_TRUE(read) << read.error().what;
+  EXPECT_TRUE(ir::verify(read->front()));
+  // What comes after the question may still be at it when the answer arrives.
+  EXPECT_THAT(error_of(round_trip(kOutOfPlace, step(0, "s", "i", "o") + step(1, "cpy", "i", "o"),
+                                  "o", answer)),
+              HasSubstr("neither waits nor messages order them"));
 }
 
 TEST(MscclXml, IsWrittenOnlyWhereItHasWords) {

@@ -13,6 +13,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/exchange/foreign.hpp"
 #include "src/ir/schedule.hpp"
@@ -22,9 +23,10 @@ namespace tutti::exchange {
 
 /// Reads both dialects. Errors (kInvalidArgument) name line, column, gpu, tb and step. They report
 /// broken XML, values out of range, waits that never end, races between thread blocks, and wrong
-/// results. kUnsupported for what Tutti lacks: user-defined collectives, `ra` steps, all-to-all in
-/// place. Rooted collectives get root 0, because the format cannot name roots.
-Result<Schedules> read_msccl_xml(std::string_view text);
+/// results. kUnsupported for what Tutti lacks: `ra` steps, all-to-all in place, and `custom`
+/// collectives that turn out to be none of ours. Rooted collectives get root 0, because the format
+/// cannot name roots. `notes`, if given, gets a line for each kind of element that was skipped.
+Result<Schedules> read_msccl_xml(std::string_view text, std::vector<std::string>* notes = nullptr);
 
 /// Writes the form that docs/formats.md describes. kInvalidArgument when the format cannot express
 /// something in the schedule.

@@ -11,10 +11,10 @@
 
 namespace tutti::exchange {
 
-Result<Schedules> read(std::string_view text) {
+Result<Schedules> read(std::string_view text, std::vector<std::string>* notes) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   const char begin = first == std::string_view::npos ? '\0' : text[first];
-  if (begin == '<') return read_msccl_xml(text);
+  if (begin == '<') return read_msccl_xml(text, notes);
   if (begin == '{') {
     const bool is_plan = text.find("\"threadblocks\"") != std::string_view::npos;
     return is_plan ? read_mscclpp_json(text) : read_sccl_json(text);

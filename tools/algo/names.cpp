@@ -9,6 +9,7 @@
 #include "src/base/nearest.hpp"
 #include "src/base/result.hpp"
 #include "tools/algo/export.hpp"
+#include "tools/program/cli.hpp"
 
 namespace tutti::tools {
 namespace {
@@ -107,7 +108,9 @@ bool is_file(const std::string& what) {
 }
 
 Result<exchange::Schedules> schedules_of(const std::string& path, const std::string& text) {
-  auto schedules = exchange::read(text);
+  std::vector<std::string> notes;
+  auto schedules = exchange::read(text, &notes);
+  for (const std::string& each : notes) note(fmt::format("{}: {}\n", path, each));
   if (schedules) return schedules;
   if (is_written_json(text))
     return make_error(Code::kWrongData,

@@ -43,6 +43,7 @@ bool is_file(const std::string& what);
 /// Of an accepted file, in bytes.
 inline constexpr std::size_t kLargestAlgoFile = 256U << 20U;
 /// The schedules of a file's text; errors name the file, and are kWrongData where it is malformed.
+/// Notes what was skipped.
 Result<exchange::Schedules> schedules_of(const std::string& path, const std::string& text);
 
 }  // namespace tutti::tools
