@@ -55,6 +55,13 @@ double zhaoxin_link_bandwidth(const CpuModel& cpu) {
 }  // namespace
 
 double nvlink_bandwidth(int capability) { return row_of(capability).bandwidth; }
+std::optional<double> xgmi_bandwidth(std::string_view gcn) {
+  if (gcn.starts_with("gfx")) gcn.remove_prefix(3);
+  if (gcn.starts_with("94") || gcn.starts_with("95")) return 48;
+  if (gcn.starts_with("90a") || gcn == "910") return 36;
+  if (gcn.starts_with("906") || gcn.starts_with("908")) return 24;
+  return std::nullopt;
+}
 int most_nvlinks(int capability) { return row_of(capability).most_links; }
 
 std::optional<double> pci_bandwidth(int generation, int lanes) {

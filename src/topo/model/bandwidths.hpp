@@ -31,6 +31,11 @@ double nvlink_bandwidth(int capability);
 /// Most NVLinks that a GPU of that compute capability has; 0 below 6.0.
 int most_nvlinks(int capability);
 
+/// One xGMI link of an AMD GPU of this architecture: "gfx942", or the number that older files have
+/// (908, 910). nullopt for others. The values are those of RCCL (its file src/graph/topo.h).
+std::optional<double> xgmi_bandwidth(std::string_view gcn);
+inline constexpr std::string_view kAssumedGcn = "gfx906";  ///< the slowest
+
 /// A PCI link of `generation` 1 to 6 and so many lanes; nullopt for other generations and for less
 /// than one lane.
 std::optional<double> pci_bandwidth(int generation, int lanes);

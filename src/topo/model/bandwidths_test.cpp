@@ -30,6 +30,16 @@ TEST(NvlinkBandwidth, OfAWholeGpuIsBelowItsRawRate) {
   EXPECT_EQ(most_nvlinks(52), 0);
 }
 
+TEST(XgmiBandwidth, FollowsTheArchitectureInBothSpellings) {
+  for (const char* gcn : {"gfx906", "gfx908:sramecc+:xnack-", "906", "908"})
+    EXPECT_EQ(xgmi_bandwidth(gcn), 24) << gcn;
+  for (const char* gcn : {"gfx90a", "910"}) EXPECT_EQ(xgmi_bandwidth(gcn), 36) << gcn;
+  for (const char* gcn : {"gfx942", "gfx950", "940"}) EXPECT_EQ(xgmi_bandwidth(gcn), 48) << gcn;
+  for (const char* gcn : {"", "gfx", "gfx1100", "80"})
+    EXPECT_EQ(xgmi_bandwidth(gcn), std::nullopt) << gcn;
+  EXPECT_EQ(xgmi_bandwidth(kAssumedGcn), 24);
+}
+
 TEST(PciBandwidth, DoublesWithEveryGeneration) {
   double bandwidth = 3;
   for (int generation = 1; generation <= 6; ++generation, bandwidth *= 2)

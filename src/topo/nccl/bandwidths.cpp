@@ -41,4 +41,11 @@ Result<double> bandwidth_of_nvlink(const XmlText& xml, pugi::xml_node gpu,
   return nvlink_bandwidth(static_cast<int>(sm));
 }
 
+double bandwidth_of_xgmi(pugi::xml_node gpu, Assumptions& assumptions) {
+  if (const auto known = xgmi_bandwidth(gpu.attribute("gcn").value())) return *known;
+  assumptions.add(
+      gpu, fmt::format("a <gpu> with xGMI links and no known gcn counts as {}", kAssumedGcn));
+  return *xgmi_bandwidth(kAssumedGcn);
+}
+
 }  // namespace tutti::topo::nccl

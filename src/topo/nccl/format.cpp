@@ -10,7 +10,7 @@
 namespace tutti::topo::nccl {
 namespace {
 
-enum class Form : std::uint8_t { kText, kInteger, kReal, kHex, kMask, kBusId };
+enum class Form : std::uint8_t { kText, kInteger, kReal, kHex, kNumber, kMask, kBusId };
 
 struct KnownAttribute {
   std::string_view element;
@@ -48,6 +48,7 @@ constexpr std::array kKnown = {
     KnownAttribute{"pcilink", "tutti_latency_us", Form::kReal},
     KnownAttribute{"gpu", "dev", Form::kInteger, kAnyId},
     KnownAttribute{"gpu", "sm", Form::kInteger, {1, 100'000}},
+    KnownAttribute{"gpu", "gcn"},
     KnownAttribute{"gpu", "rank", Form::kInteger, kAnyId},
     KnownAttribute{"gpu", "gdr", Form::kInteger, kFlag},
     KnownAttribute{"gpu", "mlopart", Form::kInteger, kAnyId},
@@ -55,6 +56,10 @@ constexpr std::array kKnown = {
     KnownAttribute{"nvlink", "count", Form::kInteger, kLinkCount},
     KnownAttribute{"nvlink", "tclass", Form::kHex},
     KnownAttribute{"nvlink", "tutti_latency_us", Form::kReal},
+    KnownAttribute{"xgmi", "target", Form::kBusId},
+    KnownAttribute{"xgmi", "count", Form::kInteger, kLinkCount},
+    KnownAttribute{"xgmi", "tclass", Form::kHex},
+    KnownAttribute{"xgmi", "tutti_latency_us", Form::kReal},
     KnownAttribute{"c2c", "bw", Form::kInteger, kBandwidth},
     KnownAttribute{"c2c", "count", Form::kInteger, kLinkCount},
     KnownAttribute{"c2c", "tutti_latency_us", Form::kReal},
@@ -63,7 +68,7 @@ constexpr std::array kKnown = {
     KnownAttribute{"net", "latency", Form::kReal},
     KnownAttribute{"net", "speed", Form::kInteger, kSpeed},
     KnownAttribute{"net", "port", Form::kInteger, kAnyId},
-    KnownAttribute{"net", "guid", Form::kHex},
+    KnownAttribute{"net", "guid", Form::kNumber},
     KnownAttribute{"net", "maxconn", Form::kInteger, kAnyId},
     KnownAttribute{"net", "gdr", Form::kInteger, kFlag},
     KnownAttribute{"net", "keep", Form::kInteger, kFlag},
@@ -95,6 +100,13 @@ std::optional<std::uint64_t> parse_0x(std::string_view text) {
   return parse_hex(text.substr(2), 16);
 }
 
+std::optional<std::uint64_t> parse_decimal(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
 Status check_value(const XmlText& xml, pugi::xml_node element, pugi::xml_attribute attribute,
                    const KnownAttribute& known) {
   const std::string_view text = attribute.value();
@@ -110,6 +122,9 @@ Status check_value(const XmlText& xml, pugi::xml_node element, pugi::xml_attribu
     case Form::kHex:
       if (text.empty() || parse_0x(text)) return ok_status();  // NCCL leaves it empty in VMs
       return xml.wrong_value(attribute, element, "a hexadecimal number such as 0x030200");
+    case Form::kNumber:
+      if (text.empty() || parse_0x(text) || parse_decimal(text)) return ok_status();
+      return xml.wrong_value(attribute, element, "a number such as 0x506b4b0300a10000");
     case Form::kMask:
       if (text.find_first_not_of("0123456789abcdefABCDEF,x") == std::string_view::npos)
         return ok_status();

@@ -42,7 +42,10 @@ class Linker {
     for (const InNode& pci : elements_.pcis) TUTTI_TRY(read_pci_links(pci));
     for (const InNode& gpu : elements_.gpus) TUTTI_TRY(read_c2c(gpu));
     find_fabric();
-    for (const InNode& gpu : elements_.gpus) TUTTI_TRY(read_nvlinks(gpu));
+    for (const InNode& gpu : elements_.gpus) {
+      TUTTI_TRY(read_nvlinks(gpu));
+      TUTTI_TRY(read_xgmi(gpu));
+    }
     if (latency_missing_)
       assumptions_.add(xml_.root(),
                        "latencies are no part of the format: without tutti_latency_us they are 0");
@@ -134,6 +137,26 @@ class Linker {
       gather(links, {gpu.node, *target, LinkKind::kNvlink, bandwidth, latency}, true);
       if (parts_.nodes[*target].kind != NodeKind::kGpu)  // a GPU has an <nvlink> of its own
         gather(links, {*target, gpu.node, LinkKind::kNvlink, bandwidth, latency}, true);
+    }
+    std::ranges::copy(links, std::back_inserter(parts_.links));
+    return ok_status();
+  }
+
+  /// AMD's links, as RCCL writes them: each leads to another GPU, which has one of its own.
+  Status read_xgmi(const InNode& gpu) {
+    TUTTI_ASSIGN(const auto all, link_elements(xml_, gpu.element, "xgmi"));
+    std::vector<Link> links;
+    for (const pugi::xml_node element : all) {
+      TUTTI_ASSIGN(const auto count, xml_.integer(element, "count", {1, INT32_MAX}));
+      TUTTI_ASSIGN(const double latency, latency_of(element));
+      TUTTI_ASSIGN(const auto target, target_of(element, gpu.node));
+      if (!target || *target == gpu.node || parts_.nodes[*target].kind != NodeKind::kGpu) {
+        assumptions_.add(element, "an <xgmi> to no other GPU of its host is kept and not used");
+        continue;
+      }
+      const double bandwidth =
+          static_cast<double>(count) * bandwidth_of_xgmi(gpu.element, assumptions_);
+      gather(links, {gpu.node, *target, LinkKind::kNvlink, bandwidth, latency}, true);
     }
     std::ranges::copy(links, std::back_inserter(parts_.links));
     return ok_status();

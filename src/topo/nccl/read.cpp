@@ -41,7 +41,7 @@ bool makes_node(pugi::xml_node parent, pugi::xml_node child) {
 
 /// Whether the format has this child there, though it makes no node.
 bool has_meaning(pugi::xml_node parent, pugi::xml_node child) {
-  if (is(parent, "gpu")) return is(child, "nvlink") || is(child, "c2c");
+  if (is(parent, "gpu")) return is(child, "nvlink") || is(child, "xgmi") || is(child, "c2c");
   if (is(parent, "pci") && is(child, "pcilink")) return true;
   return is(child, "pci") && (is(parent, "cpu") || is(parent, "pci"));
 }

@@ -53,7 +53,8 @@ struct Elements {
 /// The name of the NVSwitches, which no other node of a host gets.
 inline constexpr const char* kNvswitches = "nvswitch";
 
-/// The links of <nvlink>, <c2c> and <pcilink>, and between CPUs, behind those that are there.
+/// The links of <nvlink>, <xgmi>, <c2c> and <pcilink>, and between CPUs, behind those that are
+/// there.
 Status add_links(const XmlText& xml, Elements& elements, Assumptions& assumptions);
 
 /// What a PCIe link can carry, GB/s in one direction, from link_speed and link_width of `pci`.
@@ -63,5 +64,7 @@ Result<double> bandwidth_of_cpu(const XmlText& xml, pugi::xml_node cpu, Assumpti
 /// What one NVLink carries, from sm.
 Result<double> bandwidth_of_nvlink(const XmlText& xml, pugi::xml_node gpu,
                                    Assumptions& assumptions);
+/// What one xGMI link carries, from gcn.
+double bandwidth_of_xgmi(pugi::xml_node gpu, Assumptions& assumptions);
 
 }  // namespace tutti::topo::nccl

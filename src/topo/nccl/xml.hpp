@@ -11,7 +11,8 @@
 //   pci            a kPci node with a link to the element that it stands in
 //   pci with gpu   one kGpu node; so is a pci of a GPU's class without a gpu in it
 //   pci with nic   one kNic node, if the nic has one net or none; else a kPci node, a kNic each net
-//   nvlink, c2c, pcilink    links; a node's links to the same target are one
+//   nvlink, xgmi, c2c, pcilink
+//                  links; a node's links to the same target are one; xgmi is RCCL's
 //   NVSwitches     one kNvswitch node each host; where several hosts have NVSwitches, one for all,
 //                  since NCCL fuses files of several hosts only where they share an NVLink fabric
 //   host_hash      CPUs of equal values are one host; it has the value's name, or "host"
@@ -23,8 +24,8 @@
 // where that is not what its kind suggests. Comments are not kept.
 //
 // Bandwidths follow from the attributes by the tables of src/topo/model/bandwidths.hpp. Latencies
-// are no part of the format, and 0 unless an attribute `tutti_latency_us` of cpu, pci, nvlink, c2c
-// or pcilink gives one.
+// are no part of the format, and 0 unless an attribute `tutti_latency_us` of cpu, pci, nvlink,
+// xgmi, c2c or pcilink gives one.
 #pragma once
 
 #include <string>

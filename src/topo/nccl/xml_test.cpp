@@ -18,7 +18,8 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const std::vector<std::string> kMachines = {"dgx1_v100", "dgx_a100", "hgx_h100", "pcie_two_socket"};
+const std::vector<std::string> kMachines = {"dgx1_v100", "dgx_a100", "hgx_h100", "mi300x",
+                                            "pcie_two_socket"};
 
 std::string machine(const std::string& name) {
   std::ifstream file(std::string(TUTTI_TEST_DATA "/") + name + ".xml");
@@ -136,6 +137,44 @@ TEST(NcclXml, FindsTheCubeMeshOfADgx1) {
   EXPECT_EQ(bandwidth(dgx1, "cpu0", "cpu1", LinkKind::kSystem), 6);
 }
 
+TEST(NcclXml, JoinsEveryPairOfGpusOfAnMi300MachineByXgmi) {
+  const Noted noted = read(machine("mi300x"));
+  for (int gpu = 0; gpu < 8; ++gpu)
+    for (int other = 0; other < 8; ++other)
+      if (gpu != other) {
+        EXPECT_EQ(bandwidth(noted.topology, fmt::format("gpu{}", gpu), fmt::format("gpu{}", other),
+                            LinkKind::kNvlink),
+                  48)
+            << gpu << " to " << other;
+      }
+  EXPECT_THAT(noted.assumptions, Not(Contains(HasSubstr("xgmi"))));
+}
+
+TEST(NcclXml, SaysThatAnXgmiLeadsNowhereOrIsOfAnUnknownGpu) {
+  EXPECT_THAT(
+      read(in_gpu("<xgmi target=\"0000:77:00.0\" count=\"1\" tclass=\"0x120000\"/>")).assumptions,
+      Contains("line 3 column 1: an <xgmi> to no other GPU of its host is kept and not used"));
+  const std::string two = in_cpu(
+      "<pci busid=\"0000:01:00.0\"><gpu dev=\"0\" sm=\"1\">"
+      "<xgmi target=\"0000:02:00.0\" count=\"2\"/></gpu></pci>"
+      "<pci busid=\"0000:02:00.0\"><gpu dev=\"1\" sm=\"1\"/></pci>");
+  const Noted noted = read(two);
+  EXPECT_EQ(bandwidth(noted.topology, "gpu0", "gpu1", LinkKind::kNvlink), 48);
+  EXPECT_THAT(noted.assumptions,
+              Contains(HasSubstr("a <gpu> with xGMI links and no known gcn counts as gfx906")));
+}
+
+TEST(NcclXml, ReadsGuidsAsNcclDoes) {
+  for (const char* guid : {"0", "0x0", "123", "0x506b4b0300a10000", ""})
+    read(in_cpu(
+        fmt::format("<pci busid=\"0000:01:00.0\" class=\"0x020700\"><nic><net name=\"mlx5_0\" "
+                    "dev=\"0\" guid=\"{}\"/></nic></pci>",
+                    guid)));
+  EXPECT_THAT(nccl_xml_error(in_cpu("<pci busid=\"0000:01:00.0\" class=\"0x020700\"><nic><net "
+                                    "name=\"mlx5_0\" dev=\"0\" guid=\"x\"/></nic></pci>")),
+              HasSubstr("<net> has guid=`x`, expected a number such as 0x506b4b0300a10000"));
+}
+
 TEST(NcclXml, TakesAllNvswitchesOfAHostForOne) {
   const Topology a100 = read(machine("dgx_a100")).topology;
   EXPECT_EQ(count_kinds(a100)[NodeKind::kNvswitch], 1);
@@ -190,7 +229,7 @@ TEST(NcclXml, KeepsWhatItDoesNotKnowInItsPlace) {
   expect_round_trip(text);
   const Noted noted = read(text);
   EXPECT_EQ(attribute(noted.topology, "gpu0", "pci.colour"), "a < b");
-  EXPECT_EQ(attribute(noted.topology, "gpu0", "gpu.gcn"), "21943");
+  EXPECT_EQ(attribute(noted.topology, "gpu0", "gcn"), "21943");
   EXPECT_EQ(attribute(noted.topology, "gpu0", "pci/0"),
             "<xgmi target=\"0\"><deep a=\"&#10;\"/></xgmi>");
   EXPECT_EQ(attribute(noted.topology, "a", "nic/2"), "<fan rpm=\"2\"/>");
