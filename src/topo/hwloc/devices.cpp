@@ -44,15 +44,30 @@ std::optional<PciType> pci_type(std::string_view text) {
 
 enum class OsKind : std::uint8_t { kGpu, kVerbs, kNet, kOther };
 
-/// hwloc 2's numbers of kinds: 1 GPU, 2 network, 3 openfabrics, 5 co-processor.
+/// hwloc's kinds of OSDev: in version 2 one number, in version 3 a sum of bits.
+struct OsTypes {
+  bool computes = false;  ///< GPU: 1, or bit 2; co-processor: 5, or bit 3
+  bool network = false;   ///< 2, or bit 4
+  bool verbs = false;     ///< openfabrics: 3, or bit 5
+};
+
+OsTypes types_of(pugi::xml_node object) {
+  const unsigned type = object.attribute("osdev_type").as_uint();
+  const std::string_view version = object.root().child("topology").attribute("version").value();
+  if (version.starts_with("2."))
+    return {.computes = type == 1 || type == 5, .network = type == 2, .verbs = type == 3};
+  return {
+      .computes = (type & 0xcU) != 0, .network = (type & 0x10U) != 0, .verbs = (type & 0x20U) != 0};
+}
+
 OsKind kind_of(pugi::xml_node object) {
   const std::string_view name = object.attribute("name").value();
-  const std::string_view kind = object.attribute("osdev_type").value();
-  if (kind == "2") return name == "lo" ? OsKind::kOther : OsKind::kNet;
-  if (kind == "3") return OsKind::kVerbs;
+  const OsTypes types = types_of(object);
+  if (types.verbs) return OsKind::kVerbs;
+  if (types.network) return name == "lo" ? OsKind::kOther : OsKind::kNet;
   const bool known = name.starts_with("cuda") || name.starts_with("nvml") ||
                      name.starts_with("rsmi") || name.starts_with("ze");
-  return known && (kind == "1" || kind == "5") ? OsKind::kGpu : OsKind::kOther;
+  return known && types.computes ? OsKind::kGpu : OsKind::kOther;
 }
 
 class DeviceReader {

@@ -24,9 +24,9 @@ bool is(pugi::xml_node object, std::string_view type) {
 Result<XmlText> parse(std::string_view text) {
   TUTTI_ASSIGN(XmlText xml, XmlText::parse(text, "topology", XmlWords::kSome));
   const std::string_view version = xml.root().attribute("version").value();
-  if (!version.starts_with("2."))
+  if (!version.starts_with("2.") && !version.starts_with("3."))
     return xml.error(xml.root(), fmt::format("<topology> has version {}: write it with lstopo of "
-                                             "hwloc 2",
+                                             "hwloc 2 or 3",
                                              shown(version)));
   if (!is(xml.root().child("object"), "Machine"))
     return xml.error(xml.root(), "<topology> does not begin with a Machine");
@@ -109,9 +109,15 @@ pugi::xml_node any_package(pugi::xml_node machine) {
   return machine.find_node([](pugi::xml_node node) { return is(node, "Package"); });
 }
 
+/// What hwloc 2 says of the Machine, and hwloc 3 of the whole topology.
+std::string_view host_info(const XmlText& xml, const char* name) {
+  const std::string_view of_machine = info(xml.root().child("object"), name);
+  return of_machine.empty() ? info(xml.root(), name) : of_machine;
+}
+
 /// "arm64" for hwloc's "aarch64", and so on: the words of NCCL.
-std::string arch_of(pugi::xml_node machine) {
-  const std::string_view arch = info(machine, "Architecture");
+std::string arch_of(const XmlText& xml) {
+  const std::string_view arch = host_info(xml, "Architecture");
   if (arch == "aarch64") return "arm64";
   return arch.starts_with("ppc64") ? "ppc64" : std::string(arch);
 }
@@ -121,7 +127,7 @@ std::vector<Attribute> words_of(const XmlText& xml, const Cpu& cpu) {
   const pugi::xml_node package = cpu.package ? cpu.package : any_package(machine);
   std::vector<Attribute> words = {{"numaid", fmt::format("{}", cpu.os_index)},
                                   {"affinity", cpu.cpus.mask()},
-                                  {"arch", arch_of(machine)},
+                                  {"arch", arch_of(xml)},
                                   {"vendor", info(package, "CPUVendor")},
                                   {"familyid", info(package, "CPUFamilyNumber")},
                                   {"modelid", info(package, "CPUModelNumber")},
@@ -147,7 +153,7 @@ int integer(std::string_view text) {
 void add_cpus(const XmlText& xml, std::vector<Cpu>& cpus, Draft& draft) {
   const pugi::xml_node machine = xml.root().child("object");
   const pugi::xml_node package = any_package(machine);
-  const std::string arch = arch_of(machine);
+  const std::string arch = arch_of(xml);
   const CpuModel model = {arch, info(package, "CPUVendor"),
                           integer(info(package, "CPUFamilyNumber")),
                           integer(info(package, "CPUModelNumber"))};
@@ -183,7 +189,7 @@ Result<Noted> read_hwloc_xml(std::string_view text, std::string_view host) {
   TUTTI_ASSIGN(const XmlText xml, hwloc::parse(text));
   TUTTI_ASSIGN(std::vector<hwloc::Cpu> cpus, hwloc::CpuReader(xml).run());
   Draft draft;
-  draft.name_host(host.empty() ? hwloc::info(xml.root().child("object"), "HostName") : host);
+  draft.name_host(host.empty() ? hwloc::host_info(xml, "HostName") : host);
   hwloc::add_cpus(xml, cpus, draft);
   TUTTI_TRY(hwloc::add_devices(xml, cpus, draft));
   return std::move(draft).finish();

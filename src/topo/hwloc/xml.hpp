@@ -1,4 +1,4 @@
-// Machines as hwloc 2 writes them in XML: `lstopo --of xml`.
+// Machines as hwloc 2 and 3 write them in XML: `lstopo --of xml`.
 //
 // What becomes what:
 //   NUMANode with CPUs      a kCpu node "cpu0", with NCCL's words for what it is (numaid, affinity,
@@ -20,7 +20,7 @@
 
 namespace tutti::topo {
 
-/// Any bytes may be read. kInvalidArgument names line and column: text that is no XML of hwloc 2,
+/// Any bytes may be read. kInvalidArgument names line and column: text that is no XML of hwloc,
 /// beyond the limits of xml_text.hpp, a value that is wrong. `host` "": the name that the text has.
 Result<Noted> read_hwloc_xml(std::string_view text, std::string_view host);
 

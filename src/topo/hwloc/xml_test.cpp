@@ -84,6 +84,13 @@ TEST(HwlocXml, ReadsPciSwitchesGpusAndNics) {
   EXPECT_THAT(assumptions, Contains(HasSubstr("no NVLink is assumed")));
 }
 
+TEST(HwlocXml, ReadsTheSameInTheWordsOfVersion3) {
+  const Noted before = read(file("lstopo_gpus.xml"));
+  const Noted after = read(file("lstopo3_gpus.xml"));
+  EXPECT_EQ(after.topology, before.topology);
+  EXPECT_EQ(after.assumptions, before.assumptions);
+}
+
 TEST(HwlocXml, TakesTheHostNameThatTheCallerGives) {
   EXPECT_EQ(read(file("lstopo_gpus.xml"), "other").topology.hosts()[0].name, "other");
 }
@@ -93,7 +100,8 @@ TEST(HwlocXml, NamesLineAndColumnOfWhatIsWrong) {
   const std::string tail = " </object>\n</topology>\n";
   const std::string numa = "  <object type=\"NUMANode\" os_index=\"0\" cpuset=\"0x1\"/>\n";
   EXPECT_THAT(hwloc_xml_error(""), HasSubstr("line 1 column 1"));
-  EXPECT_THAT(hwloc_xml_error("<topology/>"), HasSubstr("hwloc 2"));
+  EXPECT_THAT(hwloc_xml_error("<topology/>"), HasSubstr("hwloc 2 or 3"));
+  EXPECT_THAT(hwloc_xml_error("<topology version=\"4.0\"/>"), HasSubstr("version `4.0`"));
   EXPECT_THAT(hwloc_xml_error("<topology version=\"2.0\"/>"), HasSubstr("Machine"));
   EXPECT_THAT(hwloc_xml_error(head + tail), HasSubstr("no NUMANode has a CPU"));
   EXPECT_THAT(hwloc_xml_error(head + numa + numa + tail),
