@@ -11,6 +11,7 @@
 #include "src/topo/hwloc/xml.hpp"
 #include "src/topo/model/words.hpp"
 #include "src/topo/nccl/xml.hpp"
+#include "src/topo/smi/matrix.hpp"
 
 namespace tutti::topo {
 namespace {
@@ -28,6 +29,7 @@ constexpr Format kJson = {"Tutti's JSON", [](std::string_view text) -> Result<No
                             return Noted{std::move(topology), {}};
                           }};
 constexpr Format kRecording = {"a recorded machine", read_recording};
+constexpr Format kSmiMatrix = {"the matrix of nvidia-smi topo -m", read_smi_matrix};
 
 /// The format that a text is in, or is meant to be in; null where it looks like none.
 const Format* format_of(std::string_view text) {
@@ -35,7 +37,7 @@ const Format* format_of(std::string_view text) {
   text.remove_prefix(std::min(start, text.size()));
   if (text.starts_with("{")) return &kJson;
   if (text.starts_with("tutti machine")) return &kRecording;
-  if (!text.starts_with("<")) return nullptr;
+  if (!text.starts_with("<")) return text.find("GPU0") == text.npos ? nullptr : &kSmiMatrix;
   const std::size_t nccl = text.find("<system"), hwloc = text.find("<topology");
   if (nccl == text.npos && hwloc == text.npos) return nullptr;
   return nccl < hwloc ? &kNcclXml : &kHwlocXml;
@@ -49,7 +51,9 @@ Result<Noted> read_any_format(std::string_view text, std::string_view name) {
     return make_error(
         Code::kWrongData,
         "'{}' {}; NCCL's XML has <system>, hwloc's has <topology>, Tutti's JSON "
-        "begins with {{, a recorded machine with `tutti machine`",
+        "begins with {{, a recorded machine with `tutti machine`, and the matrix of `nvidia-smi "
+        "topo "
+        "-m` has GPU0",
         name,
         text.empty() ? "is empty" : "is no topology: it begins with " + shown(text.substr(0, 40)));
   Result<Noted> noted = format->read(text);

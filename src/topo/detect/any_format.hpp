@@ -8,9 +8,10 @@
 
 namespace tutti::topo {
 
-/// Reads NCCL's XML (src/topo/nccl/xml.hpp), hwloc's XML (src/topo/hwloc/xml.hpp), Tutti's JSON
-/// (src/topo/format/json.hpp) and recorded machines (recorded.hpp). The first characters say which
-/// it is. kWrongData names `name`, the format, and what is wrong, with line and column.
+/// Reads NCCL's XML (src/topo/nccl/xml.hpp), hwloc's XML (src/topo/hwloc/xml.hpp), the matrix of
+/// `nvidia-smi topo -m` (src/topo/smi/matrix.hpp), Tutti's JSON (src/topo/format/json.hpp) and
+/// recorded machines (recorded.hpp). The text says which it is. kWrongData names `name`, the
+/// format, and what is wrong, with line and column.
 Result<Noted> read_any_format(std::string_view text, std::string_view name);
 
 /// The same of the file at `path`. kUnavailable where it cannot be read.
