@@ -1,13 +1,16 @@
 // tutti topo: shows the topology of this machine or of another as a tree, a matrix or a picture.
 #include <algorithm>
+#include <filesystem>
 
 #include <fmt/format.h>
 
 #include "src/base/result.hpp"
 #include "src/topo/format/json.hpp"
+#include "src/topo/nccl/graph.hpp"
 #include "src/topo/nccl/xml.hpp"
 #include "tools/program/cli.hpp"
 #include "tools/program/command_line.hpp"
+#include "tools/topo/channels.hpp"
 #include "tools/topo/list.hpp"
 #include "tools/topo/picture.hpp"
 #include "tools/topo/source.hpp"
@@ -24,6 +27,7 @@ using tutti::Status;
 
 constexpr std::string_view kProgram = "tutti topo";
 constexpr std::size_t kLargestBenchJson = std::size_t{64} << 20U;
+constexpr std::size_t kLargestGraph = std::size_t{64} << 20U;
 
 struct Options {
   TopologySource source;
@@ -31,6 +35,7 @@ struct Options {
   bool matrix = false;
   bool bandwidths = false;
   std::string measured;
+  std::string graph;
   std::string svg, xml, json, record;  ///< files to write; "-": standard output
 };
 
@@ -74,8 +79,34 @@ std::string lost_in_xml(const tutti::topo::Topology& topology, const std::string
   return fmt::format("{}", fmt::join(changes, ", "));
 }
 
+bool names_machine(const TopologySource& source) {
+  return !source.from.empty() || !source.synthetic.empty() || !source.preset.empty() ||
+         !source.machine.empty();
+}
+
+/// NCCL's channels; of a machine that is named, they must fit it.
+Status show_graph(const Options& options) {
+  TUTTI_TRY(check_outputs(outputs_of(options)));
+  TUTTI_ASSIGN(const std::string text, read_file(options.graph, kLargestGraph));
+  const auto graphs = tutti::topo::read_nccl_graph(text);
+  if (!graphs)
+    return make_error(Code::kWrongData, "{} is no graph file of NCCL: {}",
+                      shown_path(options.graph), graphs.error().what);
+  if (names_machine(options.source)) {
+    TUTTI_ASSIGN(const NamedTopology named, load_topology(options.source));
+    const Status fits = tutti::topo::check(*graphs, named.noted.topology);
+    if (!fits)
+      return make_error(Code::kWrongData, "{} does not fit {}: {}", shown_path(options.graph),
+                        named.name, fits.error().what);
+  }
+  const std::string name = std::filesystem::path(options.graph).filename();
+  if (!options.svg.empty()) TUTTI_TRY(write_output(options.svg, channels_picture(*graphs, name)));
+  return options.svg == "-" ? tutti::ok_status() : print(channels_text(*graphs));
+}
+
 Status show(const Options& options) {
   if (options.list) return print(list_of_machines());
+  if (!options.graph.empty()) return show_graph(options);
   TUTTI_TRY(check_all(options));
   if (!options.record.empty()) {
     TUTTI_ASSIGN(const std::string record, record_this_machine());
@@ -112,8 +143,8 @@ int main(int argc, char** argv) {
   Options options;
   const std::string group = "Topology (default: this machine)";
   auto from = app.add_option("--from", options.source.from,
-                             "a file: NCCL's topology XML, Tutti's JSON, lstopo's XML or a "
-                             "recorded machine");
+                             "a file: topology XML of NCCL, RCCL or lstopo, what `nvidia-smi topo "
+                             "-m` printed, Tutti's JSON or a recorded machine");
   auto synthetic =
       app.add_option("--synthetic", options.source.synthetic,
                      "a machine of that shape: gpu:2x8, cpu:2x8@10GB/s, ring:8, torus:4x4");
@@ -129,18 +160,24 @@ int main(int argc, char** argv) {
 
   app.add_flag("--list", options.list,
                "all presets and synthetic machines with their parameters, and nothing else");
-  app.add_flag("--matrix", options.matrix, "the kind of path between all GPUs, NICs and CPUs");
-  app.add_flag("--bandwidths", options.bandwidths, "the bandwidth of these paths in GB/s");
-  app.add_option("--measured", options.measured,
-                 "show the bus bandwidths that `tutti bench --json` wrote to FILE")
-      .value_name("FILE");
+  auto graph = app.add_option("--graph", options.graph,
+                              "show the channels of a graph file of NCCL (NCCL_GRAPH_DUMP_FILE)");
+  graph.value_name("FILE");
+  auto matrix_flag =
+      app.add_flag("--matrix", options.matrix, "the kind of path between all GPUs, NICs and CPUs");
+  auto bandwidths =
+      app.add_flag("--bandwidths", options.bandwidths, "the bandwidth of these paths in GB/s");
+  auto measured = app.add_option("--measured", options.measured,
+                                 "show the bus bandwidths that `tutti bench --json` wrote to FILE");
   app.add_option("--svg", options.svg, "write a picture to FILE; '-': standard output")
       .value_name("FILE");
-  app.add_option("--xml", options.xml, "write NCCL's topology XML").value_name("FILE");
-  app.add_option("--json", options.json, "write Tutti's JSON").value_name("FILE");
-  app.add_option("--record", options.record,
-                 "write what detection reads of this machine, for a bug report")
-      .value_name("FILE");
+  auto xml = app.add_option("--xml", options.xml, "write NCCL's topology XML");
+  auto json = app.add_option("--json", options.json, "write Tutti's JSON");
+  auto record = app.add_option("--record", options.record,
+                               "write what detection reads of this machine, for a bug report");
+  for (Option file : {measured, xml, json, record}) file.value_name("FILE");
+  for (const Option& other : {matrix_flag, bandwidths, measured, xml, json, record})
+    graph.excludes(other);
   if (const auto code = app.parse(argc, argv)) return *code;
   return within_memory(kProgram, [&] {
     const Status shown = show(options);

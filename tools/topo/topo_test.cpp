@@ -56,6 +56,53 @@ TEST(Topo, ShowsAVirtualMachineAsItWasRecorded) {
               HasSubstr("\n   └─ eth0  PCI 12 GB/s  0000:00:03.0; network 1.25 GB/s\n"));
 }
 
+const std::string kGraph = "--graph " TUTTI_TEST_DATA "/topo/graph_dgx1.xml ";
+
+TEST(Topo, ShowsTheChannelsOfAGraphFile) {
+  const Outcome outcome = topo(kGraph);
+  EXPECT_EQ(outcome.code, kExitFine);
+  EXPECT_EQ(
+      outcome.output,
+      "rings: 3 channels of pattern ring; 20 GB/s between GPUs by NVL; 12 GB/s to NICs by PIX\n"
+      "  channels 0-1   nic0 → gpu0 → gpu1 → gpu2 → gpu3 → gpu7 → gpu6 → gpu5 → gpu4 → nic2\n"
+      "  channel 2      nic2 → gpu4 → gpu5 → gpu6 → gpu7 → gpu3 → gpu2 → gpu1 → gpu0 → nic0\n"
+      "\n"
+      "trees: 1 channel of pattern ring; 20 GB/s between GPUs by NVL\n"
+      "  channel 0      gpu0 → gpu3 → gpu2 → gpu1 → gpu0\n"
+      "\n"
+      "NVLS: no channel was found\n");
+}
+
+TEST(Topo, DrawsTheChannelsOfAGraphFile) {
+  const Outcome outcome = topo(kGraph + "--svg -");
+  EXPECT_EQ(outcome.code, kExitFine);
+  EXPECT_TRUE(topo::XmlText::parse(outcome.output, "svg", topo::XmlWords::kSome));
+  for (const char* part : {">channels 0-1<", ">nic2<", ">gpu7<", ">no channel was found<"})
+    EXPECT_THAT(outcome.output, HasSubstr(part));
+}
+
+TEST(Topo, HoldsAGraphFileToTheMachineThatIsNamed) {
+  EXPECT_EQ(topo(kGraph + kCubeMesh).code, kExitFine);
+  const Outcome other = topo(kGraph + kTwoSockets);
+  EXPECT_NE(other.code, kExitFine);
+  EXPECT_THAT(other.output, HasSubstr("does not fit pcie_two_socket.xml: graph 0 channel 0: "));
+  EXPECT_THAT(topo("--graph " TUTTI_TEST_DATA "/topo/dgx_a100.xml").output,
+              HasSubstr("is no graph file of NCCL: line 1"));
+  EXPECT_THAT(topo(kGraph + "--matrix").output, HasSubstr("--graph excludes --matrix"));
+}
+
+TEST(Topo, ReadsWhatOtherToolsPrint) {
+  const Outcome smi = topo("--from " TUTTI_TEST_DATA "/machines/smi_h100.txt");
+  EXPECT_EQ(smi.code, kExitFine);
+  EXPECT_THAT(smi.output, StartsWith("1 host: 8 GPUs, 2 CPUs, 8 PCI switches, 1 NVSwitch, 8 NICs"));
+  const Outcome lstopo = topo("--from " TUTTI_TEST_DATA "/machines/lstopo3_gpus.xml");
+  EXPECT_EQ(lstopo.code, kExitFine);
+  EXPECT_THAT(lstopo.output, StartsWith("1 host: 2 GPUs, 2 CPUs, 1 PCI switch, 2 NICs"));
+  const Outcome amd = topo("--from " TUTTI_TEST_DATA "/topo/mi300x.xml --matrix");
+  EXPECT_EQ(amd.code, kExitFine);
+  EXPECT_THAT(amd.output, HasSubstr("NVL"));
+}
+
 TEST(Topo, ShowsHostsThatAreAlikeOnce) {
   EXPECT_EQ(topo("--synthetic cpu:3x2@10GB/s").output,
             "3 hosts: 6 CPUs, 3 NICs, 1 switch\n"
