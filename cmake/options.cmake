@@ -46,6 +46,9 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release")
     list(APPEND TUTTI_FAST_FLAGS --param=large-unit-insns=1000000)  # inlines in large units as in small ones
   endif()
 endif()
+if(TUTTI_SANITIZE)
+  set(TUTTI_COLD_FLAGS -O0)  # half the time, and few tests wait for this code
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ collects no garbage below 1 GiB: 8 % less time, 200 MiB more memory.
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:SHELL:--param ggc-min-heapsize=1048576>")

@@ -122,7 +122,7 @@ TEST_P(Staging, IsSharedByCommunicatorsThatRunOneAfterTheOther) {
 
 TEST_P(Staging, NeverMixesUpCommunicatorsThatRunAtOnce) {
   constexpr int kRanks = 3, kCommunicators = 4;
-  const int calls = kSanitized || GetParam() == Placement::kMixed ? 40 : 200;
+  const int calls = kSanitized ? 15 : GetParam() == Placement::kMixed ? 40 : 200;
   const Groups groups = make_groups(staging_runtimes(GetParam(), kRanks), kCommunicators);
   std::vector<std::thread> threads;
   for (const auto& own : groups)
@@ -141,7 +141,7 @@ TEST_P(Staging, NeverMixesUpCommunicatorsThatRunAtOnce) {
 
 TEST_P(Staging, NeverMixesUpCommunicatorsThatARankUsesInTurn) {
   constexpr int kRanks = 3, kCommunicators = 4;
-  const int calls = kSanitized || GetParam() == Placement::kMixed ? 100 : 600;
+  const int calls = kSanitized ? 40 : GetParam() == Placement::kMixed ? 100 : 600;
   const Groups groups = make_groups(staging_runtimes(GetParam(), kRanks), kCommunicators);
   std::vector<std::thread> threads;
   for (const auto& own : groups)
