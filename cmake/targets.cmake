@@ -60,9 +60,9 @@ function(tutti_folder path)
 endfunction()
 
 # tutti_precompiled_googletest(test): lets it use GoogleTest's headers, which take longer to compile than
-# most tests, as they were compiled once for all tests with the same flags. Only where a test that misses
-# an include of its own is found by another build (asan), and not with a compiler cache, which has the
-# tests already and keeps no precompiled headers.
+# most tests, as they were compiled once for all tests with the same flags. Builds with sanitizers do
+# without, and find most includes that a test lacks. So do those with a compiler cache, which keeps tests
+# but no precompiled headers.
 function(tutti_precompiled_googletest test)
   if(NOT CMAKE_BUILD_TYPE STREQUAL "Release" OR TUTTI_SANITIZE OR TUTTI_CCACHE)
     return()
