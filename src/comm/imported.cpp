@@ -40,8 +40,9 @@ Result<std::string> text_of(const std::string& path) {
 
 Result<exchange::Schedules> schedules_of(const std::string& path, std::string_view text) {
   std::vector<std::string> notes;
-  TUTTI_ASSIGN(exchange::Schedules schedules, exchange::read(text, &notes));
+  auto read = exchange::read(text, &notes);
   for (const std::string& note : notes) log_info(Subsystem::kTuning, "", "{}: {}", path, note);
+  TUTTI_ASSIGN(exchange::Schedules schedules, std::move(read));
   for (ir::Schedule& schedule : schedules) schedule.request.layout = {};  // it runs on any
   if (schedules.front().request.in_place) {
     TUTTI_ASSIGN(ir::Schedule first, exchange::out_of_place(schedules.front()));

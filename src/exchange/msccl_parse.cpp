@@ -124,9 +124,8 @@ class MscclParser {
       return algo.wrong(fmt::format("ngpus is {}, and there are {} <gpu> elements",
                                     algo_.gpus.size(), gpus_read_));
     for (const auto& [tag, skipped] : skipped_)
-      algo_.skipped.push_back(
-          fmt::format("{}: {} elements <{}> have no meaning here and are skipped",
-                      place_in(text_, skipped.first), skipped.count, tag));
+      algo_.skipped.push_back(fmt::format("{}: {} has no meaning here and is skipped ({} in all)",
+                                          place_in(text_, skipped.first), tag, skipped.count));
     return std::move(algo_);
   }
 
@@ -140,7 +139,7 @@ class MscclParser {
   template <class Visit>
   Status for_each(const Element& parent, std::string_view tag, Visit&& visit) {
     return parent.for_each(tag, std::forward<Visit>(visit), [&](const Element& other) {
-      const std::string name = shown(other.tag());
+      const std::string name = shown(fmt::format("<{}>", other.tag()));
       if (skipped_.size() == kMostNotes && !skipped_.contains(name)) return;
       Skipped& skipped = skipped_[name];
       if (skipped.count++ == 0) skipped.first = other.offset();

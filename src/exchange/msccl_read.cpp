@@ -22,6 +22,7 @@ namespace tutti::exchange {
 namespace {
 
 constexpr std::uint64_t kMostKnowledge = std::uint64_t{1} << 24;  // numbers in published clocks
+constexpr std::uint64_t kMostClocks = std::uint64_t{1} << 28;     // and in those of thread blocks
 
 /// A thread block of a file.
 struct BlockId {
@@ -92,9 +93,10 @@ class File {
   /// A block tells how far it has come in steps with hasdep alone, so who waits for another step
   /// waits for the next of those.
   Status resolve_waits() {
-    std::uint64_t knowledge = 0;
+    std::uint64_t knowledge = 0, clocks = 0;
     for (Rank rank = 0; rank < static_cast<Rank>(algo_.gpus.size()); ++rank) {
       std::vector<MscclBlock>& blocks = algo_.gpus[static_cast<std::size_t>(rank)].blocks;
+      clocks += blocks.size() * blocks.size();
       for (int b = 0; b < static_cast<int>(blocks.size()); ++b)
         for (std::size_t s = 0; s < blocks[static_cast<std::size_t>(b)].steps.size(); ++s) {
           MscclStep& step = blocks[static_cast<std::size_t>(b)].steps[s];
@@ -102,6 +104,10 @@ class File {
           TUTTI_TRY(resolve(step, blocks, {rank, b}, s));
         }
     }
+    if (clocks > kMostClocks)
+      return make_error(Code::kInvalidArgument,
+                        "too many thread blocks: the sum of their squares over all gpus may be {}",
+                        kMostClocks);
     if (knowledge > kMostKnowledge)
       return make_error(Code::kInvalidArgument,
                         "too many steps with hasdep=\"1\" beside too many thread blocks; set it "
@@ -136,8 +142,9 @@ class File {
 /// One run of all thread blocks, for one placement of buffers and one depth of FIFOs.
 class Execution {
  public:
-  Execution(const File& file, const ir::Request& request, Assembly assembly, std::uint32_t depth)
-      : file_(file), depth_(depth), assembly_(std::move(assembly)) {
+  Execution(const File& file, const ir::Request& request, Assembly assembly, std::uint32_t depth,
+            Patience& patience)
+      : file_(file), depth_(depth), assembly_(std::move(assembly)), causes_(patience) {
     for (Rank rank = 0; rank < request.ranks; ++rank) {
       const auto& blocks = file.algo().gpus[static_cast<std::size_t>(rank)].blocks;
       orders_.emplace_back(causes_, blocks.size(), assembly_.cells(rank));
@@ -350,7 +357,8 @@ class Execution {
 };
 
 /// The schedule for one placement of buffers, proved.
-Result<ir::Schedule> schedule_of(const File& file, const MscclPurpose& purpose, bool in_place) {
+Result<ir::Schedule> schedule_of(const File& file, const MscclPurpose& purpose, bool in_place,
+                                 Patience& patience) {
   const MscclAlgo& algo = file.algo();
   const ir::Request request{.collective = purpose.collective,
                             .ranks = static_cast<std::int32_t>(algo.gpus.size()),
@@ -362,7 +370,7 @@ Result<ir::Schedule> schedule_of(const File& file, const MscclPurpose& purpose, 
   for (const std::uint32_t depth : {1U, algo.fifo_depth}) {
     TUTTI_ASSIGN(Assembly assembly,
                  Assembly::create(request, algo.name, purpose.chunks_per_block, sizes));
-    Execution execution(file, request, std::move(assembly), depth);
+    Execution execution(file, request, std::move(assembly), depth, patience);
     TUTTI_ASSIGN(const bool complete, execution.run());
     if (!complete && depth < algo.fifo_depth) continue;
     if (!complete) return execution.stuck();
@@ -373,11 +381,11 @@ Result<ir::Schedule> schedule_of(const File& file, const MscclPurpose& purpose, 
   return make_error(Code::kInternal, "no depth of FIFOs was tried");
 }
 
-Result<Schedules> schedules_for(const File& file, const MscclPurpose& purpose) {
+Result<Schedules> schedules_for(const File& file, const MscclPurpose& purpose, Patience& patience) {
   Schedules schedules;
   for (const bool in_place : {false, true}) {
     if (!(in_place ? file.algo().in_place : file.algo().out_of_place)) continue;
-    Result<ir::Schedule> schedule = schedule_of(file, purpose, in_place);
+    Result<ir::Schedule> schedule = schedule_of(file, purpose, in_place, patience);
     if (!schedule) return at_place(in_place ? "in place" : "out of place", schedule.error());
     schedules.push_back(*std::move(schedule));
   }
@@ -390,12 +398,18 @@ Result<Schedules> read_msccl_xml(std::string_view text, std::vector<std::string>
   TUTTI_ASSIGN(MscclAlgo algo, parse_msccl_xml(text));
   if (notes != nullptr) std::ranges::move(algo.skipped, std::back_inserter(*notes));
   TUTTI_ASSIGN(const File file, File::create(std::move(algo), text));
+  Patience patience;
   std::string why_not;
+  std::optional<Error> only;  // while all have the same
   for (const MscclPurpose& purpose : file.algo().purposes) {
-    Result<Schedules> schedules = schedules_for(file, purpose);
-    if (schedules || file.algo().purposes.size() == 1) return schedules;
-    why_not += fmt::format("; no {}: {}", name_of(purpose.collective), schedules.error().what);
+    Result<Schedules> schedules = schedules_for(file, purpose, patience);
+    if (schedules || file.algo().purposes.size() == 1 || patience.steps == 0) return schedules;
+    const Error& error = schedules.error();
+    if (why_not.empty()) only = error;
+    if (only && only->what != error.what) only.reset();
+    why_not += fmt::format("; no {}: {}", name_of(purpose.collective), error.what);
   }
+  if (only) return *only;  // it does not depend on the collective: a race, a deadlock
   return make_error(Code::kUnsupported,
                     "the collective `custom` is none of those that are known here{}", why_not);
 }

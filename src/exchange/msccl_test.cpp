@@ -142,8 +142,8 @@ TEST(MscclXml, SkipsElementsThatMscclDoesNotReadAndNotesThem) {
   ASSERT_TRUE(schedules) << schedules.error().what;
   EXPECT_EQ(*schedules, *read_msccl_xml(all_reduce_of_two()));
   EXPECT_THAT(notes,
-              testing::ElementsAre("line 3 column 4: 2 elements <`copy`> have no meaning here "
-                                   "and are skipped"));
+              testing::ElementsAre(
+                  "line 3 column 4: `<copy>` has no meaning here and is skipped (2 in all)"));
 }
 
 /// Two gpus of which each sends `sent` and receives, or does neither.
@@ -174,6 +174,14 @@ TEST(MscclXml, FindsOutWhatACustomCollectiveDoes) {
        step_of(0, "s", 0, 0, 1)},
       {Collective::kScatter, step_of(0, "cpy", 0, 0, 1) + step_of(1, "s", 1, 0, 1),
        step_of(0, "r", 0, 0, 1)},
+      {Collective::kAllGather,
+       step_of(0, "s", 0, 0, 1) + step_of(1, "cpy", 0, 0, 1) + step_of(2, "r", 0, 1, 1),
+       step_of(0, "s", 0, 0, 1) + step_of(1, "cpy", 0, 1, 1) + step_of(2, "r", 0, 0, 1)},
+      {Collective::kReduceScatter, step_of(0, "s", 1, 0, 1) + step_of(1, "rrc", 0, 0, 1),
+       step_of(0, "s", 0, 0, 1) + step_of(1, "rrc", 1, 0, 1)},
+      {Collective::kAllToAll,
+       step_of(0, "s", 1, 0, 1) + step_of(1, "cpy", 0, 0, 1) + step_of(2, "r", 0, 1, 1),
+       step_of(0, "s", 0, 0, 1) + step_of(1, "cpy", 1, 1, 1) + step_of(2, "r", 0, 0, 1)},
       {Collective::kAllReduce, step_of(0, "s", 0, 0, 2) + step_of(1, "rrc", 0, 0, 2),
        step_of(0, "s", 0, 0, 2) + step_of(1, "rrc", 0, 0, 2)},
   };
@@ -186,6 +194,10 @@ TEST(MscclXml, FindsOutWhatACustomCollectiveDoes) {
   const std::string wrong = error_of(custom(step_of(0, "s", 0, 0, 1), step_of(0, "r", 0, 0, 1)));
   EXPECT_THAT(wrong, HasSubstr("`custom` is none of those that are known here; no all_reduce: "));
   EXPECT_THAT(wrong, HasSubstr("; no broadcast: "));
+  const std::string waits = step_of(0, "r", 0, 0, 1);
+  EXPECT_THAT(error_of(custom(waits, waits)),
+              StartsWith("out of place: line 2 column "))  // once, not for each collective
+      << "a deadlock";
 }
 
 TEST(MscclXml, RefusesADeadlock) {

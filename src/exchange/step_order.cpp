@@ -17,7 +17,7 @@ bool Causes::ordered(StepIndex before, StepIndex after) {
   while (!stack_.empty() && !gave_up()) {
     const StepIndex step = stack_.back();
     stack_.pop_back();
-    ++looked_at_;
+    --patience_.steps;
     for (const StepIndex cause : follows_[step]) {
       if (cause == before) return true;
       if (cause == kNoStep || cause < before || seen_[cause] == searches_) continue;

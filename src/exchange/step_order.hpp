@@ -1,7 +1,8 @@
 // Finds races in a file: two steps of a gpu that touch the same chunk, at least one of them
 // writing, although nothing says which comes first. What says so is program order within thread
 // blocks, waits between them, and messages: what came before a send is complete when what comes
-// after its receive begins, also through other gpus.
+// after its receive begins, also through other gpus. Messages count as whole, as they are when
+// Tutti runs the file: a step that has received one has received all of it.
 //
 // Vector clocks: each thread block knows how many steps of every other block of its gpu are surely
 // complete. A step that others wait for publishes what its block knows; a waiter learns it. Clocks
@@ -24,24 +25,30 @@ namespace tutti::exchange {
 using StepIndex = std::uint32_t;
 inline constexpr StepIndex kNoStep = std::numeric_limits<StepIndex>::max();
 
+/// How much may be looked at to find orders in one file.
+struct Patience {
+  std::uint64_t steps = std::uint64_t{1} << 27;
+};
+
 /// Which steps each step follows.
 class Causes {
  public:
+  /// `patience` is used up, and must outlive this.
+  explicit Causes(Patience& patience) : patience_(patience) {}
+
   /// The step that runs now begins after these are complete. kNoStep: none.
   StepIndex add(const std::array<StepIndex, 3>& follows);
   /// Whether `before` is surely complete when `after` begins. False once gave_up().
   bool ordered(StepIndex before, StepIndex after);
   /// Whether orders were asked for that would take too long to find.
-  [[nodiscard]] bool gave_up() const { return looked_at_ > kMostLookedAt; }
+  [[nodiscard]] bool gave_up() const { return patience_.steps == 0; }
 
  private:
-  static constexpr std::uint64_t kMostLookedAt = std::uint64_t{1} << 27;
-
+  Patience& patience_;
   std::vector<std::array<StepIndex, 3>> follows_;
   std::vector<std::uint32_t> seen_;  // by step: the last search that came here
   std::vector<StepIndex> stack_;     // of one search
   std::uint32_t searches_ = 0;
-  std::uint64_t looked_at_ = 0;
 };
 
 /// A step of a gpu: its thread block, and its index there.

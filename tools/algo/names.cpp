@@ -101,10 +101,14 @@ Result<ir::Layout> layout_named(const std::string& text) {
   return layout;
 }
 
-bool is_file(const std::string& what) {
+std::optional<std::string> file_named(const std::string& what) {
+  constexpr std::string_view kFile = "file:";
+  if (what.starts_with(kFile)) return what.substr(kFile.size());
   const auto known = algorithms::all();
-  if (std::ranges::find(known, what, &ir::Algorithm::name) != known.end()) return false;
-  return what.find_first_of("./") != std::string::npos || std::filesystem::exists(what);
+  if (std::ranges::find(known, what, &ir::Algorithm::name) != known.end()) return std::nullopt;
+  const bool is_file =
+      what.find_first_of("./") != std::string::npos || std::filesystem::exists(what);
+  return is_file ? std::optional(what) : std::nullopt;
 }
 
 Result<exchange::Schedules> schedules_of(const std::string& path, const std::string& text) {
