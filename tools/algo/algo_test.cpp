@@ -37,6 +37,8 @@ TEST(Algo, AShownScheduleCanBeProvedFromItsFile) {
   const Outcome outcome = tutti("algo verify " + file);
   EXPECT_EQ(outcome.code, 0) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("1 schedules"));
+  EXPECT_EQ(tutti("algo verify file:" + file).code, 0) << "in the words of TUTTI_ALGO";
+  EXPECT_EQ(tutti("algo show file:" + file).output, tutti("algo show " + file).output);
   std::remove(file.c_str());
 }
 

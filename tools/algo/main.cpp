@@ -138,19 +138,19 @@ Result<std::string> render(const Schedule& schedule, const std::string& suffix, 
   return to_svg(schedule, proof, traffic);
 }
 
-Result<Schedule> schedule_of_file(const ShowOptions& options) {
-  TUTTI_ASSIGN(const std::string text, read_file(options.algorithm, kLargestAlgoFile));
-  TUTTI_ASSIGN(tutti::exchange::Schedules schedules, schedules_of(options.algorithm, text));
+Result<Schedule> schedule_of_file(const std::string& path, const ShowOptions& options) {
+  TUTTI_ASSIGN(const std::string text, read_file(path, kLargestAlgoFile));
+  TUTTI_ASSIGN(tutti::exchange::Schedules schedules, schedules_of(path, text));
   if (options.in_place && schedules.size() > 1) return std::move(schedules.back());
   return std::move(schedules.front());
 }
 
 Result<Schedule> schedule_of(const ShowOptions& options) {
-  if (is_file(options.algorithm)) {
+  if (const auto path = file_named(options.algorithm)) {
     if (!options.layout.empty())
       return make_error(Code::kInvalidArgument, "--layout is for algorithms; '{}' is a file",
                         options.algorithm);
-    return schedule_of_file(options);
+    return schedule_of_file(*path, options);
   }
   TUTTI_ASSIGN(const Algorithm* algorithm, find_algorithm(options.algorithm));
   TUTTI_ASSIGN(const Request request, request_of(options, *algorithm));
@@ -257,7 +257,8 @@ Status print_rows(const std::vector<Proved>& rows, const std::string& json_path,
 
 /// What is to be proved: the text of one file, or schedules of algorithms.
 struct Selection {
-  std::optional<std::string> file_text;
+  std::optional<std::string> file;  ///< its path
+  std::string file_text;            ///< and what it holds
   std::vector<Claim> claims;
 };
 
@@ -294,8 +295,9 @@ Result<Selection> select(const VerifyOptions& options) {
     return make_error(Code::kInvalidArgument, "give one algorithm, one file or --all");
   Selection selection;
   std::span<const Algorithm> algorithms = tutti::algorithms::all();
-  if (!options.all && is_file(options.what)) {
-    TUTTI_ASSIGN(selection.file_text, read_file(options.what, kLargestAlgoFile));
+  if (!options.all) selection.file = file_named(options.what);
+  if (selection.file) {
+    TUTTI_ASSIGN(selection.file_text, read_file(*selection.file, kLargestAlgoFile));
     return selection;
   }
   if (!options.all) {
@@ -325,8 +327,8 @@ Status check_json(const std::string& path) {
   return path.empty() ? tutti::ok_status() : check_writable(path);
 }
 
-Result<std::vector<Proved>> prove(const Selection& selection, const std::string& what) {
-  if (selection.file_text) return prove_text(what, *selection.file_text);
+Result<std::vector<Proved>> prove(const Selection& selection) {
+  if (selection.file) return prove_text(*selection.file, selection.file_text);
   const unsigned threads = std::max(std::thread::hardware_concurrency(), 1U);
   auto rows = tutti::tools::prove(selection.claims, threads, draw_progress);
   erase_progress();
@@ -339,7 +341,7 @@ int verify(const VerifyOptions& options) {
   if (const Status writable = check_json(options.json_path); !writable)
     return fail(kProgram, writable.error());
   const auto started = tutti::Clock::now();
-  const Result<std::vector<Proved>> rows = prove(*selection, options.what);
+  const Result<std::vector<Proved>> rows = prove(*selection);
   if (!rows && rows.error().code == Code::kUnavailable) return fail(kProgram, rows.error());
   if (!rows) return fail(kProgram, kExitWrongData, rows.error().what);
   const std::chrono::duration<double> seconds = tutti::Clock::now() - started;

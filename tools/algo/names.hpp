@@ -1,6 +1,7 @@
 // Finds what the arguments of `tutti algo` name: algorithms, collectives, layouts, files.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,9 +38,9 @@ std::string_view name_of(Needs needs);
 /// than kMostAlgoRanks ranks.
 Result<ir::Layout> layout_named(const std::string& text);
 
-/// Whether the word names a file rather than an algorithm: one that exists, or a word with a dot or
-/// a slash, which no algorithm has.
-bool is_file(const std::string& what);
+/// The path of the file that the word names rather than an algorithm: file:PATH as in TUTTI_ALGO, a
+/// file that exists, or a word with a dot or a slash, which no algorithm has. None: an algorithm.
+std::optional<std::string> file_named(const std::string& what);
 /// Of an accepted file, in bytes.
 inline constexpr std::size_t kLargestAlgoFile = 256U << 20U;
 /// The schedules of a file's text; errors name the file, and are kWrongData where it is malformed.
