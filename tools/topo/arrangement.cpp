@@ -150,9 +150,9 @@ std::string count_of_nodes(const Arrangement& arrangement, std::span<const NodeI
   return text.empty() ? "nothing" : text;
 }
 
-std::string_view title_of(LinkKind kind) {
+std::string_view title_of(LinkKind kind, bool of_amd) {
   static constexpr std::string_view kTitles[] = {"NVLink", "C2C", "PCI", "system", "network"};
-  return kTitles[static_cast<int>(kind)];
+  return of_amd && kind == LinkKind::kNvlink ? "xGMI" : kTitles[static_cast<int>(kind)];
 }
 
 std::string cpus_of(const Node& cpu) {
@@ -162,6 +162,14 @@ std::string cpus_of(const Node& cpu) {
   for (const char c : words) mask += c == ',' ? ",0x" : std::string(1, c);
   const auto cpus = topo::CpuMask::from_hwloc(mask);
   return cpus ? cpus->list() : "";
+}
+
+bool is_of_amd(const Node& gpu) { return !attribute(gpu, "gcn").empty(); }
+
+std::string processor_of(const Node& gpu) {
+  if (const std::string_view gcn = attribute(gpu, "gcn"); !gcn.empty()) return std::string(gcn);
+  const std::string_view sm = attribute(gpu, "sm");
+  return sm.empty() ? "" : fmt::format("sm {}", sm);
 }
 
 std::string details_of(const Arrangement& arrangement, NodeId id) {
@@ -178,7 +186,7 @@ std::string details_of(const Arrangement& arrangement, NodeId id) {
       break;
     case NodeKind::kGpu:
       add("", attribute(node, "model"));
-      add("sm ", attribute(node, "sm"));
+      add("", processor_of(node));
       add("", attribute(node, "busid"));
       break;
     case NodeKind::kPci:

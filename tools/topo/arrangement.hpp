@@ -83,8 +83,12 @@ std::string count_of_nodes(const Arrangement& arrangement, std::span<const topo:
 /// "1 GPU", "3 switches".
 std::string counted(std::size_t count, topo::NodeKind kind);
 
-/// "NVLink", "PCI", "system" and so on, as a reader knows them.
-std::string_view title_of(topo::LinkKind kind);
+/// "NVLink", or "xGMI" between AMD's GPUs, "PCI", "system" and so on, as a reader knows them.
+std::string_view title_of(topo::LinkKind kind, bool of_amd);
+/// Whether a GPU is one of AMD's.
+bool is_of_amd(const topo::Node& gpu);
+/// Of a GPU: "sm 80", "gfx942"; "" where it is not known.
+std::string processor_of(const topo::Node& gpu);
 
 /// What is known of a node beside its name: "NUMA 0, CPUs 0-47", "sm 80"; may be empty.
 std::string details_of(const Arrangement& arrangement, topo::NodeId node);

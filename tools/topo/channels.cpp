@@ -70,12 +70,20 @@ std::string told_speed(const Graph& graph, std::string_view between, const char*
   return fmt::format("; {} GB/s {}{}", speed, between, type.empty() ? "" : " by " + type);
 }
 
+bool has_nics(const Graph& graph) {
+  return std::ranges::any_of(graph.channels, [](const Path& path) {
+    return std::ranges::any_of(
+        path, [](const GraphStop& stop) { return stop.kind == GraphStop::Kind::kNet; });
+  });
+}
+
 std::string summary_of(const Graph& graph) {
   if (graph.channels.empty()) return "no channel was found";
-  return fmt::format("{} channel{} of pattern {}{}{}", graph.channels.size(),
-                     graph.channels.size() == 1 ? "" : "s", name_of(graph.pattern),
-                     told_speed(graph, "between GPUs", "speedintra", "typeintra"),
-                     told_speed(graph, "to NICs", "speedinter", "typeinter"));
+  return fmt::format(
+      "{} channel{} of pattern {}{}{}", graph.channels.size(),
+      graph.channels.size() == 1 ? "" : "s", name_of(graph.pattern),
+      told_speed(graph, "between GPUs", "speedintra", "typeintra"),
+      has_nics(graph) ? told_speed(graph, "to NICs", "speedinter", "typeinter") : std::string());
 }
 
 /// Whether the last leads back to the first.
@@ -131,8 +139,8 @@ class ChannelPicture {
   }
 
   static std::string shortened(std::string text) {
-    constexpr std::size_t kMost = 8;
-    return text.size() <= kMost ? text : text.substr(0, kMost - 1) + "\u2026";
+    constexpr std::size_t kMost = 8;  // of a NIC with its host, the end tells it from others
+    return text.size() <= kMost ? text : "\u2026" + text.substr(text.size() - kMost + 1);
   }
 
   void arrow(double from, double to, double y) {

@@ -67,12 +67,12 @@ void Ink::words(double x, double y, std::string_view text, const Font& font) {
   svg_.words(x, y, font.anchor, font.colour, text, font.size, font.bold);
 }
 
-double Ink::legend(double y, double width) {
+double Ink::legend(bool of_amd, double y, double width) {
   constexpr double kEntry = 170, kSample = 42, kRow = 20, kLeft = 24;
   double x = kLeft;
   for (const auto& [kind, minus_bandwidth, minus_whole] : std::set(seen_)) {
     const Wire sample{0, 0, kind, -minus_bandwidth, -minus_whole};
-    const std::string text = fmt::format("{} {}", title_of(kind), speed(sample));
+    const std::string text = fmt::format("{} {}", title_of(kind, of_amd), speed(sample));
     const double entry = std::max(kEntry, kSample + text_width(text, 11) + 12);
     if (x > kLeft && x + entry > width) {
       x = kLeft;

@@ -41,7 +41,7 @@ class Ink {
   void end_group() { svg_.end_group(); }
 
   /// A sample of each kind and bandwidth so far, from `y` on; returns where it ends.
-  double legend(double y, double width);
+  double legend(bool of_amd, double y, double width);
 
   /// The whole picture.
   [[nodiscard]] std::string text(double width, double height) const;

@@ -289,8 +289,8 @@ Label label_of(const Arrangement& arrangement, NodeId id) {
   };
   switch (node.kind) {
     case NodeKind::kGpu: {
-      const std::string_view sm = attribute(node, "sm");
-      return {node.name, sm.empty() ? "GPU" : fmt::format("GPU, sm {}", sm)};
+      const std::string processor = processor_of(node);
+      return {node.name, processor.empty() ? "GPU" : fmt::format("GPU, {}", processor)};
     }
     case NodeKind::kNic:
       return {node.name, speed_out()};

@@ -147,7 +147,8 @@ std::string picture(const Arrangement& arrangement, std::string_view title,
   for (const Measured& row : measured) say("measured " + sentence(row, topology), "#a03020");
   if (!layout.note.empty()) say(layout.note, "#666");
   Picture(arrangement, layout).draw(ink);
-  const double bottom = ink.legend(layout.height + 30, width);
+  const bool of_amd = std::ranges::any_of(arrangement.topology().nodes(), is_of_amd);
+  const double bottom = ink.legend(of_amd, layout.height + 30, width);
   return ink.text(width, bottom + 6);
 }
 

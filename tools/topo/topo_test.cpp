@@ -101,6 +101,8 @@ TEST(Topo, ReadsWhatOtherToolsPrint) {
   const Outcome amd = topo("--from " TUTTI_TEST_DATA "/topo/mi300x.xml --matrix");
   EXPECT_EQ(amd.code, kExitFine);
   EXPECT_THAT(amd.output, HasSubstr("NVL"));
+  EXPECT_THAT(topo("--from " TUTTI_TEST_DATA "/topo/mi300x.xml").output,
+              HasSubstr("gfx942, 0000:05:00.0; xGMI 48 GB/s to 7 GPUs"));
 }
 
 TEST(Topo, ShowsHostsThatAreAlikeOnce) {

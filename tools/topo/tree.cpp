@@ -78,10 +78,11 @@ std::string links_text(const Arrangement& arrangement, NodeId node, Ends how = E
     if (!arrangement.in_tree(wire))
       by_speed[{wire.kind, -wire.bandwidth, speed(wire)}].push_back(wire.other(node));
   }
+  const bool of_amd = is_of_amd(arrangement.topology().node(node));
   std::string text;
   for (const auto& [kind_and_speed, ends] : by_speed) {
     const auto& [kind, minus_bandwidth, speed] = kind_and_speed;
-    text += fmt::format("{}{} {}", text.empty() ? "" : "; ", title_of(kind), speed);
+    text += fmt::format("{}{} {}", text.empty() ? "" : "; ", title_of(kind, of_amd), speed);
     if (ends.size() > 1 || !arrangement.is_outside(ends[0]))
       text += " to " + ends_text(arrangement, arrangement.topology().node(node).host, ends, how);
   }
@@ -95,11 +96,13 @@ std::string links_text(const Arrangement& arrangement, NodeId node, Ends how = E
 std::string link_above(const Arrangement& arrangement, NodeId node) {
   const NodeId parent = arrangement.parent(node);
   if (parent == Arrangement::kNone) return "";
+  const bool of_amd = is_of_amd(arrangement.topology().node(node));
   std::string text;
   for (const std::uint32_t at : arrangement.wires_at(node)) {
     const Wire& wire = arrangement.wires()[at];
     if (wire.other(node) != parent) continue;
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", title_of(wire.kind), speed(wire));
+    text +=
+        fmt::format("{}{} {}", text.empty() ? "" : ", ", title_of(wire.kind, of_amd), speed(wire));
   }
   return text;
 }

@@ -70,7 +70,9 @@ class XmlReader {
     TUTTI_TRY(check_values(xml_, system));
     TUTTI_ASSIGN(const auto version, xml_.integer(system, "version", {1, 2}));
     if (version == 2)
-      assumptions_.add(system, "version 2 is RCCL's: what it adds is kept and means nothing here");
+      assumptions_.add(system,
+                       "version 2 is RCCL's: of what it adds, xgmi and gcn count, and the "
+                       "rest is kept");
     return ok_status();
   }
 

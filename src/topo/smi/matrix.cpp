@@ -62,6 +62,35 @@ class Builder {
       if (cell.distance <= Distance::kSwitches) switches_.join(a, b);
       if (cell.distance < Distance::kSystem) one_node_.join(a, b);
     });
+    join_unknown();
+  }
+
+  /// GPUs that NVLinks join say nothing of their NUMA nodes. Those of which nothing else does
+  /// either are of one, unless their CPUs or what is near them tell them apart.
+  void join_unknown() {
+    std::vector<std::vector<bool>> apart(devices_.size(), std::vector<bool>(devices_.size()));
+    for_each_pair([&](Index a, Index b, const Cell& cell) {
+      if (cell.nvlinks > 0 || cell.distance < Distance::kSystem) return;
+      apart[one_node_.find(a)][one_node_.find(b)] = true;
+      apart[one_node_.find(b)][one_node_.find(a)] = true;
+    });
+    bool guessed = false;
+    for_each_pair([&](Index a, Index b, const Cell& cell) {
+      const Index one = one_node_.find(a), other = one_node_.find(b);
+      const bool told = devices_[a].numa >= 0 || devices_[b].numa >= 0;
+      if (cell.nvlinks == 0 || told || one == other || apart[one][other]) return;
+      if (devices_[a].cpus != devices_[b].cpus) return;
+      guessed = guessed || devices_[a].cpus.empty();
+      one_node_.join(one, other);
+      const Index joined = one_node_.find(one);
+      for (Index i = 0; i < devices_.size(); ++i) {
+        const bool either = apart[one][i] || apart[other][i];
+        apart[joined][i] = either;
+        apart[i][joined] = either;
+      }
+    });
+    if (guessed)
+      draft_.assume("GPUs that NVLinks join and of which no CPU is told count as of one NUMA node");
   }
 
   /// What follows from other pairs is not denied by this one.

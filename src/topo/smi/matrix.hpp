@@ -8,12 +8,13 @@
 //
 // A matrix of distances is no graph. What becomes what:
 //   NUMA Affinity    a kCpu node "cpu0" for each number; where there is none, for each set of
-//                    devices that are not SYS of one another
+//                    devices that are nearer than SYS, of equal CPU affinity, or joined by NVLinks
+//                    with nothing that tells them apart
 //   PIX              both below one kPci node
 //   PXB              their kPci nodes below another, common one
 //   PHB, NODE, SYS   no more than the CPUs say already
-//   NV#              so many NVLinks; where all GPUs have more of them than a GPU has in all, they
-//                    lead to NVSwitches, one kNvswitch node
+//   NV#              so many NVLinks; where they are more than any GPU has in all, they lead to
+//                    NVSwitches, one kNvswitch node
 //   NIC Legend       the names of NICs
 //
 // The matrix tells no speeds: those of PCI are assumed, those of NVLinks follow from their number.

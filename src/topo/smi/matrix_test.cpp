@@ -96,6 +96,25 @@ TEST(SmiMatrix, GuessesTheNumaNodesThatAnOldDriverDoesNotTell) {
   EXPECT_THAT(names(topology, NodeKind::kNic), ElementsAre("mlx5_0"));
 }
 
+TEST(SmiMatrix, KeepsGpusTogetherThatNvlinksJoinWhereNothingTellsThemApart) {
+  const auto cpus = [](const std::string& text) {
+    return names(read(text).topology, NodeKind::kCpu).size();
+  };
+  EXPECT_EQ(cpus("GPU0 GPU1 CPU Affinity\nGPU0 X NV4 0-19\nGPU1 NV4 X 0-19"), 1U);
+  EXPECT_EQ(cpus("GPU0 GPU1 CPU Affinity\nGPU0 X NV4 0-9\nGPU1 NV4 X 10-19"), 2U);
+  EXPECT_EQ(cpus("GPU0 GPU1\nGPU0 X NV4\nGPU1 NV4 X"), 1U);
+  // A NIC that is near one of them alone tells them apart.
+  EXPECT_EQ(cpus("GPU0 GPU1 NIC0\nGPU0 X NV4 PIX\nGPU1 NV4 X SYS\nNIC0 PIX SYS X"), 2U);
+}
+
+TEST(SmiMatrix, TakesNoNameThatCouldHarmATerminal) {
+  EXPECT_THAT(smi_error("GPU0 N\x07\nGPU0 X SYS\nN\x07 SYS X"), HasSubstr("no name of a device"));
+  const auto [topology, assumptions] = read(
+      "GPU0 NIC0 NIC1\nGPU0 X SYS SYS\nNIC0 SYS X SYS\nNIC1 SYS SYS X\n"
+      "NIC0: \x1b]0;owned\x07\nNIC0: NIC1\nNIC1: mlx5_1\n");
+  EXPECT_THAT(names(topology, NodeKind::kNic), ElementsAre("NIC1", "mlx5_1"));
+}
+
 TEST(SmiMatrix, KeepsNvlinksOfPairsThatAGpuCanHave) {
   const auto [topology, assumptions] =
       read("\tGPU0 GPU1 GPU2\nGPU0 X NV2 NV1\nGPU1 NV2 X SYS\nGPU2 NV1 SYS X\n");
@@ -109,7 +128,7 @@ TEST(SmiMatrix, KeepsNvlinksOfPairsThatAGpuCanHave) {
 
 TEST(SmiMatrix, NamesTheLineOfWhatIsWrong) {
   EXPECT_THAT(smi_error(""), HasSubstr("no line begins with GPU0"));
-  EXPECT_EQ(smi_error("GPU0 GPU1\nGPU0 X SYS\n"), "line 2: there are 1 rows for 2 devices");
+  EXPECT_EQ(smi_error("GPU0 GPU1\nGPU0 X SYS\n"), "line 2: the text ends after 1 of 2 rows");
   EXPECT_EQ(smi_error("GPU0 GPU1\nGPU0 X\nGPU1 SYS X"),
             "line 2: GPU0 says how to reach 1 devices of 2");
   EXPECT_EQ(smi_error("GPU0 GPU1\nGPU0 X SYS\nGPU1 PIX X"),

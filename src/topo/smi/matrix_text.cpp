@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
+#include <map>
 #include <optional>
 
 #include "src/base/result.hpp"
@@ -10,7 +12,9 @@
 namespace tutti::topo::smi {
 namespace {
 
+constexpr std::size_t kMostText = std::size_t{8} << 20;  // 512 devices take less than half
 constexpr std::size_t kMostDevices = 512;
+constexpr std::size_t kLongestName = 64;
 constexpr int kMostNvlinks = 64;  // of a pair
 constexpr int kMostNuma = 65535;
 
@@ -50,16 +54,25 @@ std::vector<std::string_view> words_of(std::string_view line) {
   return words;
 }
 
-std::vector<Line> lines_of(std::string_view text) {
-  std::vector<Line> lines;
-  std::size_t number = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    lines.push_back({++number, words_of(text.substr(at, end - at))});
-    at = end + 1;
+/// The lines of a text, one after the other.
+class Lines {
+ public:
+  explicit Lines(std::string_view text) : text_(text) {}
+
+  std::optional<Line> next() {
+    if (at_ >= text_.size()) return std::nullopt;
+    const std::size_t end = std::min(text_.find('\n', at_), text_.size());
+    Line line{++number_, words_of(text_.substr(at_, end - at_))};
+    at_ = end + 1;
+    return line;
   }
-  return lines;
-}
+  [[nodiscard]] std::size_t number() const { return number_; }
+
+ private:
+  std::string_view text_;
+  std::size_t at_ = 0;
+  std::size_t number_ = 0;
+};
 
 std::optional<int> number(std::string_view text, int most) {
   int value = 0;
@@ -72,6 +85,8 @@ std::optional<int> number(std::string_view text, int most) {
 bool is_gpu(std::string_view name) {
   return name.starts_with("GPU") && number(name.substr(3), INT32_MAX).has_value();
 }
+
+bool fits_as_name(std::string_view word) { return word.size() <= kLongestName && is_name(word); }
 
 std::optional<Cell> cell_of(std::string_view word) {
   constexpr std::pair<std::string_view, Distance> kWords[] = {
@@ -89,24 +104,21 @@ std::optional<Cell> cell_of(std::string_view word) {
 
 class Parser {
  public:
-  explicit Parser(std::vector<Line> lines) : lines_(std::move(lines)) {}
+  explicit Parser(std::string_view text) : lines_(text) {}
 
   Result<Matrix> run() {
-    const auto head = std::ranges::find_if(
-        lines_, [](const Line& line) { return !line.words.empty() && line.words[0] == "GPU0"; });
-    if (head == lines_.end()) return error_in(1, "no line begins with GPU0: there is no matrix");
-    TUTTI_TRY(read_head(*head));
+    std::optional<Line> line = lines_.next();
+    while (line && (line->words.empty() || line->words[0] != "GPU0")) line = lines_.next();
+    if (!line) return error_in(1, "no line begins with GPU0: there is no matrix");
+    TUTTI_TRY(read_head(*line));
     std::size_t row = 0;
-    auto line = std::next(head);
-    for (; line != lines_.end() && row < devices(); ++line) {
-      if (line->words.empty()) continue;
-      TUTTI_TRY(read_row(*line, row++));
-    }
+    while (row < devices() && (line = lines_.next()))
+      if (!line->words.empty()) TUTTI_TRY(read_row(*line, row++));
     if (row < devices())
-      return error_in(lines_.back().number,
-                      fmt::format("there are {} rows for {} devices", row, devices()));
+      return error_in(lines_.number(),
+                      fmt::format("the text ends after {} of {} rows", row, devices()));
     TUTTI_TRY(check_symmetry());
-    for (; line != lines_.end(); ++line) read_legend(*line);
+    while ((line = lines_.next())) read_legend(*line);
     return std::move(matrix_);
   }
 
@@ -122,12 +134,13 @@ class Parser {
       if (devices() == kMostDevices)
         return error_in(line.number,
                         fmt::format("more than {} devices are not read", kMostDevices));
+      if (!fits_as_name(words[at]))
+        return error_in(line.number, fmt::format("{} is no name of a device", shown(words[at])));
+      if (!numbers_.emplace(words[at], devices()).second)
+        return error_in(line.number, fmt::format("there are two devices {}", shown(words[at])));
       Device device;
       device.name = words[at];
       device.is_gpu = is_gpu(words[at]);
-      for (const Device& known : matrix_.devices)
-        if (known.name == device.name)
-          return error_in(line.number, fmt::format("there are two devices {}", shown(device.name)));
       matrix_.devices.push_back(std::move(device));
     }
     for (; at + 1 < words.size(); ++at) {
@@ -192,16 +205,15 @@ class Parser {
   /// "NIC0: mlx5_0"
   void read_legend(const Line& line) {
     if (line.words.size() != 2 || !line.words[0].ends_with(':')) return;
-    const std::string_view name = line.words[0].substr(0, line.words[0].size() - 1);
-    for (Device& device : matrix_.devices)
-      if (!device.is_gpu && device.name == name) {
-        device.name = line.words[1];
-        return;
-      }
+    const auto named = numbers_.find(line.words[0].substr(0, line.words[0].size() - 1));
+    if (named == numbers_.end() || !fits_as_name(line.words[1])) return;
+    Device& device = matrix_.devices[named->second];
+    if (!device.is_gpu) device.name = line.words[1];
   }
 
-  std::vector<Line> lines_;
+  Lines lines_;
   Matrix matrix_;
+  std::map<std::string, std::size_t, std::less<>> numbers_;  // of devices, by name in the head
   bool tells_cpus_ = false;
   bool tells_numa_ = false;
 };
@@ -209,8 +221,11 @@ class Parser {
 }  // namespace
 
 Result<Matrix> parse_matrix(std::string_view text) {
+  if (text.size() > kMostText)
+    return error_in(1, fmt::format("the text has {} bytes, more than a matrix of {} devices",
+                                   text.size(), kMostDevices));
   const std::string kept = plain(text);
-  return Parser(lines_of(kept)).run();
+  return Parser(kept).run();
 }
 
 Error error_in(std::size_t line, std::string_view what) {
