@@ -97,6 +97,7 @@ Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
   runtime->calibration = std::make_unique<CalibrationStore>(settings.text("CALIBRATION"));
 
   for (const ir::Algorithm& algorithm : algorithms::all()) runtime->algorithms.push_back(algorithm);
+  runtime->asked_algorithms = asked_algorithms(settings, runtime->algorithms);
   return runtime;
 }
 

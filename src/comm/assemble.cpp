@@ -121,7 +121,7 @@ class Assembler {
   /// Rank 0's settings count; a rank that was told otherwise says so.
   Status agree_on_options() {
     Agreement mine;
-    mine.algorithm = runtime_.settings.text("ALGO");
+    mine.algorithm = runtime_.asked_algorithms;
     mine.staging_bytes = static_cast<std::uint64_t>(runtime_.settings.integer("STAGING_BYTES"));
     mine.deterministic = runtime_.settings.flag("DETERMINISTIC");
     mine.measures = runtime_.settings.text("TUNING") == "measure";

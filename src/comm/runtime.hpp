@@ -40,7 +40,8 @@ struct Runtime {
   std::vector<std::shared_ptr<Transport>> transports;  ///< in order of preference
   std::unique_ptr<ThisHost> this_host;
   std::vector<ir::Algorithm> algorithms;
-  ImportedFiles imported;  ///< before `programs`, whose keys view their names
+  std::string asked_algorithms;  ///< TUTTI_ALGO, or what NCCL_ALGO says of those
+  ImportedFiles imported;        ///< before `programs`, whose keys view their names
   ProgramLibrary programs;
   std::unique_ptr<MeasuredStore> tuning;  ///< of trials
   std::unique_ptr<MeasuredStore> table;   ///< of `tutti tune`

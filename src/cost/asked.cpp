@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "src/base/log.hpp"
 #include "src/base/result.hpp"
 #include "tutti/types.hpp"
 
@@ -45,7 +46,55 @@ Result<std::string> known_collective(std::string_view setting, std::string_view 
 
 constexpr std::string_view kFile = "file:";
 
+/// `asked` without the collectives and algorithms that do not exist; `unknown` gets their names,
+/// with commas.
+std::string known_part(std::string_view asked, std::span<const ir::Algorithm> algorithms,
+                       std::string& unknown) {
+  const auto leave_out = [&](std::string_view name) {
+    unknown += fmt::format("{}{}", unknown.empty() ? "" : ", ", name);
+  };
+  std::string known;
+  for (const std::string_view group : parts_between(asked, ';')) {
+    const std::size_t colon = group.starts_with(kFile) ? group.npos : group.find(':');
+    const std::string_view collective = colon == group.npos ? "" : group.substr(0, colon);
+    std::string_view names = colon == group.npos ? group : group.substr(colon + 1);
+    if (!collective.empty() && !known_collective("", collective)) {
+      leave_out(collective);
+      continue;
+    }
+    std::string kept;
+    if (names.starts_with(kFile) || names.starts_with('^')) {
+      kept = names;  // of what is excluded, the tuner ignores what does not exist
+      names = {};
+    }
+    for (const std::string_view name : parts_between(names, ',')) {
+      const bool exists = std::ranges::any_of(algorithms, [&](const ir::Algorithm& each) {
+        return normalised(each.name) == normalised(name);
+      });
+      if (exists)
+        kept += fmt::format("{}{}", kept.empty() ? "" : ",", name);
+      else
+        leave_out(name);
+    }
+    if (kept.empty()) continue;
+    known += fmt::format("{}{}{}{}", known.empty() ? "" : ";", collective,
+                         collective.empty() ? "" : ":", kept);
+  }
+  return known;
+}
+
 }  // namespace
+
+std::string asked_algorithms(const Settings& settings, std::span<const ir::Algorithm> algorithms) {
+  const std::string& asked = settings.text("ALGO");
+  if (settings.source("ALGO") != "NCCL_ALGO") return asked;
+  std::string unknown;
+  std::string known = known_part(asked, algorithms, unknown);
+  if (!unknown.empty())
+    log_warn("", "NCCL_ALGO={} names what does not exist here, which is left out: {}", asked,
+             unknown);
+  return known;
+}
 
 Result<std::vector<AskedGroup>> groups_of(std::string_view forced) {
   std::vector<AskedGroup> groups;

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "src/base/settings.hpp"
+#include "src/ir/algorithm.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {
@@ -30,6 +33,11 @@ Result<std::vector<AskedGroup>> groups_of(std::string_view forced);
 inline constexpr std::size_t kMostFiles = 64;  ///< most files in one TUTTI_ALGO
 /// The paths in `forced`, in order. kInvalidArgument when it cannot be parsed.
 Result<std::vector<std::string>> files_of(std::string_view forced);
+
+/// The value of TUTTI_ALGO or NCCL_ALGO. NCCL has algorithms that exist nowhere here, such as NVLS:
+/// what NCCL_ALGO says of those is left out, with a warning. A name in TUTTI_ALGO is meant for us
+/// and stays, to be an error where it is used.
+std::string asked_algorithms(const Settings& settings, std::span<const ir::Algorithm> algorithms);
 
 /// Checks that `asked` is a list of NCCL's protocols in NCCL's grammar: "LL,Simple",
 /// "allreduce:^LL128". kInvalidArgument names the wrong part. The list has no other effect: size
