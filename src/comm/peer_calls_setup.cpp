@@ -43,20 +43,34 @@ Result<std::string> find_problem(const Runtime& runtime, GroupContext& communica
                        communicator.facts().host_of_ranks);
 }
 
+/// All ranks know the reason, and one warns of what costs so much and nobody asked for.
+void say_that_calls_pass_through_the_host(const GroupFacts& facts, const Settings& settings,
+                                          const std::string& reason) {
+  constexpr auto kLine = "calls on GPU memory pass through memory of the host, because {}";
+  const bool asked_for = settings.flag("P2P_DISABLE") || settings.source("P2P_LEVEL") != "default";
+  if (facts.rank == 0 && !asked_for)
+    log_warn(facts.who(), kLine, reason);
+  else
+    log_info(Subsystem::kInit, facts.who(), kLine, reason);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<PeerCalls>> PeerCalls::create(const Runtime& runtime,
                                                      GroupContext& communicator, int device,
                                                      Deadline deadline) {
   const GroupFacts& facts = communicator.facts();
-  const bool too_many = facts.size > static_cast<std::int32_t>(device::kMaxRanks);
-  if (facts.size == 1 || facts.shares_one_gpu || too_many) return std::unique_ptr<PeerCalls>();
+  if (facts.size == 1 || facts.shares_one_gpu) return std::unique_ptr<PeerCalls>();
+  if (facts.size > static_cast<std::int32_t>(device::kMaxRanks)) {
+    say_that_calls_pass_through_the_host(
+        facts, runtime.settings, fmt::format("there are more than {} ranks", device::kMaxRanks));
+    return std::unique_ptr<PeerCalls>();
+  }
   TUTTI_ASSIGN(const auto scope, runtime.cuda->make_current(device));
   TUTTI_ASSIGN(const auto relaxed, cuda::RelaxedCapture::begin(*runtime.cuda));
   TUTTI_ASSIGN(const std::string problem, find_problem(runtime, communicator, device, deadline));
   if (!problem.empty()) {
-    log_info(Subsystem::kInit, facts.who(), "calls pass through memory of the host, because {}",
-             problem);
+    say_that_calls_pass_through_the_host(facts, runtime.settings, problem);
     return std::unique_ptr<PeerCalls>();
   }
   const PeerMemoryRequest request{.rank = facts.rank,
