@@ -91,8 +91,15 @@ TEST(ExplainProgram, PrintsTheChoiceAndWritesJson) {
   EXPECT_THAT(json.output, HasSubstr("\"predicted_us\""));
 }
 
+TEST(ExplainProgram, TakesThisMachineWhereNoneIsNamed) {
+  const Outcome here = run("all_reduce 4M");
+  EXPECT_EQ(here.code, 0);
+  EXPECT_THAT(here.output, HasSubstr("ranks, as many as processors here"));
+  EXPECT_THAT(here.output, HasSubstr(" runs: "));
+}
+
 TEST(ExplainProgram, RefusesWhatMakesNoSense) {
-  EXPECT_THAT(run("all_reduce 4M").output, HasSubstr("say who calls"));
+  EXPECT_THAT(run("all_reduce 4M -n 2 --layout 1x2").output, HasSubstr("say who calls"));
   EXPECT_THAT(run("all_reduce 1 -n 4").output, HasSubstr("less than an element"));
   EXPECT_THAT(run("all_redoce 4M -n 4").output, HasSubstr("did you mean 'all_reduce'"));
   EXPECT_THAT(run("broadcast 4M -n 4 --root 4").output, HasSubstr("none of 4 ranks"));

@@ -8,9 +8,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "algorithms/algorithms.hpp"
 #include "src/base/result.hpp"
 #include "src/base/settings.hpp"
 #include "src/comm/this_host.hpp"
+#include "src/cost/asked.hpp"
 #include "src/cost/calibration_store.hpp"
 #include "src/cost/measured_store.hpp"
 #include "src/sim/simulate.hpp"
@@ -61,7 +63,9 @@ void add_options(CommandLine& app, Options& options) {
       .required()
       .one_of(collective_names());
   app.add_option("SIZE", options.size, "bytes as tutti bench counts them: 8, 64K, 4M").required();
-  app.add_option("-n,--ranks", options.ranks, "ranks, all on one host").in_range(2, kMostAlgoRanks);
+  app.add_option("-n,--ranks", options.ranks,
+                 "ranks, all on one host (default: as many as processors)")
+      .in_range(2, kMostAlgoRanks);
   app.add_option("--layout", options.layout, "ranks on hosts: 2x4 is 2 hosts of 4, 4,3,4 is three");
   app.add_option("--topology", options.topology,
                  "a machine as in tutti sim, with a rank on each GPU, or CPU node");
@@ -89,10 +93,18 @@ struct Ranks {
 
 Result<Ranks> ranks_of(const Options& options) {
   const int given = (options.ranks != 0) + !options.layout.empty() + !options.topology.empty();
-  if (given != 1)
+  if (given > 1)
     return make_error(Code::kInvalidArgument,
                       "say who calls, in one way: --ranks, --layout or --topology");
   Ranks ranks;
+  if (given == 0) {
+    const std::int32_t here = std::min(simtool::ranks_of_this_machine(), kMostAlgoRanks);
+    note(fmt::format(
+        "{}: {} ranks, as many as processors here; --ranks, --layout or --topology name others\n",
+        kProgram, here));
+    ranks.placement.host.assign(static_cast<std::size_t>(here), 0);
+    return ranks;
+  }
   if (!options.topology.empty()) {
     simtool::MachineOptions machine;
     machine.topology = options.topology;
@@ -198,7 +210,7 @@ Result<Question> question_of(const Options& options, const Ranks& ranks) {
                       options.collective, bytes, question.request.ranks);
   question.placement = ranks.placement;
   TUTTI_ASSIGN(const Settings settings, Settings::load(process_environment()));
-  question.policy = {.forced = settings.text("ALGO"),
+  question.policy = {.forced = asked_algorithms(settings, algorithms::all()),
                      .deterministic = settings.flag("DETERMINISTIC"),
                      .staging_bytes = static_cast<std::size_t>(settings.integer("STAGING_BYTES"))};
   if (options.topology.empty()) TUTTI_TRY(add_table(options, settings, question));

@@ -1,9 +1,11 @@
 #include "tools/sim/machine.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <utility>
 
+#include "src/base/cpus.hpp"
 #include "src/base/result.hpp"
 #include "src/cost/predict.hpp"
 #include "src/sim/topology_fabric.hpp"
@@ -113,9 +115,10 @@ Result<Machine> hosts_machine(const MachineOptions& options) {
   TUTTI_ASSIGN(const auto sizes, parse_two_level("--hosts", options.hosts));
   TUTTI_ASSIGN(const Calibration calibration, load_calibration(options.calibration));
   const auto [hosts, each] = sizes;
-  return calibrated_hosts(
-      fmt::format("{} hosts of {} ranks, calibrated on {}", hosts, each, calibration.measured_on),
-      {hosts_of(hosts, each)}, calibration);
+  return calibrated_hosts(fmt::format("{} of {} ranks, calibrated on {}",
+                                      hosts == 1 ? "1 host" : fmt::format("{} hosts", hosts), each,
+                                      calibration.measured_on),
+                          {hosts_of(hosts, each)}, calibration);
 }
 
 Result<Machine> uncalibrated_machine(const MachineOptions& options) {
@@ -201,12 +204,36 @@ Result<Machine> slowed(const Machine& machine, std::span<const sim::SlowLink> sl
   return machine_of(machine.name, std::move(topology), machine.layout);
 }
 
+std::int32_t ranks_of_this_machine() {
+  const CpuShare cpus = CpuShare::of_this_thread();
+  return std::max(2, static_cast<std::int32_t>(usable_cpus({&cpus, 1})));
+}
+
 Result<Machine> make_machine(const MachineOptions& options) {
   const int named = (options.topology.empty() ? 0 : 1) + (options.uniform == 0 ? 0 : 1) +
                     (options.two_level.empty() ? 0 : 1) + (options.hosts.empty() ? 0 : 1);
-  if (named != 1)
+  if (named > 1)
     return make_error(Code::kInvalidArgument,
                       "give one machine: --topology, --uniform, --two-level or --hosts");
+  const MachineOptions usual;
+  const bool of_switches =
+      options.alpha_us != usual.alpha_us || options.beta_gbs != usual.beta_gbs ||
+      options.inner_alpha_us != usual.inner_alpha_us || options.inner_gbs != usual.inner_gbs;
+  if (named == 0 && of_switches)
+    return make_error(
+        Code::kInvalidArgument,
+        "--alpha, --beta-gbs and the like are of switches: name one with --uniform or "
+        "--two-level");
+  if (named == 0) {
+    MachineOptions here = options;
+    here.hosts = fmt::format("1x{}", ranks_of_this_machine());
+    TUTTI_ASSIGN(Machine machine, hosts_machine(here));
+    machine.assumptions.push_back(
+        "no machine was named (--topology, --hosts ...): one host with as many ranks as this one "
+        "has "
+        "processors, and at least 2");
+    return machine;
+  }
   if (!options.hosts.empty()) return hosts_machine(options);
   TUTTI_ASSIGN(Machine machine, uncalibrated_machine(options));
   if (options.calibration.empty()) return machine;

@@ -18,7 +18,7 @@
 
 namespace tutti::simtool {
 
-/// How the machine is named on the command line: exactly one of the first four.
+/// How the machine is named on the command line: one of the first four, or none for this one.
 struct MachineOptions {
   std::string topology;  ///< a file or a text, see load_topology()
   std::int32_t uniform = 0;
@@ -65,7 +65,11 @@ Result<Machine> slowed(const Machine& machine, std::span<const sim::SlowLink> sl
 /// The calibration in a file, or the default where none is named.
 Result<Calibration> load_calibration(const std::string& path);
 
-/// kInvalidArgument where not exactly one machine is named, or it makes no sense.
+/// A rank for each processor that this process may use, and at least 2.
+std::int32_t ranks_of_this_machine();
+
+/// kInvalidArgument where several machines are named, or one that makes no sense. Where none is,
+/// it is one host of ranks_of_this_machine(), as fast as the calibration says.
 Result<Machine> make_machine(const MachineOptions& options);
 
 }  // namespace tutti::simtool

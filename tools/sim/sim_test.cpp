@@ -190,6 +190,14 @@ TEST(Run, TakesLongerWhereALinkIsSlowButBeatsNoBound) {
   EXPECT_TRUE(any_slower);
 }
 
+TEST(MakeMachine, IsThisHostWhereNoneIsNamed) {
+  const auto machine = make_machine({});
+  ASSERT_TRUE(machine) << machine.error().what;
+  EXPECT_EQ(machine->ranks(), ranks_of_this_machine());
+  EXPECT_GE(machine->ranks(), 2);
+  EXPECT_EQ(machine->assumptions.size(), 1U);
+}
+
 TEST(AmountFor, RoundsDownToWholeElementsOfEveryRank) {
   const ir::Request gather = {.collective = Collective::kAllGather, .ranks = 8};
   EXPECT_EQ(amount_for(gather, 100).count, 3U);
@@ -291,7 +299,6 @@ TEST(Program, SaysWhatIsWrongWithItsArguments) {
     EXPECT_EQ(outcome.code, 2) << arguments;
     EXPECT_THAT(outcome.output, HasSubstr(words)) << arguments;
   };
-  expect("all_reduce", "give one machine");
   expect("all_reduce --uniform 4 --two-level 2x2", "give one machine");
   expect("all_reduce --two-level 2y2", "NODESxRANKS");
   expect("all_reduce --topology gpu:0x", "is no file; as a synthetic machine: column 5");
