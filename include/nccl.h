@@ -1,5 +1,5 @@
 /* NCCL's C API as Tutti offers it: the types and functions of NCCL 2.28.9, binary compatible. The
- * functions of 2.29 to 2.31 exist too, but only return an error (ncclInvalidUsage, with a text that
+ * functions of 2.29 to 2.32 exist too, but only return an error (ncclInvalidUsage, with a text that
  * says so).
  *
  * C99 or C++14. Needs no CUDA. If cuda_runtime.h is found it is included, and streams are
@@ -145,7 +145,8 @@ typedef struct ncclConfig_v22800 {
   int cgaClusterSize;
   int minCTAs;
   int maxCTAs;
-  const char* netName; /* the network between hosts; "Socket" is TCP */
+  const char*
+      netName; /* the network between hosts: TCP ("Socket"); others get a warning, and TCP */
   int splitShare;
   int trafficClass;
   const char* commName; /* for log lines */
@@ -209,6 +210,13 @@ typedef struct {
 } ncclWaitSignalDesc_t;
 typedef struct ncclParamHandle* ncclParamHandle_t;
 typedef struct ncclCollConfig ncclCollConfig_t;
+typedef struct ncclEncryptionConfig_v23200 ncclEncryptionConfig_t;
+typedef uint32_t ncclCftLeId;
+typedef enum {
+  NCCL_CFT_TEAM_FLAT,
+  NCCL_CFT_TEAM_HIER_MULTIMEM,
+  NCCL_CFT_TEAM_HIER_LSA
+} ncclCftTeamMode_t;
 typedef struct ncclTeam {
   int nRanks;
   int rank;
@@ -245,6 +253,7 @@ const char* ncclGetLastError(ncclComm_t comm);
 
 /* Re-reads TUTTI_DEBUG and NCCL_DEBUG. */
 void ncclResetDebugInit(void);
+void ncclResetDebugInitInternal(void); /* the same; NVIDIA's own tools call it */
 
 /* Allocates zeroed, page-aligned memory that ranks on this host map directly: the fastest buffers.
  * 0 bytes yield NULL. If a call on such memory fails while a stopped peer could still write to it,
@@ -302,7 +311,8 @@ ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank);
  * handle; deregister it as often. */
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buff, size_t size, void** handle);
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle);
-/* The same for memory that every rank registers, in the same order. */
+/* The same for memory that every rank registers, in the same order. Of GPU memory there are no
+ * windows: *win is NULL, and calls on the buffer work without. */
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buff, size_t size, ncclWindow_t* win,
                                     int winFlags);
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win);
@@ -463,6 +473,17 @@ ncclResult_t ncclScatterConfig(const void* sendbuff, void* recvbuff, size_t coun
                                ncclDataType_t datatype, int root, ncclComm_t comm,
                                cudaStream_t stream, const ncclCollConfig_t* config);
 
+/* 2.32 */
+ncclResult_t ncclSetEncryption(const ncclEncryptionConfig_t* config);
+ncclTeam_t ncclTeamCft(ncclComm_t comm, ncclCftTeamMode_t mode);
+ncclTeam_t ncclTeamCftMultimem(ncclComm_t comm);
+ncclResult_t ncclGetCftDeviceLeInfo(ncclWindow_t window, size_t offset, int peerCft,
+                                    ncclTeam_t cftTeam, ncclCftLeId* leId, size_t* leOffset);
+ncclResult_t ncclGetPeerDeviceLeInfo(ncclWindow_t window, size_t offset, int peerWorld,
+                                     ncclCftLeId* leId, size_t* leOffset);
+ncclResult_t ncclGetMultimemDeviceLeInfo(ncclWindow_t window, size_t offset, ncclCftLeId* leId,
+                                         size_t* leOffset);
+
 /* ---- The same functions under the names that a profiler's nccl* wrappers call ------------- */
 
 ncclResult_t pncclGetVersion(int* version);
@@ -470,6 +491,7 @@ ncclResult_t pncclGetUniqueId(ncclUniqueId* uniqueId);
 const char* pncclGetErrorString(ncclResult_t result);
 const char* pncclGetLastError(ncclComm_t comm);
 void pncclResetDebugInit(void);
+void pncclResetDebugInitInternal(void);
 ncclResult_t pncclMemAlloc(void** ptr, size_t size);
 ncclResult_t pncclMemFree(void* ptr);
 ncclResult_t pncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank);
@@ -609,6 +631,15 @@ ncclResult_t pncclGatherConfig(const void* sendbuff, void* recvbuff, size_t coun
 ncclResult_t pncclScatterConfig(const void* sendbuff, void* recvbuff, size_t count,
                                 ncclDataType_t datatype, int root, ncclComm_t comm,
                                 cudaStream_t stream, const ncclCollConfig_t* config);
+ncclResult_t pncclSetEncryption(const ncclEncryptionConfig_t* config);
+ncclTeam_t pncclTeamCft(ncclComm_t comm, ncclCftTeamMode_t mode);
+ncclTeam_t pncclTeamCftMultimem(ncclComm_t comm);
+ncclResult_t pncclGetCftDeviceLeInfo(ncclWindow_t window, size_t offset, int peerCft,
+                                     ncclTeam_t cftTeam, ncclCftLeId* leId, size_t* leOffset);
+ncclResult_t pncclGetPeerDeviceLeInfo(ncclWindow_t window, size_t offset, int peerWorld,
+                                      ncclCftLeId* leId, size_t* leOffset);
+ncclResult_t pncclGetMultimemDeviceLeInfo(ncclWindow_t window, size_t offset, ncclCftLeId* leId,
+                                          size_t* leOffset);
 
 #ifdef __cplusplus
 } /* extern "C" */

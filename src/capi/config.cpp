@@ -6,6 +6,8 @@
 
 #include <strings.h>
 
+#include "src/base/log.hpp"
+#include "src/base/printable.hpp"
 #include "src/base/result.hpp"
 
 namespace tutti::capi {
@@ -86,12 +88,10 @@ Status check_ranges(const ncclConfig_t& config) {
 }
 
 /// Between hosts there is TCP, which NCCL calls Socket.
-Status check_network(const char* net_name) {
-  if (net_name == nullptr || strcasecmp(net_name, "Socket") == 0) return ok_status();
-  return make_error(Code::kUnsupported,
-                    "config.netName asks for the network '{}'; this build has 'Socket' (TCP): "
-                    "leave it NULL",
-                    net_name);
+void note_network(const char* net_name) {
+  if (net_name == nullptr || strcasecmp(net_name, "Socket") == 0) return;
+  log_warn("", "config.netName asks for the network '{}', which is not here: hosts talk by TCP",
+           without_controls(net_name));
 }
 
 }  // namespace
@@ -101,7 +101,7 @@ Result<CommConfig> parse_config(const ncclConfig_t* config, const CommConfig& de
   if (config == nullptr) return parsed;
   TUTTI_ASSIGN(const ncclConfig_t ours, in_our_layout(*config));
   TUTTI_TRY(check_ranges(ours));
-  TUTTI_TRY(check_network(ours.netName));
+  note_network(ours.netName);
   if (ours.blocking != NCCL_CONFIG_UNDEF_INT) parsed.blocking = ours.blocking != 0;
   if (ours.commName != nullptr) parsed.name = ours.commName;
   return parsed;

@@ -413,6 +413,9 @@ TEST(Absent, FunctionsReportAnErrorThatSaysSo) {
   EXPECT_EQ(tuttiNcclCommSuspend(nullptr, 1), ncclInvalidUsage);
   EXPECT_THAT(tuttiNcclGetLastError(nullptr), HasSubstr("ncclCommSuspend: this is a function of "
                                                         "NCCL 2.29"));
+  EXPECT_EQ(tuttiNcclSetEncryption(nullptr), ncclInvalidUsage);
+  EXPECT_THAT(tuttiNcclGetLastError(nullptr), HasSubstr("NCCL 2.32"));
+  EXPECT_EQ(tuttiNcclTeamCft(nullptr, NCCL_CFT_TEAM_FLAT).nRanks, 0);
   EXPECT_EQ(tuttiNcclTeamWorld(nullptr).nRanks, 0);
   EXPECT_THAT(tuttiNcclGetLastError(nullptr), HasSubstr("device API"));
 }

@@ -53,16 +53,18 @@ class CudaMistake : public testing::TestWithParam<Gpus> {
   }
 };
 
-TEST(CudaCommunicator, NamesItsDeviceAndRefusesWindows) {
+TEST(CudaCommunicator, NamesItsDeviceAndHasNoWindows) {
   const Ranks ranks(2);
   const Buffer<float> data(kFewElements);
   int device = -1;
   EXPECT_EQ(ncclCommCuDevice(ranks.comms[1], &device), ncclSuccess);
   EXPECT_EQ(device, 0);
   ncclWindow_t window = nullptr;
-  EXPECT_EQ(ncclCommWindowRegister(ranks.comms[0], data.data(), 4096, &window, 0),
-            ncclInvalidUsage);
+  EXPECT_EQ(ncclCommWindowRegister(ranks.comms[0], data.data(), 4096, &window, 0), ncclSuccess);
   EXPECT_EQ(window, nullptr);
+  EXPECT_EQ(ncclCommWindowDeregister(ranks.comms[0], window), ncclSuccess);
+  EXPECT_EQ(ncclCommWindowRegister(ranks.comms[0], data.data(), 0, &window, 0),
+            ncclInvalidArgument);
 }
 
 TEST(CudaCommunicator, TakesTheGpusInTurnWithoutAList) {
