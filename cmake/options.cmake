@@ -46,7 +46,7 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release")
     list(APPEND TUTTI_FAST_FLAGS --param=large-unit-insns=1000000)  # inlines in large units as in small ones
   endif()
 endif()
-if(TUTTI_SANITIZE)
+if(TUTTI_SANITIZE MATCHES "address")
   set(TUTTI_COLD_FLAGS -O0)  # half the time, and few tests wait for this code
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
