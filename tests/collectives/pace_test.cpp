@@ -118,7 +118,7 @@ class Drifter {
 };
 
 TEST(Collectives, ALateRankGetsWhatWasSentHoweverFarTheOthersAre) {
-  for (std::uint32_t seed = 1; seed <= 40; ++seed) {
+  for (std::uint32_t seed = 1; seed <= (kSanitized ? 10 : 40); ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     std::mt19937 random(seed);
     const auto below = [&random](std::size_t limit) { return random() % limit; };
