@@ -272,7 +272,35 @@ Status check_size(const Forest& forest, std::int64_t shares) {
                     forest.trees_per_root, forest.roots.size(), forest.ranks, most);
 }
 
+/// A forest for the network as it is for data, or reversed for sums, which go up the trees.
+Result<Forest> grow_for(const ir::Request& request, topo::forest::Network network, bool sums,
+                        bool hides_latency) {
+  constexpr std::int64_t kManyTrees = 32;
+  if (sums)
+    for (topo::forest::Network::Link& link : network.links) std::swap(link.from, link.to);
+  topo::forest::GrowOptions options;
+  if (rooted(request.collective)) options.root = request.root;
+  options.direct_hops_first = hides_latency;
+  TUTTI_ASSIGN(Forest grown, topo::forest::grow(network, options));
+  if (grown.trees_per_root > kManyTrees) {
+    options.most_trees_per_root = kManyTrees;
+    TUTTI_ASSIGN(grown, topo::forest::grow(network, options));
+  }
+  return grown;
+}
+
 }  // namespace forest_parts
+
+Result<RoutedSchedule> planned_forest(const ir::Request& request,
+                                      const topo::forest::Network& network, bool hides_latency) {
+  using namespace forest_parts;
+  TUTTI_ASSIGN(const Forest first,
+               grow_for(request, network, reduces(request.collective), hides_latency));
+  if (request.collective != Collective::kAllReduce)
+    return forest_schedule(request, first, hides_latency ? 2 : 1);
+  TUTTI_ASSIGN(const Forest second, grow_for(request, network, false, hides_latency));
+  return forest_all_reduce(request, first, second);
+}
 
 Result<RoutedSchedule> forest_schedule(const ir::Request& request,
                                        const topo::forest::Forest& forest, std::uint32_t lanes) {

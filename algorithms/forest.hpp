@@ -51,8 +51,17 @@ struct RoutedSchedule {
 Result<RoutedSchedule> forest_schedule(const ir::Request& request,
                                        const topo::forest::Forest& forest, std::uint32_t lanes = 1);
 
-/// The same for an all_reduce on any network. Sums travel up `sums`, which is grown on the network
-/// with all links reversed. Results travel from the roots down `results`.
+/// Grows the trees that `request` needs on `network`, whatever its links, and makes the schedule:
+/// at most 32 trees from each root, since a schedule has chunks for all of them, and so many cost
+/// next to no time on machines whose optimum takes more. `hides_latency`: hops straight from roots
+/// come first (GrowOptions::direct_hops_first), and data on longer ways has two lanes. Errors are
+/// those of grow() and forest_schedule().
+Result<RoutedSchedule> planned_forest(const ir::Request& request,
+                                      const topo::forest::Network& network,
+                                      bool hides_latency = false);
+
+/// The same as forest_schedule() for an all_reduce on any network. Sums travel up `sums`, which is
+/// grown on the network with all links reversed. Results travel from the roots down `results`.
 Result<RoutedSchedule> forest_all_reduce(const ir::Request& request,
                                          const topo::forest::Forest& sums,
                                          const topo::forest::Forest& results);

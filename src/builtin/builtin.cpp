@@ -1,6 +1,7 @@
 #include "src/builtin/builtin.hpp"
 
 #include "algorithms/algorithms.hpp"
+#include "algorithms/forest.hpp"
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
 #include "src/cost/asked.hpp"
@@ -97,6 +98,12 @@ Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
   runtime->calibration = std::make_unique<CalibrationStore>(settings.text("CALIBRATION"));
 
   for (const ir::Algorithm& algorithm : algorithms::all()) runtime->algorithms.push_back(algorithm);
+  runtime->forests = std::make_unique<Forests>(
+      [](const ir::Request& request, const topo::forest::Network& network) -> Result<ir::Schedule> {
+        TUTTI_ASSIGN(algorithms::RoutedSchedule planned,
+                     algorithms::planned_forest(request, network));
+        return std::move(planned.schedule);
+      });
   runtime->asked_algorithms = asked_algorithms(settings, runtime->algorithms);
   return runtime;
 }

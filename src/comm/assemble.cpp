@@ -57,7 +57,10 @@ class Assembler {
     assembly.calibration = std::move(calibration_);
     assembly.transports.assign(used_.begin(), used_.end());
     assembly.arrangement = arrangement_of(peers_, assembly.team->placement());
-    for (const PeerInfo& info : peers_) assembly.host_names.push_back(info.host);
+    for (const PeerInfo& info : peers_) {
+      assembly.devices.push_back(info.device);
+      assembly.host_names.push_back(info.host);
+    }
     assembly.one_gpu = std::ranges::all_of(peers_,
                                            [&](const PeerInfo& info) {
                                              return info.process_token == runtime_.process_token &&

@@ -25,6 +25,7 @@ struct Assembly {
   MeasuredTable verdicts, table;           ///< of JobSettings
   std::optional<Calibration> calibration;  ///< that rank 0 has
   std::vector<std::string> transports;     ///< in use here: "threads", "shm", "tcp"
+  std::vector<std::string> devices;        ///< of each rank: CommunicatorOptions::device
   std::vector<std::string> host_names;     ///< of each rank's host, as that names itself
   bool one_gpu = false;                    ///< all ranks are threads of this process and share one
   Arrangement arrangement;                 ///< without topology

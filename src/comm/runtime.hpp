@@ -8,6 +8,7 @@
 #include "src/base/settings.hpp"
 #include "src/base/shared_heap.hpp"
 #include "src/comm/deferred_reclaim.hpp"
+#include "src/comm/forests.hpp"
 #include "src/comm/imported.hpp"
 #include "src/comm/program_library.hpp"
 #include "src/comm/this_host.hpp"
@@ -41,7 +42,8 @@ struct Runtime {
   std::unique_ptr<ThisHost> this_host;
   std::vector<ir::Algorithm> algorithms;
   std::string asked_algorithms;  ///< TUTTI_ALGO, or what NCCL_ALGO says of those
-  ImportedFiles imported;        ///< before `programs`, whose keys view their names
+  std::unique_ptr<Forests> forests;
+  ImportedFiles imported;  ///< this and `forests` before `programs`, whose keys view their names
   ProgramLibrary programs;
   std::unique_ptr<MeasuredStore> tuning;  ///< of trials
   std::unique_ptr<MeasuredStore> table;   ///< of `tutti tune`

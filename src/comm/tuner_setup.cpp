@@ -60,6 +60,9 @@ Result<Tuner> tuner_for(const Runtime& runtime, const Assembly& assembly, bool i
   say_what_files_are_for(assembly);
   TunerPolicy policy{assembly.agreement.algorithm, assembly.agreement.deterministic};
   for (const auto& [path, file] : assembly.files) policy.files[path] = &file->algorithm;
+  policy.forest = [&forests = *runtime.forests, job = assembly.job, devices = assembly.devices] {
+    return forests.of(job, devices);
+  };
   policy.table = assembly.table;
   policy.calibration = assembly.calibration;
   policy.staging_bytes = assembly.agreement.staging_bytes;

@@ -13,6 +13,7 @@ namespace tutti {
 
 Result<Tuner> Tuner::create(const std::vector<ir::Algorithm>& algorithms, TunerPolicy policy) {
   Tuner tuner(algorithms);
+  tuner.forest_ = std::move(policy.forest);
   tuner.deterministic_ = policy.deterministic;
   tuner.table_ = std::move(policy.table);
   tuner.arrangement_ = policy.arrangement;
@@ -54,6 +55,7 @@ Result<const ir::Algorithm*> Tuner::known_algorithm(std::string_view who,
   if (const ir::Algorithm* const algorithm = find(name)) return algorithm;
   std::string known;
   for (const ir::Algorithm& each : *algorithms_) known += fmt::format(" {}", each.name);
+  if (forest_) known += " forest";
   return make_error(Code::kInvalidArgument,
                     "{} names the algorithm '{}', which does not exist; there are:{}", who, name,
                     known);
@@ -63,7 +65,7 @@ const ir::Algorithm* Tuner::find(std::string_view name) const {
   const std::string wanted = normalised(name);
   for (const ir::Algorithm& algorithm : *algorithms_)
     if (normalised(algorithm.name) == wanted) return &algorithm;
-  return nullptr;
+  return wanted == "forest" && forest_ ? forest_() : nullptr;
 }
 
 Status Tuner::ask_for(const ir::Request& request, std::string_view algorithm,

@@ -54,6 +54,9 @@ struct TunerPolicy {
   bool deterministic = false;
   /// The algorithms of files_of(forced), by path. They must outlive the tuner.
   std::map<std::string, const ir::Algorithm*, std::less<>> files = {};
+  /// Makes what "forest" names, the trees of these machines, when that is asked for. It must
+  /// outlive the tuner. Empty: there is none.
+  std::function<const ir::Algorithm*()> forest = {};
   MeasuredTable table = {};      ///< also contains other arrangements
   Arrangement arrangement = {};  ///< of this communicator's ranks
   /// For predictions between hosts. Empty: only the rules are used.
@@ -125,6 +128,7 @@ class Tuner {
   [[nodiscard]] bool is_excluded(const ir::Algorithm* algorithm, Collective collective) const;
 
   const std::vector<ir::Algorithm>* algorithms_;
+  std::function<const ir::Algorithm*()> forest_;
   bool deterministic_ = false;
   std::vector<Asked> forced_, excluded_;
   std::map<Collective, Wish> wishes_;

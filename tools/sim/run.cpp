@@ -28,46 +28,7 @@ bool is_lossy(std::string_view name) {
 }
 
 bool has_forest(const Machine& machine, const ir::Request& request) {
-  if (machine.topology == nullptr || machine.ranks() < 2) return false;
-  switch (request.collective) {
-    case Collective::kAllGather:
-    case Collective::kReduceScatter:
-    case Collective::kAllReduce:
-    case Collective::kBroadcast:
-    case Collective::kReduce:
-      return true;
-    default:
-      return false;
-  }
-}
-
-/// A forest for the network as it is for data, or reversed for sums, which go up the trees.
-Result<forest::Forest> forest_for(forest::Network network, const ir::Request& request, bool sums,
-                                  bool hides_latency) {
-  if (sums)
-    for (forest::Network::Link& link : network.links) std::swap(link.from, link.to);
-  forest::GrowOptions options;
-  if (rooted(request.collective)) options.root = request.root;
-  options.direct_hops_first = hides_latency;
-  // A schedule has chunks for all trees of all roots; so many cost next to no time on machines
-  // whose optimum takes more.
-  constexpr std::int64_t kManyTrees = 32;
-  TUTTI_ASSIGN(forest::Forest grown, forest::grow(network, options));
-  if (grown.trees_per_root > kManyTrees) {
-    options.most_trees_per_root = kManyTrees;
-    TUTTI_ASSIGN(grown, forest::grow(network, options));
-  }
-  return grown;
-}
-
-Result<algorithms::RoutedSchedule> routed_forest(const forest::Network& network,
-                                                 const ir::Request& request, bool hides_latency) {
-  TUTTI_ASSIGN(const forest::Forest first,
-               forest_for(network, request, reduces(request.collective), hides_latency));
-  if (request.collective != Collective::kAllReduce)
-    return algorithms::forest_schedule(request, first, hides_latency ? 2 : 1);
-  TUTTI_ASSIGN(const forest::Forest second, forest_for(network, request, false, hides_latency));
-  return algorithms::forest_all_reduce(request, first, second);
+  return machine.topology != nullptr && machine.ranks() >= 2 && forest::carries(request.collective);
 }
 
 /// `hides_latency`: direct hops come first, and data on longer ways has two lanes.
@@ -75,7 +36,7 @@ Result<Routed> plan_forest(const Machine& machine, const ir::Request& request, b
   TUTTI_ASSIGN(const forest::NotedNetwork noted,
                forest::network_of(*machine.topology, machine.placement));
   TUTTI_ASSIGN(algorithms::RoutedSchedule routed,
-               routed_forest(noted.network, request, hides_latency));
+               algorithms::planned_forest(request, noted.network, hides_latency));
   Routed planned = {std::move(routed.schedule), {}};
   forest::Cables cables(*machine.topology, noted);
   for (const algorithms::LaneRoute& lane : routed.routes) {

@@ -255,6 +255,19 @@ Result<Forest> grow(const Network& network, const GrowOptions& options) {
   return forest;
 }
 
+bool carries(Collective collective) {
+  switch (collective) {
+    case Collective::kAllGather:
+    case Collective::kReduceScatter:
+    case Collective::kAllReduce:
+    case Collective::kBroadcast:
+    case Collective::kReduce:
+      return true;
+    default:
+      return false;
+  }
+}
+
 std::int32_t height(const Tree& tree) {
   std::map<Rank, std::int32_t> depth = {{tree.root, 0}};
   std::int32_t most = 0;

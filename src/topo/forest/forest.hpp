@@ -78,6 +78,10 @@ Result<Forest> grow(const Network& network, const GrowOptions& options = {});
 /// route exists, no link carries more than fits in Forest::time. kInternal says what is wrong.
 Status check(const Forest& forest, const Network& network);
 
+/// Whether a forest can do the collective: all_gather, reduce_scatter, all_reduce, broadcast,
+/// reduce.
+bool carries(Collective collective);
+
 /// Messages on the longest way from a root to a rank.
 std::int32_t height(const Tree& tree);
 
