@@ -119,7 +119,17 @@ TEST(MscclppJson, ReadsReductionsOfRemoteBuffersBetweenBarriers) {
   EXPECT_TRUE(ir::verify(schedules->front()));
 }
 
+TEST(MscclppJson, NamesTheOlderSchema) {
+  EXPECT_THAT(mscclpp_error(R"({"name": "allreduce", "protocol": "Simple", "gpus": [
+      {"id": 0, "inputChunks": 1, "outputChunks": 0, "scratchChunks": 0, "chunkGroups": 1,
+       "threadblocks": []}]})"),
+              HasSubstr("an older schema (inputChunks, chunkGroups) is not read"));
+}
+
 TEST(MscclppJson, NamesTheOperationThatHasNoCounterpart) {
+  for (const char* const packets : {"recpkt", "recspkt", "tpkt"})
+    EXPECT_THAT(mscclpp_error(all_gather_with(std::string(R"({"name": ")") + packets + "\"}")),
+                HasSubstr(std::string("the operation `") + packets + "` has no counterpart here"));
   EXPECT_EQ(mscclpp_error(all_gather_with(R"({"name": "glres"})")),
             "gpus[0].threadblocks[0].ops[4]: the operation `glres` has no counterpart here");
   EXPECT_EQ(

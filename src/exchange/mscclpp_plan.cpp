@@ -94,6 +94,7 @@ class MscclppParser {
     if (ranks < 1 || ranks > static_cast<std::size_t>(kMostRanks))
       return root_.wrong(Code::kInvalidArgument, "1 to {} gpus were expected, found {}", kMostRanks,
                          ranks);
+    TUTTI_TRY(check_schema());
     const std::string name = root_.word("collective");
     const auto collective = collective_of(name);
     if (!collective)
@@ -108,6 +109,18 @@ class MscclppParser {
     plan_.request = {*collective, static_cast<std::int32_t>(ranks), 0, is_true("inplace")};
     plan_.gpus.resize(ranks);
     return ok_status();
+  }
+
+  /// Plans of MSCCL++ before 0.7 name their buffers otherwise and may not name their collective.
+  Status check_schema() const {
+    const nlohmann::json& gpus = root_.value()["gpus"];
+    const bool is_older = std::ranges::any_of(gpus, [](const nlohmann::json& gpu) {
+      return gpu.is_object() && (gpu.contains("inputChunks") || gpu.contains("chunkGroups"));
+    });
+    if (!is_older) return ok_status();
+    return root_.wrong(Code::kUnsupported,
+                       "an older schema (inputChunks, chunkGroups) is not read: make the plan anew "
+                       "with MSCCL++ 0.7 or later");
   }
 
   /// Chunks of a block: the largest buffer of any gpu has a block for each rank, or is one.
