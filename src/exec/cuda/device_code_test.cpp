@@ -1,9 +1,15 @@
 #include "src/exec/cuda/device_code.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
+#include <span>
+#include <vector>
 
 #include <device_sources.hpp>
 #include <gmock/gmock.h>
@@ -71,6 +77,50 @@ TEST(DeviceCode, OfThisBuildIsFoundAndIsItsOwn) {
   const auto code = load_device_code(path);
   ASSERT_TRUE(code) << code.error().what;
   EXPECT_GT(code->size(), 1000U);
+}
+
+/// A part of a fatbin, as cuModuleLoadData chooses among them.
+struct FatbinPart {
+  enum Kind : std::uint16_t { kPtx = 1, kMachineCode = 2 };
+  std::uint16_t kind = 0;
+  std::uint32_t architecture = 0;  ///< 90: sm_90 or compute_90
+  std::uint64_t flags = 0;
+};
+// Older drivers (before CUDA 12.4) decompress LZ4 alone.
+constexpr std::uint64_t kCompressedByZstd = 0x8000;
+
+/// What its headers say. Offsets as seen in what nvcc 13 writes.
+std::vector<FatbinPart> parts_of(std::span<const std::byte> fatbin) {
+  const auto at = [&]<class Value>(std::size_t offset, Value value) {
+    if (offset + sizeof value <= fatbin.size())
+      std::memcpy(&value, fatbin.data() + offset, sizeof value);
+    return value;
+  };
+  std::vector<FatbinPart> parts;
+  const auto header = at(6, std::uint16_t{0});
+  const std::size_t end = header + at(8, std::uint64_t{0});
+  for (std::size_t part = header; part + 48 <= std::min(end, fatbin.size());) {
+    parts.push_back({at(part, std::uint16_t{0}), at(part + 28, std::uint32_t{0}),
+                     at(part + 40, std::uint64_t{0})});
+    const auto own_header = at(part + 4, std::uint32_t{0});
+    if (own_header == 0) break;
+    part += own_header + at(part + 8, std::uint64_t{0});
+  }
+  return parts;
+}
+
+TEST(DeviceCode, IsForTheGpusThatTheDocsPromiseAndCompressedAsOlderDriversReadIt) {
+  const std::string path = device_code_path();
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "this build has no device code at " << path;
+  const auto code = load_device_code(path);
+  ASSERT_TRUE(code) << code.error().what;
+  std::set<std::uint32_t> machine_code, ptx;
+  for (const FatbinPart& part : parts_of(*code)) {
+    EXPECT_EQ(part.flags & kCompressedByZstd, 0U) << part.architecture;
+    (part.kind == FatbinPart::kPtx ? ptx : machine_code).insert(part.architecture);
+  }
+  EXPECT_EQ(machine_code, (std::set<std::uint32_t>{80, 90, 100}));
+  EXPECT_EQ(ptx, (std::set<std::uint32_t>{100}));
 }
 
 TEST(DeviceCode, HasAKernelOfEachKindForEachType) {

@@ -18,6 +18,7 @@ target_include_directories(tutti_src_exec_cuda PUBLIC ${device_folder})
 # Builds with sanitizers run no kernels.
 #
 # -fmad=false: a * b + c is rounded twice, as on the host (src/device/arithmetic.hpp).
+# -compress-mode=speed: PTX compressed by LZ4, machine code not at all. Drivers before CUDA 12.4 read no zstd.
 # --expt-relaxed-constexpr: device code calls constexpr functions such as std::bit_cast.
 if(TUTTI_HAVE_CUDA AND NOT TUTTI_SANITIZE)
   set(device_code ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/libtutti_device.fatbin)
@@ -29,7 +30,7 @@ if(TUTTI_HAVE_CUDA AND NOT TUTTI_SANITIZE)
     COMMAND ${CMAKE_SOURCE_DIR}/.ci/ptxas_report --save ${CMAKE_BINARY_DIR}/ptxas.txt --
             ${TUTTI_NVCC} -fatbin -std=c++20 -O3 -ccbin ${CMAKE_CXX_COMPILER} -fmad=false
             --expt-relaxed-constexpr -Werror all-warnings -Xptxas -v,-warn-spills
-            -compress-mode=size --threads 0 ${targets}
+            -compress-mode=speed --threads 0 ${targets}
             -I${CMAKE_SOURCE_DIR} -I${CMAKE_SOURCE_DIR}/include
             ${CMAKE_SOURCE_DIR}/src/device/kernels.cu -o ${device_folder}/code.fatbin
     COMMAND sh -c "cat \"$1\" \"$2\" >\"$3\"" append ${device_folder}/code.fatbin ${device_trailer} ${device_code}
