@@ -11,7 +11,8 @@ import subprocess
 import sys
 import tempfile
 
-from libraries import PACKAGES, TUTTI, is_tutti
+from environments import Environment
+from libraries import PACKAGES, TUTTI, WHEELS, is_tutti
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -36,7 +37,12 @@ def install_missing(packages):
         subprocess.run([*root, "apt-get", *step], check=True, stdout=sys.stderr)
 
 
-def build(libraries, tutti_build, folder):
+def environments_of(libraries, folder):
+    """The virtual environments of those that come from PyPI, by library."""
+    return {library: Environment(library, folder) for library in libraries if library in WHEELS}
+
+
+def build(libraries, environments, tutti_build, folder):
     """Compiles the loop over each library; a dictionary from library to program."""
     flags = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}"]
     # The MPIs' C++ bindings, long gone from the standard, do not compile without warnings.
@@ -51,6 +57,7 @@ def build(libraries, tutti_build, folder):
         "tutti": ["g++", *flags, f"-I{ROOT}/include", str(HERE / "tutti.cpp"),
                   f"-L{library_folder}", f"-Wl,-rpath,{library_folder}", "-lnccl", "-ltutti"],
     }
+    commands |= {library: environment.compiler(mpi) for library, environment in environments.items()}
     folder.mkdir(parents=True, exist_ok=True)
     programs = {}
     for library in libraries:
@@ -92,9 +99,9 @@ class ThisHost:
         return ["mpirun.openmpi", "--oversubscribe", "--mca", "btl", "self,vader", "-n", str(ranks)]
 
 
-def run_mpi(library, command, ranks, environment, place):
-    environment["OMPI_ALLOW_RUN_AS_ROOT"] = environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
-    launcher = place.mpirun(ranks) if library == "openmpi" else ["mpiexec.hydra", "-n", str(ranks)]
+def run_mpi(launcher, library, command, environment):
+    for prefix in ("OMPI", "PRTE"):
+        environment[f"{prefix}_ALLOW_RUN_AS_ROOT"] = environment[f"{prefix}_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
     done = subprocess.run([*launcher, *command], env=environment, text=True, capture_output=True,
                           timeout=LIMIT_S)
     if done.returncode != 0:
@@ -141,9 +148,9 @@ def run_ranks(library, command, ranks, environment, place):
 class Loop:
     """The programs of all libraries, with how long each samples."""
 
-    def __init__(self, programs, place, milliseconds, samples, tuning):
+    def __init__(self, programs, environments, place, milliseconds, samples, tuning):
         """`tuning`: the file in which Tutti keeps what it finds out about this machine."""
-        self.programs, self.place = programs, place
+        self.programs, self.environments, self.place = programs, environments, place
         self.milliseconds, self.samples, self.tuning = milliseconds, samples, tuning
 
     def settle(self, library, collective, ranks, sizes):
@@ -182,9 +189,8 @@ class Loop:
             store.mkdir()
             environment = {**clean_environment(), "PEERS_MEETING": str(meeting),
                            "PEERS_STORE": str(store), "TUTTI_TUNING_FILE": str(self.tuning)}
-            starter = run_mpi if library in ("openmpi", "mpich") else run_ranks
             try:
-                output = starter(library, command, ranks, environment, self.place)
+                output = self.start(library, command, ranks, environment)
             except subprocess.TimeoutExpired:
                 raise Failed(f"{library} took more than {LIMIT_S} s for {collective}") from None
         rows = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
@@ -192,6 +198,16 @@ class Loop:
         if sorted(medians) != sorted(sizes):
             raise Failed(f"{library} {collective}: expected sizes {sizes}, got {sorted(medians)}")
         return medians
+
+    def start(self, library, command, ranks, environment):
+        own = self.environments.get(library)
+        if own is not None:
+            return run_mpi(own.launcher(ranks), library, command, {**environment, **own.variables()})
+        if library == "openmpi":
+            return run_mpi(self.place.mpirun(ranks), library, command, environment)
+        if library == "mpich":
+            return run_mpi(["mpiexec.hydra", "-n", str(ranks)], library, command, environment)
+        return run_ranks(library, command, ranks, environment, self.place)
 
 
 def traffic_share(collective, ranks, size):
