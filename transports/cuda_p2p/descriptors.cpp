@@ -10,6 +10,7 @@
 #include "src/base/result.hpp"
 #include "src/wire/handshake.hpp"
 #include "src/wire/local_socket.hpp"
+#include "src/wire/net.hpp"
 
 namespace tutti::cuda_p2p {
 namespace {
@@ -55,7 +56,19 @@ class Swapping {
     return options;
   }
 
+  /// A peer that took this rank for a stranger, because a handshake took longer than kPatience on a
+  /// busy machine, ends the connection before it passes anything.
   Status dial(Rank peer) {
+    constexpr int kTries = 3;
+    for (int attempt = 1;; ++attempt) {
+      Status done = try_dial(peer);
+      if (done || attempt == kTries || done.error().os_errno == 0 || swap_.deadline.passed())
+        return done;
+      back_off(attempt, swap_.deadline);
+    }
+  }
+
+  Status try_dial(Rank peer) {
     TUTTI_ASSIGN(const Fd socket, dial_local(offer(peer).address.socket_name));
     HandshakeOptions options = handshake(HandshakeRole::kInitiator);
     options.peer_name = fmt::format("rank {}", peer);
