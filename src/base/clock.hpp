@@ -57,6 +57,9 @@ class Deadline {
     return Deadline(std::min(when_, Clock::now() + duration), cancellation_);
   }
 
+  /// Ended by the same cancellation alone.
+  [[nodiscard]] Deadline without_end() const { return Deadline(TimePoint::max(), cancellation_); }
+
   [[nodiscard]] bool is_never() const { return when_ == TimePoint::max(); }
   [[nodiscard]] bool passed() const {
     return cancelled() || (!is_never() && Clock::now() >= when_);
@@ -83,15 +86,15 @@ class Deadline {
   }
   [[nodiscard]] TimePoint when() const { return when_; }
   [[nodiscard]] const Cancellation* cancellation() const { return cancellation_; }
+  [[nodiscard]] bool cancelled() const {
+    return cancellation_ != nullptr && cancellation_->raised();
+  }
 
  private:
   static constexpr auto kLookAgain = std::chrono::milliseconds(20);
 
   Deadline(TimePoint when, const Cancellation* cancellation)
       : when_(when), cancellation_(cancellation) {}
-  [[nodiscard]] bool cancelled() const {
-    return cancellation_ != nullptr && cancellation_->raised();
-  }
 
   TimePoint when_;
   const Cancellation* cancellation_;

@@ -20,7 +20,11 @@ constexpr SettingInfo kSettings[] = {
      "Longest time an operation may take; 0 waits for as long as every rank is alive, as NCCL "
      "does."},
     {"INIT_TIMEOUT", Kind::kSeconds, "60", "s", "0.1..86400", "",
-     "Longest time that init, split, shrink, connect and destroy may take."},
+     "Longest time that init, split, shrink, connect and destroy may take. While it is not set, "
+     "init "
+     "waits for late ranks without limit, as long as the process that made the unique id lives, "
+     "and "
+     "the 60 s apply to its other steps."},
     {"LIVENESS", Kind::kSeconds, "15", "s", "0.1..3600", "",
      "Silence after which a stopped or unreachable rank counts as failed."},
 

@@ -20,8 +20,9 @@ namespace {
 constexpr std::size_t kSmallestHeap = 1 << 20;
 constexpr int kRequiredSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 // fallocate starts over when a signal interrupts it; in steps of this size it gets ahead even under
-// a profiler's timer.
+// a profiler's timer. What interrupts so often without a break is no timer.
 constexpr std::uint64_t kBackingStep = 64 << 20;
+constexpr int kInterruptions = 1000;
 
 std::size_t page_bytes() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
 
@@ -80,21 +81,27 @@ Result<std::span<std::byte>> size_and_map(int fd, std::size_t bytes) {
 
 // 0, or the errno of the failure.
 int back_with_pages(int fd, std::uint64_t offset, std::uint64_t bytes) {
+  int interrupted = 0;
   for (std::uint64_t done = 0; done < bytes;) {
     const std::uint64_t step = std::min(kBackingStep, bytes - done);
-    if (::fallocate(fd, 0, static_cast<off_t>(offset + done), static_cast<off_t>(step)) == 0)
+    if (::fallocate(fd, 0, static_cast<off_t>(offset + done), static_cast<off_t>(step)) == 0) {
       done += step;
-    else if (errno != EINTR)
+      interrupted = 0;
+    } else if (errno != EINTR || ++interrupted == kInterruptions) {
       return errno;
+    }
   }
   return 0;
 }
 
 int give_pages_back(int fd, std::uint64_t offset, std::uint64_t bytes) {
   constexpr int kMode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
-  while (::fallocate(fd, kMode, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0)
+  for (int interrupted = 0; interrupted < kInterruptions; ++interrupted) {
+    if (::fallocate(fd, kMode, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0)
+      return 0;
     if (errno != EINTR) return errno;
-  return 0;
+  }
+  return EINTR;
 }
 
 using Ranges = std::map<std::uint64_t, std::uint64_t>;

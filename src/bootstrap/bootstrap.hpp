@@ -19,6 +19,8 @@
 
 namespace tutti {
 
+struct WaitingCall;
+
 class Bootstrap {
  public:
   /// Leaves the group: says goodbye, so that peers see an end, not a crash.
@@ -57,6 +59,15 @@ class Bootstrap {
   /// watches over it. After the hub has left with a goodbye, asks that peer whether it lives and
   /// what it knows to have failed; the answer arrives as a failure. Never blocks.
   virtual void look_after(Rank /*peer*/) {}
+  /// Whether somebody watches over the ranks, so that the death of any of them is told of soon.
+  virtual bool tells_of_deaths() const { return true; }
+
+  /// A rank that has not moved for a while tells what it waits in. It holds until the next, or
+  /// until withdraw_wait(), which must come before that call returns. Where ranks wait for each
+  /// other in different calls, all learn of it as a failure, kInvalidUsage (standstill.hpp), as
+  /// long as the group has a hub. Never blocks.
+  virtual void tell_wait(const WaitingCall& /*call*/) {}
+  virtual void withdraw_wait() {}
 };
 
 /// Returns once every rank has called it.

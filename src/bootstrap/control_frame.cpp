@@ -52,7 +52,7 @@ std::optional<FrameHeader> decode_header(std::span<const std::byte> bytes) {
   const auto zeros = in.get<std::uint8_t>() | in.get<std::uint16_t>();
   header.sequence = in.get<std::uint64_t>();
   if (!in.complete() || zeros != 0) return std::nullopt;
-  if (type < to_underlying(FrameType::kJoin) || type > to_underlying(FrameType::kPulse)) {
+  if (type < to_underlying(FrameType::kJoin) || type > to_underlying(FrameType::kStandstill)) {
     return std::nullopt;
   }
   header.type = static_cast<FrameType>(type);

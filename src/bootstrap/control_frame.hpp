@@ -37,7 +37,7 @@ enum class FrameType : std::uint8_t {
   kGoodbye = 4,   ///< leaves
   kAnnounce = 5,  ///< Error
   // both ways
-  kHeartbeat = 6,
+  kHeartbeat = 6,  ///< sequence 1: the hub's first, more come from now on
   // hub to member
   kWelcome = 7,        ///< the group is complete: vector<MemberInfo>
   kReject = 8,         ///< Error: you cannot join
@@ -49,6 +49,11 @@ enum class FrameType : std::uint8_t {
   kNotice = 14,        ///< sequence: the rank that announced; Error
   // at the door of a member, both ways
   kPulse = 15,  ///< does the group live here? It does; or a kNotice instead
+  // who waits for whom
+  kWaits = 16,       ///< member to hub. sequence: its number; WaitingCall, or nothing: no longer
+  kAsk = 17,         ///< hub to member. sequence: the question's number: does it still wait so?
+  kStill = 18,       ///< member to hub. sequence: the question's; body: the number of what it said
+  kStandstill = 19,  ///< hub to member. Error: ranks wait for each other
 };
 
 inline constexpr std::size_t kFrameHeaderBytes = 16;

@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <cstdlib>
 #include <span>
+#include <vector>
 
 #include "src/bootstrap/control_frame.hpp"
+#include "src/bootstrap/standstill.hpp"
 
 namespace {
 void must_equal(std::span<const std::byte> a, std::span<const std::byte> b) {
@@ -23,6 +25,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto join = decode_join(body)) must_equal(encode(*join), body);
   if (const auto members = decode_members(body)) must_equal(encode(*members), body);
   if (const auto error = decode_error(body)) (void)encode(*error);
+  if (const auto call = decode_waiting_call(body, data[0])) {
+    if (encode(*call).size() != body.size()) std::abort();
+    (void)find_standstill(std::vector<const WaitingCall*>(data[0], &*call));
+  }
   if (const auto blobs = decode_blobs(body, data[0])) must_equal(encode(*blobs), body);
   return 0;
 }

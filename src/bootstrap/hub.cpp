@@ -1,6 +1,7 @@
 #include "src/bootstrap/hub.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -106,12 +107,14 @@ void Hub::adopt(std::shared_ptr<Channel> channel, const Identity& identity, cons
       {.on_frame = [this, rank](const Frame& frame) { on_frame(rank, frame); },
        .on_end =
            [this, rank](const Error& why) {
+             if (why.code == Code::kUnavailable || service_.failures() > 0) return collapse();
              const Rank name = name_of(rank);
              lose(rank, peer_error(Code::kPeerFailed, name,
                                    "rank {} died: its process ({}) ended without a goodbye ({})",
                                    name, member(rank).from, why.what));
            }});
-  if (++here_ == size()) form();
+  seat.channel->send(FrameType::kHeartbeat, 1);
+  if (seat.state == State::kHere && ++here_ == size()) form();
 }
 
 void Hub::form() {
@@ -166,6 +169,10 @@ void Hub::on_frame(Rank rank, const Frame& frame) {
       return on_goodbye(rank);
     case FrameType::kAnnounce:
       return on_announce(rank, frame);
+    case FrameType::kWaits:
+      return on_waits(rank, frame);
+    case FrameType::kStill:
+      return on_still(rank, frame);
     default:
       return lose(rank, peer_error(Code::kPeerFailed, rank, "rank {} broke the protocol (frame {})",
                                    rank, to_underlying(frame.type)));
@@ -242,9 +249,11 @@ void Hub::on_who(Rank rank) {
 
 void Hub::on_goodbye(Rank rank) {
   Member& leaver = member(rank);
+  if (leaver.state != State::kHere) return;
   if (leaver.channel) leaver.channel->finish();
   leaver.channel.reset();
   --here_;
+  goes_on(rank);
   if (!formed_) {  // it gave up waiting; it may come again
     leaver.state = State::kAbsent;
     return;
@@ -264,11 +273,66 @@ void Hub::on_goodbye(Rank rank) {
 void Hub::on_announce(Rank rank, const Frame& frame) {
   const auto error = decode_error(frame.body);
   if (!error || ++member(rank).announcements > kMaxAnnouncements) return;
+  if (!formed_) {
+    Error why = notice_of(name_of(rank), *error);
+    why.code = Code::kPeerFailed;
+    return give_up(why);
+  }
   const auto notice =
       encode_frame(FrameType::kNotice, static_cast<std::uint64_t>(rank), encode(*error));
   for (Rank r = 0; r < size(); ++r) {
     if (r != rank && member(r).state == State::kHere) member(r).channel->send(notice);
   }
+}
+
+// ---- who waits for whom ----
+
+void Hub::on_waits(Rank rank, const Frame& frame) {
+  goes_on(rank);
+  if (frame.body.empty()) return;
+  member(rank).waits = decode_waiting_call(frame.body, size());
+  if (!member(rank).waits)
+    return lose(
+        rank, peer_error(Code::kPeerFailed, rank,
+                         "rank {} broke the protocol (a malformed description of its call)", rank));
+  member(rank).told = frame.sequence;
+  some_wait_anew_ = true;
+}
+
+/// What it said to wait in holds no longer.
+void Hub::goes_on(Rank rank) {
+  member(rank).waits.reset();
+  if (!suspected_ || std::ranges::find(suspected_->ranks, rank) == suspected_->ranks.end()) return;
+  suspected_.reset();
+  some_wait_anew_ = true;  // there may be another one
+}
+
+/// What ranks say is of different moments. So whoever is in a standstill, as it seems, is asked
+/// whether it still waits so. If all do, they did so together while the question was on its way.
+void Hub::look_for_standstill() {
+  if (!some_wait_anew_ || suspected_) return;
+  some_wait_anew_ = false;
+  std::vector<const WaitingCall*> calls;
+  calls.reserve(members_.size());
+  for (const Member& member : members_) calls.push_back(member.waits ? &*member.waits : nullptr);
+  suspected_ = find_standstill(calls);
+  if (!suspected_) return;
+  asked_ = suspected_->ranks;
+  ++questions_;
+  for (const Rank rank : asked_)
+    if (const auto channel = member(rank).channel) channel->send(FrameType::kAsk, questions_);
+}
+
+void Hub::on_still(Rank rank, const Frame& frame) {
+  ByteReader in(frame.body);
+  const auto told = in.get<std::uint64_t>();
+  if (!suspected_ || frame.sequence != questions_ || !in.complete() || told != member(rank).told)
+    return;
+  std::erase(asked_, rank);
+  if (!asked_.empty()) return;
+  log_info(Subsystem::kBootstrap, "", "{}", suspected_->error.what);
+  send_all(encode_frame(FrameType::kStandstill, 0, encode(suspected_->error)));
+  suspected_.reset();
 }
 
 void Hub::lose(Rank rank, Error why) {
@@ -282,10 +346,24 @@ void Hub::lose(Rank rank, Error why) {
   dead.channel->finish();
   dead.channel.reset();
   --here_;
+  goes_on(rank);
   if (!formed_) return give_up(why);
   send_all(encode_frame(FrameType::kFailure, 0, encode(why)));
   if (arrived_ > 0) review_round();
   close_if_deserted();
+}
+
+/// This process has lost what members sent, for want of memory: it ends for them, and they tell it
+/// from a member's death.
+void Hub::collapse() {
+  const auto keep = shared_from_this();
+  for (Rank rank = 0; rank < size(); ++rank)
+    if (const auto channel = std::exchange(member(rank).channel, nullptr)) channel->close();
+  service_.cancel(tick_);
+  if (!ended_)
+    ended_ = make_error(Code::kPeerFailed,
+                        "no memory is left in the process that made the unique id, which has the "
+                        "hub of this group");
 }
 
 void Hub::send_all(const FrameBytes& frame) {
@@ -301,6 +379,7 @@ void Hub::tick() {
   // Never destroyed: this thread may outlive main().
   static const FrameBytes& kBeat = *new FrameBytes(encode_frame(FrameType::kHeartbeat, 0));
   const auto keep = weak_from_this().lock();
+  look_for_standstill();
   for (Rank r = 0; r < size(); ++r) {
     const auto channel = member(r).channel;
     if (!channel || member(r).state != State::kHere) continue;

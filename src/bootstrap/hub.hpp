@@ -10,6 +10,7 @@
 
 #include "src/bootstrap/channel.hpp"
 #include "src/bootstrap/control_frame.hpp"
+#include "src/bootstrap/standstill.hpp"
 #include "src/wire/handshake.hpp"
 #include "src/wire/service.hpp"
 
@@ -53,6 +54,8 @@ class Hub : public std::enable_shared_from_this<Hub> {
     std::string from;          ///< for messages
     std::optional<Blob> blob;  ///< of the round under way
     int announcements = 0;
+    std::optional<WaitingCall> waits;  ///< what it says it waits in
+    std::uint64_t told = 0;            ///< the number of that
   };
 
   [[nodiscard]] Status check(const Identity& identity, const JoinBody& join) const;
@@ -67,7 +70,12 @@ class Hub : public std::enable_shared_from_this<Hub> {
   void on_who(Rank rank);
   void on_goodbye(Rank rank);
   void on_announce(Rank rank, const Frame& frame);
+  void on_waits(Rank rank, const Frame& frame);
+  void on_still(Rank rank, const Frame& frame);
+  void goes_on(Rank rank);
+  void look_for_standstill();
   void lose(Rank rank, Error why);
+  void collapse();
   void finish_round();
   void fail_round(const Error& why);
   /// Ends the round for those who wait, if a member will contribute no more.
@@ -86,6 +94,10 @@ class Hub : public std::enable_shared_from_this<Hub> {
   std::optional<Error> ended_;  // it will not form, or gathers no more
   std::uint64_t sequence_ = 0;
   std::int32_t arrived_ = 0;
+  bool some_wait_anew_ = false;          ///< since the last look for a standstill
+  std::optional<Standstill> suspected_;  ///< true if all of its ranks still wait so when asked
+  std::vector<Rank> asked_;              ///< those of them that have yet to answer
+  std::uint64_t questions_ = 0;
   Service::TimerId tick_ = 0;
 };
 

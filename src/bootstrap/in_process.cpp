@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include "src/base/result.hpp"
 #include "src/bootstrap/failure_handler.hpp"
 #include "src/bootstrap/rank_list.hpp"
+#include "src/bootstrap/standstill.hpp"
 #include "src/wire/crypto.hpp"
 
 namespace tutti {
@@ -19,7 +21,10 @@ namespace {
 class Shared {
  public:
   Shared(const Key& key, std::int32_t size)
-      : key(key), handlers(static_cast<std::size_t>(size)), left_(handlers.size()) {
+      : key(key),
+        handlers(static_cast<std::size_t>(size)),
+        left_(handlers.size()),
+        waits_(handlers.size()) {
     for (auto& handler : handlers) handler = std::make_unique<FailureHandler>();
   }
 
@@ -33,6 +38,8 @@ class Shared {
   Result<std::shared_ptr<Shared>> subgroup(std::span<const Rank> members, std::uint64_t tag,
                                            Rank self);
   void leave(Rank rank);
+  /// What a rank waits in, or nothing. All handlers learn of a standstill.
+  void tell_wait(Rank rank, std::optional<WaitingCall> call);
 
  private:
   /// One all-gather under way: it lives until every rank has taken the result.
@@ -49,6 +56,7 @@ class Shared {
   };
 
   [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(handlers.size()); }
+  std::optional<Standstill> find_standstill_locked();
   /// The lowest rank that left without contributing to `round`, or kNoRank.
   [[nodiscard]] Rank deserter(const Round& round) const;
 
@@ -57,6 +65,7 @@ class Shared {
   std::map<std::uint64_t, Round> rounds_;
   std::map<std::uint64_t, Subgroup> subgroups_;
   std::vector<bool> left_;
+  std::vector<std::optional<WaitingCall>> waits_;
 };
 
 Rank Shared::deserter(const Round& round) const {
@@ -121,7 +130,33 @@ Result<std::shared_ptr<Shared>> Shared::subgroup(std::span<const Rank> members, 
 void Shared::leave(Rank rank) {
   std::scoped_lock lock(mutex_);
   left_[static_cast<std::size_t>(rank)] = true;
+  waits_[static_cast<std::size_t>(rank)].reset();
   changed_.notify_all();
+}
+
+/// Told once: who is in it says no more.
+std::optional<Standstill> Shared::find_standstill_locked() {
+  std::vector<const WaitingCall*> calls;
+  for (const auto& call : waits_) calls.push_back(call ? &*call : nullptr);
+  auto found = find_standstill(calls);
+  if (found)
+    for (const Rank rank : found->ranks) waits_[static_cast<std::size_t>(rank)].reset();
+  return found;
+}
+
+void Shared::tell_wait(Rank rank, std::optional<WaitingCall> call) {
+  std::optional<Standstill> found;
+  {
+    std::scoped_lock lock(mutex_);
+    const bool waits = call.has_value();
+    waits_[static_cast<std::size_t>(rank)] = std::move(call);
+    if (waits) found = find_standstill_locked();
+  }
+  for (const auto& handler : handlers) {
+    if (!found) return;
+    handler->report(found->error);
+    handler->deliver_pending();
+  }
 }
 
 class InProcessBootstrap final : public Bootstrap {
@@ -167,6 +202,9 @@ class InProcessBootstrap final : public Bootstrap {
       other.deliver_pending();
     }
   }
+
+  void tell_wait(const WaitingCall& call) override { shared_->tell_wait(rank_, call); }
+  void withdraw_wait() override { shared_->tell_wait(rank_, std::nullopt); }
 
  private:
   FailureHandler& handler() { return *shared_->handlers[static_cast<std::size_t>(rank_)]; }

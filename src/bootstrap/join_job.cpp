@@ -58,9 +58,12 @@ class JobEntry {
     served_ = root;
     return serve_root(service_, root);
   }
-  Joined join_with(const UniqueId& id) {
+  /// `was_up`: JoinOptions::was_up.
+  Joined join_with(const UniqueId& id, bool was_up = false) {
     met_at_ = id;
-    return join(service_, id, job_.rank, job_.size, options_, deadline_);
+    JoinOptions options = options_;
+    options.was_up = was_up;
+    return join(service_, id, job_.rank, job_.size, options, deadline_);
   }
 
   Result<Key> shared_key() const;
@@ -161,7 +164,7 @@ Joined JobEntry::by_local_socket() {
       "no job key: ranks meet on this host alone, and the kernel proves that one user runs them");
   if (!first()) {
     TUTTI_ASSIGN(const auto id, fetch_local(job_.name, deadline_));
-    return join_with(id);
+    return join_with(id, true);
   }
   RootOptions options = root();
   TUTTI_ASSIGN(options.address, parse_address("127.0.0.1:0"));
@@ -250,7 +253,7 @@ Joined JobEntry::by_pmi() {
     TUTTI_ASSIGN(id, id_from_hex(text));
   }
   TUTTI_TRY(pmi.finish(deadline_));
-  return join_with(*id);
+  return join_with(*id, true);
 }
 
 Joined JobEntry::by_pmix() {
@@ -267,7 +270,7 @@ Joined JobEntry::by_pmix() {
   job_.rank = exchanged->rank;
   job_.size = exchanged->size;
   TUTTI_ASSIGN(const auto id, id_from_hex(exchanged->text));
-  return join_with(id);
+  return join_with(id, true);
 }
 
 }  // namespace

@@ -22,15 +22,28 @@ std::string describe_ranks(std::span<const Rank> ascending, std::size_t most) {
   return text;
 }
 
+namespace {
+
+/// Those r with came[r] == `whether`, by name.
+std::vector<Rank> ranks_that(bool whether, const std::vector<bool>& came,
+                             std::span<const Rank> names) {
+  std::vector<Rank> ranks;
+  for (std::size_t r = 0; r < came.size(); ++r)
+    if (came[r] == whether) ranks.push_back(r < names.size() ? names[r] : static_cast<Rank>(r));
+  std::ranges::sort(ranks);
+  return ranks;
+}
+
+}  // namespace
+
+std::vector<Rank> absent_ranks(const std::vector<bool>& came, std::span<const Rank> names) {
+  return ranks_that(false, came, names);
+}
+
 Error absent_error(std::string_view doing, const std::vector<bool>& came,
                    std::span<const Rank> names) {
-  std::vector<Rank> present;
-  std::vector<Rank> absent;
-  for (std::size_t r = 0; r < came.size(); ++r) {
-    (came[r] ? present : absent).push_back(r < names.size() ? names[r] : static_cast<Rank>(r));
-  }
-  std::ranges::sort(present);
-  std::ranges::sort(absent);
+  const std::vector<Rank> present = ranks_that(true, came, names);
+  const std::vector<Rank> absent = ranks_that(false, came, names);
   return peer_error(Code::kTimeout, absent.empty() ? kNoRank : absent.front(),
                     "{} timed out: of {} ranks, these never came: {}; these did: {}", doing,
                     came.size(), describe_ranks(absent), describe_ranks(present));

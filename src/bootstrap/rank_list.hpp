@@ -13,8 +13,11 @@ namespace tutti {
 /// Ascending ranks as ranges; "none" when empty; at most `most` ranges, then "and 12 more".
 std::string describe_ranks(std::span<const Rank> ascending, std::size_t most = 16);
 
-/// The error of a wait that timed out. It says who never came and who did. `came[r]`: whether rank
-/// r came. `names[r]`: what rank r is called; without names, r.
+/// The ranks that did not come, ascending. `came[r]`: whether rank r came. `names[r]`: what it is
+/// called; without names, r.
+std::vector<Rank> absent_ranks(const std::vector<bool>& came, std::span<const Rank> names = {});
+
+/// The error of a wait that timed out. It says who never came and who did.
 Error absent_error(std::string_view doing, const std::vector<bool>& came,
                    std::span<const Rank> names = {});
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <map>
+#include <optional>
 
 #include "src/base/bytes.hpp"
 #include "src/base/result.hpp"
@@ -11,6 +12,7 @@
 #include "src/bootstrap/hub.hpp"
 #include "src/bootstrap/pulse_check.hpp"
 #include "src/bootstrap/rank_list.hpp"
+#include "src/bootstrap/standstill.hpp"
 #include "src/bootstrap/star_member.hpp"
 #include "src/wire/handshake.hpp"
 
@@ -33,8 +35,11 @@ struct HubTarget {
   std::optional<std::uint64_t> token{};  ///< of the hub's process, when known
   Rank host = kNoRank;                   ///< in that group: a member, which listens while it is one
   bool awaited = false;                  ///< JoinOptions::awaited
+  bool was_up = false;                   ///< JoinOptions::was_up
 };
 
+/// A host that refuses connections for so long has nobody who listens.
+constexpr auto kRefused = std::chrono::milliseconds(900);
 /// How long others may keep a member of a subgroup waiting before their pulse is felt.
 constexpr auto kKnock = std::chrono::milliseconds(300);
 /// How long one of them may take to answer before the next is asked.
@@ -69,9 +74,11 @@ Error gone(Rank rank, const SocketAddress& listener) {
 
 Result<Fd> reach_hub(Service& service, const HubTarget& hub, const StarMember::Vigil& vigil,
                      Deadline deadline) {
+  std::optional<TimePoint> refused_since;  // by all addresses
   for (int attempt = 0;; ++attempt) {
     if (vigil) TUTTI_TRY(vigil());
     Error last;
+    bool all_refuse = true;
     for (const auto& address : hub.addresses) {
       auto fd = approach(service, hub, address, deadline);
       if (fd) return fd;
@@ -80,7 +87,15 @@ Result<Fd> reach_hub(Service& service, const HubTarget& hub, const StarMember::V
       if (refused && !(hub.awaited && last.code == Code::kPeerFailed)) return last;
       if (last.code == Code::kUnavailable) return last;
       if (hub.host != kNoRank && last.os_errno == ECONNREFUSED) return gone(hub.host, address);
+      all_refuse &= last.os_errno == ECONNREFUSED;
     }
+    if (!all_refuse) refused_since.reset();
+    if (all_refuse && !refused_since) refused_since = Clock::now();
+    if (all_refuse && hub.was_up && Clock::now() - *refused_since > kRefused)
+      return make_error(Code::kPeerFailed,
+                        "nobody listens at {} any more, where the process that made the unique id "
+                        "did: it has ended, or the id has served already",
+                        describe(hub.addresses));
     if (deadline.passed()) {
       return Error{Code::kTimeout,
                    fmt::format("no hub answered at {} in time ({} attempts): {}; is the process "
@@ -132,6 +147,9 @@ class StarBootstrap final : public Bootstrap {
   void on_failure(std::function<void(const Error&)> handler) override;
   void announce(const Error& error) override;
   void look_after(Rank peer) override;
+  bool tells_of_deaths() const override { return member_->watched(); }
+  void tell_wait(const WaitingCall& call) override { member_->tell_wait(encode(call)); }
+  void withdraw_wait() override { member_->tell_wait({}); }
   [[nodiscard]] bool failed_for_all() const override { return member_->failed_for_all(); }
 
  private:
@@ -174,8 +192,10 @@ Result<std::unique_ptr<Bootstrap>> StarBootstrap::enter(std::shared_ptr<Service>
     TUTTI_ASSIGN(Fd fd, reach_hub(*service, entrance.hub, entrance.vigil, deadline));
     auto self = std::make_unique<StarBootstrap>(service, entrance.place, options);
     TUTTI_TRY(service->call([&] { return self->start(std::move(fd), entrance.proof); }));
-    const Status welcome =
-        self->member_->wait_for_welcome(deadline, entrance.vigil, entrance.names);
+    const Status welcome = self->member_->wait_for_welcome(
+        options.patient ? deadline.without_end() : deadline, entrance.vigil, entrance.names);
+    if (!welcome && deadline.cancelled())
+      self->announce(make_error(Code::kAborted, "it was aborted while the group formed"));
     if (welcome) return std::unique_ptr<Bootstrap>(std::move(self));
     // A crowd of strangers may have pushed this connection out before the hub knew whose it was.
     if (welcome.error().os_errno != ECONNRESET || deadline.passed()) return welcome.error();
@@ -341,7 +361,9 @@ Result<std::unique_ptr<Bootstrap>> StarBootstrap::subgroup(std::span<const Rank>
       .proof = proof,
       .vigil = [&] { return review(forming, deadline); },
       .names = members};
-  auto result = enter(service_, entrance, options_, deadline);
+  JoinOptions options = options_;
+  options.patient = false;  // its members call together
+  auto result = enter(service_, entrance, options, deadline);
   if (!result && first == place_.rank) {
     service_->call([&] {
       if (const auto lobby = lobby_.lock())
@@ -393,6 +415,7 @@ Result<std::unique_ptr<Bootstrap>> join(const std::shared_ptr<Service>& service,
   const GroupIdentity group = {id.job, id.key};
   HubTarget hub = {id.addresses, group, rank};
   hub.awaited = options.awaited;
+  hub.was_up = options.was_up;
   return StarBootstrap::enter(service,
                               {.hub = hub, .place = {group, rank, size}, .proof = options.given},
                               options, deadline);

@@ -48,6 +48,11 @@ struct JoinOptions {
   Lobby::Limits limits{};
   /// The hub may open later, though its process listens already: a refused connection is retried.
   bool awaited = false;
+  /// The hub listened when the id was made: where its host refuses connections, it is gone.
+  bool was_up = false;
+  /// Ranks that are late are waited for as long as the hub lives. The deadline bounds only how long
+  /// it takes to reach the hub.
+  bool patient = false;
   /// All ranks must join with the same: a digest of what else they were given. A rank that shows
   /// another one ends the rendezvous with an error for all.
   Digest given{};

@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "src/base/bytes.hpp"
+#include "src/base/log.hpp"
 #include "src/base/result.hpp"
 #include "src/bootstrap/rank_list.hpp"
 
 namespace tutti {
 namespace {
 constexpr auto kVigil = std::chrono::milliseconds(50);
-}
+constexpr auto kSayWhoIsLate = std::chrono::seconds(60);
+}  // namespace
 
 StarMember::StarMember(Service& service, Rank rank, std::int32_t size, Nanos liveness)
     : service_(service), rank_(rank), size_(size), liveness_(liveness) {}
@@ -27,8 +30,9 @@ Status StarMember::start(Fd fd, const JoinBody& join) {
                                         .on_end =
                                             [weak](const Error& why) {
                                               if (const auto self = weak.lock())
-                                                self->lose_hub(why.what);
+                                                self->lose_hub(why);
                                             }}));
+  failures_before_ = service_.failures();
   {
     std::scoped_lock lock(mutex_);
     ended_ = false;
@@ -58,19 +62,19 @@ void StarMember::tick() {
   bool watched = false;
   {
     std::scoped_lock lock(mutex_);
-    watched = welcome_;
+    watched = hub_speaks_ || welcome_;
   }
   if (watched && channel_->look() >= looks_until_silent(liveness_) && channel_->open()) {
     channel_->close();
-    lose_hub(fmt::format("silent for {:.1f} s: stopped or unreachable",
-                         std::chrono::duration<double>(liveness_).count()));
+    lose_hub(make_error(Code::kPeerFailed, "silent for {:.1f} s: stopped or unreachable",
+                        std::chrono::duration<double>(liveness_).count()));
   }
 }
 
 void StarMember::on_frame(const Frame& frame) {
   {
     std::scoped_lock lock(mutex_);
-    heard_ = true;
+    hub_speaks_ |= frame.type == FrameType::kHeartbeat && frame.sequence == 1;
   }
   switch (frame.type) {
     case FrameType::kWelcome:
@@ -93,6 +97,8 @@ void StarMember::on_frame(const Frame& frame) {
       changed_.notify_all();
       return;
     }
+    case FrameType::kAsk:
+      return on_ask(frame);
     case FrameType::kLeft: {
       std::scoped_lock lock(mutex_);
       let_go_ = true;
@@ -131,7 +137,25 @@ void StarMember::on_gathered(const Frame& frame) {
   changed_.notify_all();
 }
 
+/// Whether it still waits in what it told last. The answer says which that is, since the hub may
+/// have yet to hear it.
+void StarMember::on_ask(const Frame& frame) {
+  Blob told;
+  {
+    std::scoped_lock lock(mutex_);
+    if (!waits_) return;
+    ByteWriter(told).put(waits_told_);
+  }
+  channel_->send(FrameType::kStill, frame.sequence, told);
+}
+
 void StarMember::on_news(const Frame& frame) {
+  if (frame.type == FrameType::kStandstill) {
+    const auto error = decode_error(frame.body);
+    if (!error || error->peer >= size_) return;
+    failures_.report(*error);
+    return failures_.deliver_pending();
+  }
   if (frame.type != FrameType::kFailure && frame.type != FrameType::kNotice) return;
   const auto error = decode_error(frame.body);
   if (!error || error->peer >= size_) return;
@@ -162,18 +186,24 @@ void StarMember::lose(const Error& why) {
   failures_.deliver_pending();
 }
 
-void StarMember::lose_hub(const std::string& how) {
+void StarMember::lose_hub(const Error& why) {
   std::vector<Error> failures;
+  // It may be this end that has no memory for what came.
+  const Error* const own = why.code == Code::kUnavailable           ? &why
+                           : service_.failures() > failures_before_ ? &service_.last_failure()
+                                                                    : nullptr;
   {
     std::scoped_lock lock(mutex_);
     ended_ = true;
     const bool expected = leaving_ || let_go_;
-    for (std::size_t r = 0; r < members_.size() && !expected; ++r) {
+    if (own != nullptr && !expected)
+      failures.push_back(peer_error(Code::kUnavailable, rank_, "{}", own->what));
+    for (std::size_t r = 0; r < members_.size() && !expected && own == nullptr; ++r) {
       if (members_[r].token != hub_token_) continue;
       const Rank rank = static_cast<Rank>(r);
-      failures.push_back(
-          peer_error(Code::kPeerFailed, rank,
-                     "rank {} died: its process, the hub of this group, is gone ({})", rank, how));
+      failures.push_back(peer_error(
+          Code::kPeerFailed, rank, "rank {} died: its process, the hub of this group, is gone ({})",
+          rank, why.what));
       dead_.emplace(rank, failures.back());
     }
     if (!over_) {
@@ -186,8 +216,8 @@ void StarMember::lose_hub(const std::string& how) {
         over_ = make_error(Code::kPeerFailed,
                            "lost the hub of this group ({}): the process that made the unique id "
                            "must live as long as the group",
-                           how);
-        if (!heard_) over_->os_errno = ECONNRESET;
+                           why.what);
+        if (!welcome_) over_->os_errno = ECONNRESET;  // if the hub lives it says why
         if (welcome_) failures.push_back(*over_);
       }
     }
@@ -236,8 +266,20 @@ Error StarMember::timed_out(std::string_view doing, std::span<const Rank> names)
 
 Status StarMember::wait_for_welcome(Deadline deadline, const Vigil& vigil,
                                     std::span<const Rank> names) {
+  const std::string doing = fmt::format("joining the group of {} as rank {}", size_, rank_);
   std::unique_lock lock(mutex_);
-  const bool done = wait(lock, deadline, vigil, [&] { return welcome_ || over_; });
+  bool done = false;
+  for (bool once = false; !done && !(once && deadline.passed()); once = true) {
+    if (once) {
+      const std::string late =
+          came_.empty() ? "nobody tells who" : describe_ranks(absent_ranks(came_, names));
+      lock.unlock();
+      log_warn("", "rank {} still waits for the group of {} to form; yet to join: {}", rank_, size_,
+               late);
+      lock.lock();
+    }
+    done = wait(lock, deadline.within(kSayWhoIsLate), vigil, [&] { return welcome_ || over_; });
+  }
   if (welcome_) return ok_status();
   if (done) {
     Error why = *over_;
@@ -248,7 +290,7 @@ Status StarMember::wait_for_welcome(Deadline deadline, const Vigil& vigil,
     }
     return why;
   }
-  return timed_out(fmt::format("joining the group of {} as rank {}", size_, rank_), names);
+  return timed_out(doing, names);
 }
 
 Status StarMember::standing(Rank rank) const {
@@ -288,6 +330,16 @@ Result<std::vector<Blob>> StarMember::all_gather(Blob mine, Deadline deadline) {
   // The hub may yet complete this round without us, so a later one would be out of step.
   over_ = make_error(Code::kInvalidUsage, "an earlier all-gather of this group timed out");
   return timed_out("an all-gather of the bootstrap");
+}
+
+void StarMember::tell_wait(const Blob& call) {
+  std::scoped_lock lock(mutex_);
+  waits_ = !call.empty();
+  if (waits_) ++waits_told_;
+  service_.post([weak = weak_from_this(),
+                 frame = encode_frame(FrameType::kWaits, waits_told_, call)]() mutable {
+    if (const auto self = weak.lock()) self->send(std::move(frame));
+  });
 }
 
 void StarMember::leave() {

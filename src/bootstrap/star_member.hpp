@@ -41,10 +41,13 @@ class StarMember : public std::enable_shared_from_this<StarMember> {
   void stop();
 
   // ---- user's thread ----
-  /// An error with os_errno ECONNRESET: the connection ended before the hub took notice of it, so
-  /// another try may fare better. `names[r]`: what rank r is called in errors; empty: r.
+  /// An error with os_errno ECONNRESET: the connection ended first. Another try may fare better, or
+  /// hear why. `names[r]`: what rank r is called in errors; empty: r.
   Status wait_for_welcome(Deadline deadline, const Vigil& vigil, std::span<const Rank> names);
   Result<std::vector<Blob>> all_gather(Blob mine, Deadline deadline);
+  /// What this rank waits in from now on, as WaitingCall is encoded; nothing: it goes on. It no
+  /// longer stands by what it said before once this returns.
+  void tell_wait(const Blob& call);
   /// Says goodbye and waits until the hub has heard it: a second at most, unless the hub is of this
   /// process.
   void leave();
@@ -65,8 +68,9 @@ class StarMember : public std::enable_shared_from_this<StarMember> {
   void on_frame(const Frame& frame);
   void on_welcome(const Frame& frame);
   void on_gathered(const Frame& frame);
+  void on_ask(const Frame& frame);
   void be_given_up(const Error& why);
-  void lose_hub(const std::string& how);
+  void lose_hub(const Error& why);
   void tick();
   /// Waits for `done`; shortly before the deadline asks the hub who is missing.
   template <class Done>
@@ -83,10 +87,12 @@ class StarMember : public std::enable_shared_from_this<StarMember> {
   std::shared_ptr<Channel> channel_;
   Service::TimerId tick_ = 0;
 
+  std::uint64_t failures_before_ = 0;  // of the service
+
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   // Guarded by mutex_.
-  bool heard_ = false;  // anything at all
+  bool hub_speaks_ = false;  // it sends heartbeats
   bool welcome_ = false;
   bool leaving_ = false;
   bool ended_ = true;          // there is no connection (any more)
@@ -98,6 +104,8 @@ class StarMember : public std::enable_shared_from_this<StarMember> {
   std::map<Rank, Error> dead_;
   bool failed_for_all_ = false;  // of the latest all-gather
   std::uint64_t sequence_ = 0;
+  std::uint64_t waits_told_ = 0;
+  bool waits_ = false;  // as told last
   std::optional<Result<std::vector<Blob>>> result_;
 };
 

@@ -1,9 +1,35 @@
 #include "src/capi/answer.hpp"
 
+#include <exception>
+#include <new>
+
 #include "src/capi/errors.hpp"
 #include "src/capi/process.hpp"
 
 namespace tutti::capi {
+
+Error thrown_error() {
+  Error out_of_memory;
+  out_of_memory.code = Code::kUnavailable;
+  out_of_memory.what = "no memory left";  // fits the string itself: there is none for another text
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return out_of_memory;
+  } catch (const std::exception& thrown) {
+    return make_error(Code::kUnavailable, "{}", thrown.what());
+  } catch (...) {
+    return make_error(Code::kInternal, "something was thrown that is no exception");
+  }
+}
+
+void end_for_all(Comm& comm, const Error& why) noexcept {
+  if (comm.phase.load(std::memory_order_acquire) == Comm::Phase::kStarting) return;
+  try {
+    comm.member->abort(why);
+  } catch (...) {  // NOLINT(bugprone-empty-catch): see above
+  }
+}
 
 ncclResult_t refuse(const char* function, Comm* comm, const Error& error) {
   Group& group = this_thread_group();

@@ -1,9 +1,6 @@
 // Every entry point translates the outcome of its body with these functions.
 #pragma once
 
-#include <exception>
-#include <new>
-
 #include "nccl.h"
 #include "src/base/result.hpp"
 #include "src/capi/comm.hpp"
@@ -19,6 +16,25 @@ ncclResult_t refuse(const char* function, Comm* comm, const Error& error);
 /// Whether `handle`, pinned by `pin`, is one of a live communicator of this process.
 Status check_live(const ncclComm* handle, const Pin& pin);
 
+/// What is being thrown, inside a handler.
+Error thrown_error();
+
+/// Ends the communicator, if it is made, with `why` for the peers. Throws nothing: where there is
+/// no memory even for that, peers that share memory with this rank still learn that it gave up.
+void end_for_all(Comm& comm, const Error& why) noexcept;
+
+/// Runs `body`, a call that the peers make too. Where it throws, because this rank has no memory
+/// left, they would wait for it for ever: the communicator ends for all, with the reason.
+template <class Body>
+auto or_end(Comm& comm, Body&& body) {
+  try {
+    return body();
+  } catch (...) {
+    end_for_all(comm, thrown_error());
+    throw;
+  }
+}
+
 /// Runs `body` (-> Result<ncclResult_t>) and translates its outcome; nothing is thrown into C.
 template <class Body>
 ncclResult_t answer(const char* function, Comm* comm, Body&& body) noexcept {
@@ -28,10 +44,8 @@ ncclResult_t answer(const char* function, Comm* comm, Body&& body) noexcept {
       return *outcome;
     }
     return refuse(function, comm, outcome.error());
-  } catch (const std::bad_alloc&) {
-    return refuse(function, comm, make_error(Code::kUnavailable, "no memory is left"));
-  } catch (const std::exception& thrown) {
-    return refuse(function, comm, make_error(Code::kUnavailable, "{}", thrown.what()));
+  } catch (...) {
+    return refuse(function, comm, thrown_error());
   }
 }
 

@@ -5,6 +5,7 @@
 #include <latch>
 
 #include "src/base/result.hpp"
+#include "src/capi/answer.hpp"
 #include "src/capi/errors.hpp"
 #include "src/capi/process.hpp"
 #include "src/comm/valid_call.hpp"
@@ -55,7 +56,8 @@ Status Batch::run_lone_call(const char* function) {
   if (share.comm.handle->life.load() != share.comm.life) return aborted_meanwhile();
   const Turn turn(share.comm.handle->turns);
   TUTTI_TRY(share.comm.check(Pin(share.comm.handle)));
-  const Status outcome = share.comm.handle->comm->member->run(share.calls.front());
+  Comm& comm = *share.comm.handle->comm;
+  const Status outcome = or_end(comm, [&] { return comm.member->run(share.calls.front()); });
   if (!outcome) settle(share.comm, outcome);
   return outcome;
 }
@@ -159,7 +161,13 @@ void Batch::settle(const CommRef& ref, const Status& outcome) const {
 
 /// Executes, tells everybody how that ended, and gives the turns back.
 Status Batch::run(Meeting& meeting) {
-  Status outcome = execute(meeting);
+  Status outcome = ok_status();
+  try {
+    outcome = execute(meeting);
+  } catch (...) {
+    outcome = thrown_error();
+    end_all(outcome.error());
+  }
   for (const Share& share : shares_) settle(share.comm, outcome);
   if (!outcome) {
     for (const auto& stream : streams_) stream->fail(outcome.error());
@@ -176,8 +184,25 @@ void Batch::run_and_report(Meeting& meeting) {
   }
 }
 
+void Batch::end_all(const Error& why) const {
+  for (const Share& share : shares_) {
+    const Pin pin(share.comm.handle);
+    if (share.comm.check(pin)) end_for_all(*share.comm.handle->comm, why);
+  }
+}
+
 Result<ncclResult_t> Batch::dispatch(Batch batch, const char* function) {
-  auto shared = std::make_shared<Batch>(std::move(batch));
+  std::shared_ptr<Batch> shared;
+  try {
+    shared = std::make_shared<Batch>(std::move(batch));
+    return begin(shared, function);
+  } catch (...) {
+    (shared ? *shared : batch).end_all(thrown_error());
+    throw;
+  }
+}
+
+Result<ncclResult_t> Batch::begin(const std::shared_ptr<Batch>& shared, const char* function) {
   shared->function_ = function;
   shared->in_background_ = shared->caller_takes_part_ && !shared->shares_.front().comm.blocking;
   auto& streams = shared->streams_;

@@ -33,6 +33,9 @@ class Batch {
   static Result<ncclResult_t> dispatch(Batch batch, const char* function);
   /// The same for a lone call: it takes its turn at once, and nothing is kept for later.
   Status run_lone_call(const char* function);
+  /// The calls cannot be made, because something was thrown: the communicators end, since peers
+  /// would wait for them.
+  void end_all(const Error& why) const;
   /// Microseconds that the calls would take, on all communicators at once. Runs nothing. The batch
   /// must pass check().
   [[nodiscard]] Result<double> predict() const;
@@ -51,6 +54,7 @@ class Batch {
   Status run(Meeting& meeting);
   void run_and_report(Meeting& meeting);
   [[nodiscard]] CallerActivity caller_activity() const;
+  static Result<ncclResult_t> begin(const std::shared_ptr<Batch>& batch, const char* function);
   Status execute(const Meeting& meeting);
   Status await_turns(const Meeting& meeting);
   Status start_all();

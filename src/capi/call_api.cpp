@@ -94,14 +94,17 @@ ncclResult_t submit_from(const CallSite& site, const RawCall& raw, ncclComm* han
       return refuse(site.function, nullptr, aborted_meanwhile());
     if (handle->comm->config.runs_at_once()) [[likely]]
       return answer(site.function, handle->comm.get(), [&]() -> Result<ncclResult_t> {
-        TUTTI_TRY(run_now(site, raw, *handle->comm));
+        Comm& comm = *handle->comm;
+        TUTTI_TRY(or_end(comm, [&] { return run_now(site, raw, comm); }));
         return ncclSuccess;
       });
   }
   return answer_for(site.function, handle, [&]() -> Result<ncclResult_t> {
-    Call call;
-    TUTTI_TRY(check_all(site, raw, *handle->comm, call));
-    return enqueue(site.function, handle, stream, {&call, 1});
+    return or_end(*handle->comm, [&]() -> Result<ncclResult_t> {
+      Call call;
+      TUTTI_TRY(check_all(site, raw, *handle->comm, call));
+      return enqueue(site.function, handle, stream, {&call, 1});
+    });
   });
 }
 
@@ -115,12 +118,14 @@ ncclResult_t submit_from(const CallSite& site, const RawCall& raw, ncclComm* han
 ncclResult_t submit_uneven(const CallSite& site, ncclComm* handle, cudaStream_t stream,
                            const std::function<Result<std::vector<Call>>(const Comm&)>& check) {
   return answer_for(site.function, handle, [&]() -> Result<ncclResult_t> {
-    const Comm& comm = *handle->comm;
-    TUTTI_TRY(check_usable(comm));
-    TUTTI_ASSIGN(std::vector<Call> calls, check(comm));
-    for (Call& call : calls)
-      if (comm.checks) TUTTI_TRY(look_closely(site, comm, call));
-    return enqueue(site.function, handle, stream, calls);
+    return or_end(*handle->comm, [&]() -> Result<ncclResult_t> {
+      const Comm& comm = *handle->comm;
+      TUTTI_TRY(check_usable(comm));
+      TUTTI_ASSIGN(std::vector<Call> calls, check(comm));
+      for (Call& call : calls)
+        if (comm.checks) TUTTI_TRY(look_closely(site, comm, call));
+      return enqueue(site.function, handle, stream, calls);
+    });
   });
 }
 

@@ -26,14 +26,18 @@ Status check_world(int ranks, int rank) {
   return ok_status();
 }
 
-Maker maker_of(Rendezvous meeting) {
-  return [meeting = std::move(meeting)](
+/// `is_bounded`: by a limit of the caller's.
+Maker maker_of(Rendezvous meeting, bool is_bounded = false) {
+  return [meeting = std::move(meeting), is_bounded](
              const CommunicatorOptions& options, Nanos limit,
              const Cancellation& aborted) -> Result<std::unique_ptr<Communicator>> {
     const Deadline deadline = Deadline::after(limit).unless(aborted);
     TUTTI_ASSIGN(const auto runtime, process().runtime());
     TUTTI_ASSIGN(auto bootstrap, meeting(*runtime, deadline));
-    return Communicator::create(runtime, std::move(bootstrap), options, deadline);
+    const bool waited_without_limit = !is_bounded && is_patient(runtime->settings);
+    return Communicator::create(
+        runtime, std::move(bootstrap), options,
+        waited_without_limit ? Deadline::after(limit).unless(aborted) : deadline);
   };
 }
 
@@ -350,8 +354,10 @@ ncclResult_t tuttiCommInitFromEnvironment(ncclComm_t* comm, const char* url, dou
     TUTTI_TRY(check_out(comm, "comm"));
     show(comm, nullptr);
     TUTTI_ASSIGN(const CommConfig config, wanted(nullptr, {}));
-    return begin(kName, comm, config, maker_of(meet_by_launcher(url == nullptr ? "" : url)),
-                 timeout_s);
+    return begin(
+        kName, comm, config,
+        maker_of(meet_by_launcher(url == nullptr ? "" : url, timeout_s > 0), timeout_s > 0),
+        timeout_s);
   });
 }
 

@@ -4,12 +4,22 @@
 #include <utility>
 
 #include "src/base/result.hpp"
+#include "src/capi/answer.hpp"
 #include "src/capi/errors.hpp"
 
 namespace tutti::capi {
 namespace {
 
 bool in_background(const Job& job) { return !job.always_blocks && !job.owner.blocking; }
+
+/// Nobody above a thread of the library would catch what it throws.
+Status run(const Job& job) {
+  try {
+    return job.run();
+  } catch (...) {
+    return thrown_error();
+  }
+}
 
 /// The owner's failure is what ncclCommGetAsyncError reports from then on.
 Status run_in_background(const Job& job) {
@@ -19,7 +29,7 @@ Status run_in_background(const Job& job) {
   TUTTI_TRY(comm.worker.start());
   comm.background.fetch_add(1);
   comm.worker.push([job, &comm] {
-    if (const Status outcome = job.run(); !outcome) {
+    if (const Status outcome = run(job); !outcome) {
       report(job.function, outcome.error(), comm.who());
       comm.note(job.function, outcome.error());
       comm.set_failure(outcome.error());
@@ -34,7 +44,7 @@ Status run_together(const std::vector<Job>& jobs) {
   std::vector<Status> outcomes(jobs.size());
   std::vector<std::thread> threads(jobs.size());
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    Status started = start_thread(threads[i], [&, i] { outcomes[i] = jobs[i].run(); });
+    Status started = start_thread(threads[i], [&, i] { outcomes[i] = run(jobs[i]); });
     if (started) continue;
     jobs[i].undo();
     outcomes[i] = std::move(started);
@@ -142,7 +152,12 @@ Result<ncclResult_t> Group::end() {
     whole.beginnings_.clear();  // with their turns, which the endings wait for
     outcome = std::move(right).error();
   } else {
-    outcome = whole.run_all();
+    try {
+      outcome = whole.run_all();
+    } catch (...) {  // the others of the group would wait for what is left of it
+      outcome = thrown_error();
+      whole.batch_.end_all(outcome.error());
+    }
   }
   for (std::vector<Job>* jobs : {&whole.finalizations_, &whole.endings_}) {
     const Result<ncclResult_t> ended = run_jobs(std::move(*jobs));

@@ -30,6 +30,7 @@ JoinOptions join_options(const Settings& settings) {
   JoinOptions options;
   options.interfaces = interfaces_of(settings);
   options.liveness = liveness_of(settings);
+  options.patient = is_patient(settings);
   return options;
 }
 
@@ -73,6 +74,8 @@ Result<std::vector<UniqueId>> decode_ids(std::span<const ncclUniqueId> opaque) {
 
 }  // namespace
 
+bool is_patient(const Settings& settings) { return settings.source("INIT_TIMEOUT") == "default"; }
+
 Result<ncclUniqueId> new_unique_id(const Runtime& runtime) {
   UniqueId id;
   if (runtime.settings.text("COMM_ID").empty()) {
@@ -103,6 +106,7 @@ Rendezvous meet_by_ids(std::vector<ncclUniqueId> ids, int ranks, Rank rank) {
       return join_job(runtime.service, job, options, deadline);
     }
     options.given = digest_of(ids);
+    options.was_up = true;
     auto joined = join(runtime.service, place, rank, ranks, options, deadline);
     if (joined || ids.size() == 1 || joined.error().code != Code::kTimeout) return joined;
     Error error = std::move(joined).error();
@@ -114,11 +118,13 @@ Rendezvous meet_by_ids(std::vector<ncclUniqueId> ids, int ranks, Rank rank) {
   };
 }
 
-Rendezvous meet_by_launcher(std::string url) {
-  return [url = std::move(url)](const Runtime& runtime,
-                                Deadline deadline) -> Result<std::unique_ptr<Bootstrap>> {
+Rendezvous meet_by_launcher(std::string url, bool is_bounded) {
+  return [url = std::move(url), is_bounded](
+             const Runtime& runtime, Deadline deadline) -> Result<std::unique_ptr<Bootstrap>> {
     TUTTI_ASSIGN(const tutti::Job job, detect_job(process_environment(), url));
-    return join_job(runtime.service, job, join_options(runtime.settings), deadline);
+    JoinOptions options = join_options(runtime.settings);
+    if (is_bounded) options.patient = false;
+    return join_job(runtime.service, job, options, deadline);
   };
 }
 

@@ -116,6 +116,29 @@ Error ActiveCall::fail(Error error, const GroupFacts& facts) {
   return error;
 }
 
+WaitingCall ActiveCall::waiting() const {
+  WaitingCall call;
+  call.collectives = collective_.calls();
+  call.in_collective = kind_ != Kind::kPointToPoint;
+  if (call.in_collective) call.waits_for = team_.waits().waiting_for();
+  for (const CallSignature& signature : collective_.recent(kMaxRecentCalls))
+    call.recent.push_back(describe(signature));
+  if (!call.in_collective)
+    for (const auto& [peer, sends, number, signature] : point_to_point_.awaited())
+      if (call.awaited.size() < kMaxAwaited)
+        call.awaited.push_back({peer, sends, number, describe(signature)});
+  for (Rank peer = 0; peer < team_.size(); ++peer) {
+    const BegunMessages begun{peer, point_to_point_.begun(peer, true),
+                              point_to_point_.begun(peer, false)};
+    if (begun.sends + begun.receives > 0) call.begun.push_back(begun);
+  }
+  if (call.begun.size() > kMaxBegun) {
+    call.begun.clear();
+    call.tells_begun = false;
+  }
+  return call;
+}
+
 /// The call, where `reason` does not show it yet.
 std::string ActiveCall::shown_call(const std::string& reason) const {
   const bool repeats = reason.find(caption_) != std::string::npos;  // "" is everywhere

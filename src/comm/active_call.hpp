@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "src/bootstrap/standstill.hpp"
 #include "src/comm/call.hpp"
 #include "src/comm/call_counters.hpp"
 #include "src/comm/group_facts.hpp"
@@ -78,6 +79,8 @@ class ActiveCall {
 
   /// "broadcast of 5 x float32", for messages.
   [[nodiscard]] std::string text() const { return describe(signature_); }
+  /// What this rank waits in, for peers.
+  [[nodiscard]] WaitingCall waiting() const;
   /// How many collectives were started.
   [[nodiscard]] std::uint64_t number() const { return collective_.calls(); }
 

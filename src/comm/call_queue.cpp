@@ -1,5 +1,6 @@
 #include "src/comm/call_queue.hpp"
 
+#include <new>
 #include <string>
 #include <utility>
 
@@ -31,7 +32,22 @@ Status CallQueue::usable() const {
   return ok_status();
 }
 
+/// What `body` throws, for want of memory, ends the communicator for all: the others would wait for
+/// this rank's call. Nothing touches the caller's buffers any more.
+template <class Body>
+auto CallQueue::guarded(const Body& body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return fail(make_error(Code::kUnavailable, "no memory is left"));
+  }
+}
+
 Status CallQueue::start(std::span<const Call> calls) {
+  return guarded([&] { return enqueue(calls); });
+}
+
+Status CallQueue::enqueue(std::span<const Call> calls) {
   TUTTI_TRY(usable());
   std::vector<exec::PointToPoint> transfers;
   for (const Call& call : calls) TUTTI_TRY(check_call(call, facts_.rank, facts_.size));
@@ -52,6 +68,10 @@ Status CallQueue::begin(const Queued& queued) {
 }
 
 Result<CallQueue::Progress> CallQueue::poll() {
+  return guarded([this] { return poll_once(); });
+}
+
+Result<CallQueue::Progress> CallQueue::poll_once() {
   if (idle()) TUTTI_TRY(end_.health());
   for (;;) {
     if (active_.none()) {
@@ -65,6 +85,7 @@ Result<CallQueue::Progress> CallQueue::poll() {
       if (Status in_time = watch_.check(active_); !in_time) return fail(std::move(in_time).error());
       return Progress::kPending;
     }
+    watch_.rest();
     auto complete = active_.complete();
     if (!complete) return fail(std::move(complete).error());
     if (*complete) queue_.pop_front();  // else the call may begin now
@@ -72,6 +93,10 @@ Result<CallQueue::Progress> CallQueue::poll() {
 }
 
 Status CallQueue::run(const Call& call) {
+  return guarded([&] { return run_at_once(call); });
+}
+
+Status CallQueue::run_at_once(const Call& call) {
   if (!queue_.empty() || is_point_to_point(call)) {
     TUTTI_TRY(start({&call, 1}));
     return run_queued();
@@ -101,6 +126,7 @@ Status CallQueue::run_alone() {
     if (Status in_time = watch_.check(active_); !in_time) return fail(std::move(in_time).error());
     team_.waits().idle(polls, CallerActivity::kWaits);
   }
+  watch_.rest();
   active_.complete_collective();
   return ok_status();
 }
@@ -137,6 +163,7 @@ Error CallQueue::fail(Error error) {
   const bool follows = error.code == Code::kAborted || error.code == Code::kPeerFailed;
   if (follows && known) error = health.error();
   if (error.code == Code::kAborted && !known) error.code = Code::kPeerFailed;  // a peer's doing
+  watch_.rest();
   error = active_.fail(std::move(error), facts_);
   queue_.clear();
   if (!known) end_.come(error);

@@ -8,6 +8,9 @@
 namespace tutti {
 namespace {
 
+// Who has waited so long says in what. Where ranks wait for each other, that decides nothing: it
+// only keeps calls that go well from saying anything.
+constexpr auto kTellPeers = std::chrono::seconds(2);
 constexpr auto kSayWhoWaits = std::chrono::seconds(10);
 constexpr auto kLookForLeavers = std::chrono::milliseconds(20);
 constexpr auto kLookAtLives = std::chrono::milliseconds(250);  // some 10 us each
@@ -20,12 +23,14 @@ Status LivenessWatch::look(ActiveCall& call, TimePoint now) {
   if (!clock_started_) {
     clock_started_ = true;
     warned_ = false;
-    started_ = looked_ = looked_at_lives_ = now;
+    started_ = looked_ = looked_at_lives_ = told_at_ = now;
+    given_up_.reset();
     return ok_status();
   }
+  tell(call, now);
   if (now - looked_ > kLookForLeavers) {
     looked_ = now;
-    TUTTI_TRY(call.check_peers());
+    if (Status left = call.check_peers(); !left && !reason_may_come(left.error())) return left;
   }
   if (now - looked_at_lives_ > kLookAtLives) {
     looked_at_lives_ = now;
@@ -43,6 +48,21 @@ Status LivenessWatch::look(ActiveCall& call, TimePoint now) {
              awaited(), waited.count());
   }
   return ok_status();
+}
+
+/// After a while, and again where it waits for somebody else by now.
+void LivenessWatch::tell(const ActiveCall& call, TimePoint now) {
+  const Rank peer = team_.waits().waiting_for();
+  if (now - told_at_ < kTellPeers || (told_ && peer == told_of_)) return;
+  told_ = true;
+  told_of_ = peer;
+  told_at_ = now;
+  bootstrap_.tell_wait(call.waiting());
+}
+
+void LivenessWatch::withdraw() {
+  told_ = false;
+  bootstrap_.withdraw_wait();
 }
 
 std::string LivenessWatch::awaited() const {
@@ -76,9 +96,16 @@ Status LivenessWatch::look_at(Rank peer, TimePoint now) {
 }
 
 bool LivenessWatch::reason_may_come(const Error& error) {
-  if (error.code != Code::kAborted || end_.has_come()) return false;
-  if (!cancelled_) cancelled_ = Clock::now();
-  return Clock::now() - *cancelled_ < kReasonComes;
+  const bool a_peers_doing = error.code == Code::kAborted || error.code == Code::kPeerFailed;
+  if (!a_peers_doing || end_.has_come()) return false;
+  const bool is_told = error.code == Code::kAborted || bootstrap_.tells_of_deaths();
+  if (!is_told) return false;
+  const TimePoint now = Clock::now();
+  if (!given_up_) {
+    given_up_ = now;
+    if (error.peer != kNoRank) bootstrap_.look_after(error.peer);
+  }
+  return now - *given_up_ < kReasonComes;
 }
 
 }  // namespace tutti

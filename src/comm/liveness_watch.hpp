@@ -29,11 +29,16 @@ class LivenessWatch {
   LivenessWatch(const LivenessWatch&) = delete;
   LivenessWatch& operator=(const LivenessWatch&) = delete;
 
-  /// A call begins.
+  /// A call begins. The one before is over.
   void restart() {
     clock_started_ = false;
     polls_ = 0;
     suspect_ = kNoRank;
+  }
+  /// The call is over.
+  void rest() {
+    if (told_) [[unlikely]]
+      withdraw();
   }
   /// A fruitless poll of `call`; looks at the clock now and then. An error: a peer that it waits
   /// for cannot help any more, or the timeout has passed.
@@ -41,9 +46,9 @@ class LivenessWatch {
     if (++polls_ < kPollsBeforeClock || polls_ % kPollsBetweenClocks != 0) return ok_status();
     return look(call, Clock::now());
   }
-  /// Whether to go on after `error` of a poll. A peer that cancelled its half of a transfer gave up
-  /// for a reason, which travels on another connection. True until that is known here, or should
-  /// have been.
+  /// Whether to go on after `error` of a poll. A peer that cancelled its half of a transfer, or
+  /// left, gave up for a reason, which travels on another connection: it may be the death of a
+  /// third rank. True until that is known here, or should have been.
   bool reason_may_come(const Error& error);
 
  private:
@@ -54,6 +59,8 @@ class LivenessWatch {
 
   Status look(ActiveCall& call, TimePoint now);
   Status look_at(Rank peer, TimePoint now);
+  void tell(const ActiveCall& call, TimePoint now);
+  void withdraw();
   [[nodiscard]] std::string awaited() const;
 
   exec::Team& team_;
@@ -67,7 +74,10 @@ class LivenessWatch {
   TimePoint started_, looked_, looked_at_lives_;
   Rank suspect_ = kNoRank;  ///< seen to have ended or given up at the last look
   TimePoint suspected_;
-  std::optional<TimePoint> cancelled_;  ///< when a peer was seen to give up
+  bool told_ = false;  ///< the peers know what this rank waits in
+  Rank told_of_ = kNoRank;
+  TimePoint told_at_;                  ///< or when the call began
+  std::optional<TimePoint> given_up_;  ///< when a peer was seen to give up
 };
 
 }  // namespace tutti

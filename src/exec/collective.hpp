@@ -39,6 +39,10 @@ class CollectiveRun {
   Status check_peers();
   /// Number of runs started.
   [[nodiscard]] std::uint64_t calls() const { return entries_.sequence(); }
+  /// See Entries::recent().
+  [[nodiscard]] std::vector<CallSignature> recent(std::size_t most) const {
+    return entries_.recent(most);
+  }
   /// Whether the finished run ran Plans::direct.
   [[nodiscard]] bool ran_direct() const { return &launch_.plan() == plans_.direct; }
   /// The plan that the finished run ran.

@@ -80,6 +80,18 @@ void Entries::enter(std::uint64_t readers) {
   fetch_to_write(&block.entries[(sequence_ + kFetchAhead) % kEntries]);
 }
 
+std::vector<CallSignature> Entries::recent(std::size_t most) const {
+  std::vector<CallSignature> calls;
+  const std::uint64_t count = std::min<std::uint64_t>({most, sequence_, kEntries});
+  const RankBlock& block = team_.own_block();
+  for (std::uint64_t call = sequence_ - count + 1; call <= sequence_; ++call) {
+    const Entry& entry = block.entries[call % kEntries];
+    const bool entered = entry.sequence.load(std::memory_order_relaxed) == call;
+    calls.push_back(entered ? entry.call : *launch_.args().call);
+  }
+  return calls;
+}
+
 void Entries::publish_input() {
   const Plan& plan = launch_.plan();
   const CollectiveArgs& args = launch_.args();

@@ -43,6 +43,8 @@ class Entries {
   /// Begins a call: `sequence()` is its number from now on, starting from 1.
   void begin_call() { published_at_ = PublishedAt(++sequence_); }
   [[nodiscard]] std::uint64_t sequence() const { return sequence_; }
+  /// The last calls that were begun, at most `most` and kEntries. The latest is at the end.
+  [[nodiscard]] std::vector<CallSignature> recent(std::size_t most) const;
 
   /// Whether this rank may fill its entry of this call. If not, it is blocked on a reader of the
   /// entry.

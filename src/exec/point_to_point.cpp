@@ -11,6 +11,8 @@
 namespace tutti::exec {
 namespace {
 
+// Behind a connection; see src/wire/message_engine.hpp, "eager".
+constexpr std::size_t kNeedsNoReceiver = 64 << 10;
 constexpr Lane kPointToPointLane = 0xffff;
 constexpr std::size_t kSlotStride = sizeof(SlotHeader) + kMailSlotBytes + sizeof(Caption);
 constexpr std::size_t kCaptionOffset = kSlotStride - sizeof(Caption);
@@ -114,6 +116,19 @@ Status PointToPointRun::check_peers() {
   for (const Job& job : jobs_)
     if (!job.done && gone[job.what.peer]) return team_.left_error(job.what.peer);
   return ok_status();
+}
+
+std::vector<PointToPointRun::Awaited> PointToPointRun::awaited() const {
+  std::vector<Awaited> all;
+  for (const std::uint32_t head : heads_) {
+    const Job* last = &jobs_[head];
+    while (last->next != kNone) last = &jobs_[last->next];
+    const bool is_eager = last->what.sends && last->what.bytes <= kNeedsNoReceiver &&
+                          team_.member(last->what.peer).block == nullptr;
+    if (!is_eager)
+      all.push_back({last->what.peer, last->what.sends, last->message, last->what.call});
+  }
+  return all;
 }
 
 /// Moves the oldest unfinished transfer of each peer and direction, and at once those behind it.

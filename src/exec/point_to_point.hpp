@@ -42,6 +42,21 @@ class PointToPointRun {
   Status check_peers();
   void cancel();
 
+  /// A message that this rank waits for: number `number` from 0 that it sends to, or receives from,
+  /// `peer`.
+  struct Awaited {
+    Rank peer = 0;
+    bool sends = false;
+    std::uint64_t number = 0;
+    CallSignature call;
+  };
+  /// The last unfinished transfer of each peer and direction, but for sends that need no receiver.
+  [[nodiscard]] std::vector<Awaited> awaited() const;
+  /// How many sends to `peer`, or receives from it, were started.
+  [[nodiscard]] std::uint64_t begun(Rank peer, bool sends) const {
+    return (sends ? messages_sent_ : messages_received_)[peer];
+  }
+
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   struct Job {

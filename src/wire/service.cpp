@@ -2,11 +2,13 @@
 
 #include <cerrno>
 #include <csignal>
+#include <new>
 #include <system_error>
 
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "src/base/result.hpp"
@@ -128,6 +130,37 @@ int Service::sleep_ms() const {
   return Deadline::at(timers_.begin()->first.first).poll_ms(3'600'000);
 }
 
+/// Nobody above this thread would catch what `body` throws.
+template <class Body>
+void Service::guard(const Body& body) {
+  try {
+    body();
+  } catch (const std::bad_alloc&) {
+    end_connections("no memory is left");
+  } catch (const std::exception& thrown) {
+    end_connections(thrown.what());
+  }
+}
+
+/// Whoever is at an end of one learns of it as if this process had died. Memory is short.
+void Service::end_connections(const char* why) {
+  ++failures_;
+  for (const auto& [id, watch] : watches_) {
+    sockaddr_storage peer{};
+    socklen_t size = sizeof peer;
+    const bool connected = ::getpeername(watch->fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0;
+    if (connected) ::shutdown(watch->fd, SHUT_RDWR);
+  }
+  reserve_.release();
+  last_failure_.code = Code::kUnavailable;
+  try {
+    last_failure_ =
+        make_error(Code::kUnavailable, "the service thread of this process failed: {}", why);
+  } catch (const std::bad_alloc&) {
+    last_failure_.what = "no memory";  // fits the string itself
+  }
+}
+
 void Service::run_tasks() {
   std::vector<Task> batch;
   {
@@ -135,7 +168,7 @@ void Service::run_tasks() {
     batch.swap(tasks_);
   }
   for (Task& task : batch) {
-    task();
+    guard(task);
     task = nullptr;  // what it holds dies here, in order
   }
 }
@@ -145,7 +178,7 @@ void Service::run_timers() {
   while (!timers_.empty() && timers_.begin()->first.first <= now) {
     auto node = timers_.extract(timers_.begin());
     timer_times_.erase(node.key().second);
-    node.mapped()();
+    guard(node.mapped());
   }
 }
 
@@ -162,7 +195,7 @@ void Service::run_events() {
     const auto found = watches_.find(id);
     if (found == watches_.end()) continue;
     const auto watch = found->second;  // it may unwatch itself while it runs
-    watch->handler(events[i].events);
+    guard([&] { watch->handler(events[i].events); });
   }
 }
 

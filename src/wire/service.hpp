@@ -86,6 +86,12 @@ class Service {
   /// Once.
   void release_reserve() { reserve_.release(); }
 
+  /// How often this thread has ended all connections of this process: something that it ran threw,
+  /// for want of memory, and what was lost so nobody can tell. Peers see this process die.
+  [[nodiscard]] std::uint64_t failures() const { return failures_; }
+  /// Why, the last time.
+  [[nodiscard]] const Error& last_failure() const { return last_failure_; }
+
   /// A slot for an object that lives on this thread, one per name. Empty at first; destroyed on the
   /// thread when the thread ends.
   std::shared_ptr<void>& attachment(const std::string& name) { return attachments_[name]; }
@@ -101,6 +107,9 @@ class Service {
   void run_tasks();
   void run_timers();
   void run_events();
+  template <class Body>
+  void guard(const Body& body);
+  void end_connections(const char* why);
   [[nodiscard]] int sleep_ms() const;
   void wake();
 
@@ -115,6 +124,8 @@ class Service {
 
   // Used only on the thread.
   MemoryReserve reserve_;
+  std::uint64_t failures_ = 0;
+  Error last_failure_;
   std::uint64_t next_id_ = 1;
   std::unordered_map<WatchId, std::shared_ptr<Watch>> watches_;
   std::map<std::pair<TimePoint, TimerId>, Task> timers_;

@@ -1,5 +1,8 @@
 // Calls that do not fit each other, ranks that give up and ranks that leave: what the others are
 // told.
+#include <chrono>
+#include <thread>
+
 #include <gtest/gtest.h>
 
 #include "tests/collectives/ranks.hpp"
@@ -49,6 +52,42 @@ TEST_P(Failures, ByAbortEndTheOthersWithTheReasonAsTheDoingOfAPeer) {
     EXPECT_EQ(status.error().what.find("rank 2 gave up") == std::string::npos, aborts)
         << status.error().what;
     EXPECT_FALSE(communicator.run(call));
+  });
+}
+
+TEST_P(Failures, OfRanksThatWaitForEachOtherInDifferentCallsShowTheCalls) {
+  testing::run_ranks(make_test_runtimes(GetParam(), 3), [](Communicator& communicator) {
+    std::vector<float> data(30'000);
+    const bool receives = communicator.rank() == 2;
+    const Call call = call_of(receives ? Collective::kRecv : Collective::kAllReduce, data);
+    const Status status = communicator.run(call);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, Code::kInvalidUsage);
+    for (const char* part : {"wait for each other", "all_reduce(count=30000", "recv(count=30000",
+                             "rank 2 waits in", "rank 0 waits in"})
+      EXPECT_NE(status.error().what.find(part), std::string::npos) << status.error().what;
+  });
+}
+
+// Long after the others have said what they wait in.
+TEST_P(Failures, AreNotMadeOfRanksThatAreLate) {
+  testing::run_ranks(make_test_runtimes(GetParam(), 3), [](Communicator& communicator) {
+    std::vector<float> data(30'000), got(30'000);
+    const auto group = [&](Rank from, Rank to) {
+      std::vector<Call> calls;
+      if (communicator.rank() == from) calls.push_back(call_of(Collective::kSend, data, to));
+      if (communicator.rank() == to) calls.push_back(call_of(Collective::kRecv, got, from));
+      if (calls.empty()) return;
+      ASSERT_TRUE(communicator.start(calls));
+      GroupMember* const member = &communicator;
+      const Status run = run_group({&member, 1});
+      EXPECT_TRUE(run) << run.error().what;
+    };
+    if (communicator.rank() == 2) std::this_thread::sleep_for(std::chrono::milliseconds(3500));
+    group(2, 1);  // 0 is in the collective already, and 1 waits for 2
+    const Status status = communicator.run(call_of(Collective::kAllReduce, data));
+    EXPECT_TRUE(status) << status.error().what;
+    group(0, 2);
   });
 }
 

@@ -1,6 +1,7 @@
 // A rank that does as it is told: reads commands from standard input, a line each, and answers each
-// with a line `COMMAND RESULT MILLISECONDS TEXT`. RESULT is the ncclResult_t of the call, or -1
-// where data came out wrong; TEXT is what ncclGetLastError says after a failure.
+// with a line `COMMAND RESULT MILLISECONDS TEXT`. RESULT is the ncclResult_t of the call, -1 where
+// data came out wrong, or -3 where this program itself had no memory; TEXT is what ncclGetLastError
+// says after a failure.
 //
 //   id                        TEXT is a fresh unique id in hexadecimal digits
 //   init ID RANKS RANK        makes the communicator
@@ -13,6 +14,12 @@
 //   fill VALUE                the receive buffers of these operations
 //   holds VALUE               whether they still do
 //   receive PEER COUNT        receives ints from this rank
+//   play CALL:COUNT:RANK,...  these calls one after another, of COUNT ints with this root or peer,
+//                             until one fails, and then `destroy`; CALL is reduce, broadcast,
+//                             collect, allgather, reducescatter, gather, scatter, alltoall,
+//                             alltoallv, shift (in a group: a send to the next rank but RANK, a
+//                             receive from there), send or receive. TEXT of a failure begins with
+//                             the call's index
 //   shrink RANK,RANK...       replaces the communicator by one without these
 //   churn ROUNDS              makes a communicator of one and aborts it, so often
 //   begin ID RANKS RANK       the same as init, without waiting for it
@@ -23,6 +30,8 @@
 //   memory                    TEXT is `MAPPINGS KILOBYTES`: lines of /proc/self/maps, and resident
 //                             memory, shared memory included
 //   limit files|memory MORE   allows that many descriptors or bytes beyond those in use
+//   inject CALL NUMBER ERROR  under injector.c: makes that call of this process fail
+//   struck                    TEXT is how many calls failed since; none does from now on
 //   exit                      ends the process without ending the communicator
 //
 // Buffers are ordinary memory, or with FAULT_RANK_MEMORY=mapped from ncclMemAlloc.
@@ -41,6 +50,7 @@
 #include <utility>
 #include <vector>
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/resource.h>
 
@@ -52,6 +62,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kWrongData = -1;
+constexpr int kOwnMemory = -3;
 
 struct Outcome {
   int result = ncclSuccess;
@@ -141,6 +152,7 @@ class FaultRank {
     if (command == "fill") return fill(arguments);
     if (command == "holds") return holds(arguments);
     if (command == "receive") return receive(arguments);
+    if (command == "play") return play(arguments);
     if (command == "shrink") return shrink(arguments);
     if (command == "churn") return churn(arguments);
     if (command == "begin") return begin(arguments);
@@ -151,6 +163,8 @@ class FaultRank {
     if (command == "census") return census();
     if (command == "memory") return memory();
     if (command == "limit") return limit(arguments);
+    if (command == "inject") return inject(arguments);
+    if (command == "struck") return struck();
     return {kWrongData, "there is no such command"};
   }
 
@@ -230,6 +244,58 @@ class FaultRank {
     arguments >> peer >> count;
     prepare(count);
     return report(ncclRecv(out_[0].data(), count, ncclInt, peer, comm_, nullptr));
+  }
+
+  Outcome play(std::istringstream& arguments) {
+    int index = 0;
+    for (std::string text; std::getline(arguments >> std::ws, text, ','); ++index) {
+      std::ranges::replace(text, ':', ' ');
+      std::istringstream words(text);
+      std::string call;
+      std::size_t count = 0;
+      int rank = 0;
+      words >> call >> count >> rank;
+      const ncclResult_t result = make(call, count, rank);
+      if (result == ncclSuccess) continue;
+      Outcome failed = report(result);
+      failed.text = std::to_string(index) + " " + failed.text;
+      ncclCommAbort(std::exchange(comm_, nullptr));
+      return failed;
+    }
+    return report(ncclCommDestroy(std::exchange(comm_, nullptr)));
+  }
+
+  ncclResult_t make(const std::string& call, std::size_t count, int rank) {
+    prepare(count * static_cast<std::size_t>(ranks_));
+    const int* const in = in_.data();
+    int* const out = out_[0].data();
+    const auto peer = [&](int distance) { return ((rank_ + distance) % ranks_ + ranks_) % ranks_; };
+    if (call == "reduce") return ncclAllReduce(in, out, count, ncclInt, ncclSum, comm_, nullptr);
+    if (call == "broadcast") return ncclBroadcast(in, out, count, ncclInt, rank, comm_, nullptr);
+    if (call == "collect")
+      return ncclReduce(in, out, count, ncclInt, ncclSum, rank, comm_, nullptr);
+    if (call == "allgather") return ncclAllGather(in, out, count, ncclInt, comm_, nullptr);
+    if (call == "reducescatter")
+      return ncclReduceScatter(in, out, count, ncclInt, ncclSum, comm_, nullptr);
+    if (call == "gather") return ncclGather(in, out, count, ncclInt, rank, comm_, nullptr);
+    if (call == "scatter") return ncclScatter(in, out, count, ncclInt, rank, comm_, nullptr);
+    if (call == "alltoall") return ncclAlltoAll(in, out, count, ncclInt, comm_, nullptr);
+    if (call == "send") return ncclSend(in, count, ncclInt, rank, comm_, nullptr);
+    if (call == "receive") return ncclRecv(out, count, ncclInt, rank, comm_, nullptr);
+    if (call == "shift") {
+      ncclGroupStart();
+      ncclSend(in, count, ncclInt, peer(1 + rank), comm_, nullptr);
+      ncclRecv(out, count, ncclInt, peer(-1 - rank), comm_, nullptr);
+      return ncclGroupEnd();
+    }
+    if (call == "alltoallv") {
+      const std::vector<std::size_t> counts(ranks_, count);
+      std::vector<std::size_t> displacements;
+      for (int r = 0; r < ranks_; ++r) displacements.push_back(count * static_cast<std::size_t>(r));
+      return tuttiAllToAllv(in, counts.data(), displacements.data(), out, counts.data(),
+                            displacements.data(), ncclInt, comm_, nullptr);
+    }
+    return ncclInvalidArgument;
   }
 
   Outcome shrink(std::istringstream& arguments) {
@@ -367,6 +433,27 @@ class FaultRank {
     return {set ? ncclSuccess : kWrongData, std::to_string(most)};
   }
 
+  template <class Function>
+  static Function* of_injector(const char* name) {
+    return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+  }
+
+  static Outcome inject(std::istringstream& arguments) {
+    std::string call;
+    int number = 0, error = 0;
+    arguments >> call >> number >> error;
+    auto* const arm = of_injector<void(const char*, int, int)>("fault_arm");
+    if (arm == nullptr) return {kWrongData, "the injector is not loaded"};
+    arm(call.c_str(), number, error);
+    return {};
+  }
+
+  static Outcome struck() {
+    auto* const tell = of_injector<int()>("fault_struck");
+    if (tell == nullptr) return {kWrongData, "the injector is not loaded"};
+    return {ncclSuccess, std::to_string(tell())};
+  }
+
   ncclComm_t comm_ = nullptr;
   int ranks_ = 0, rank_ = 0;
   Ints in_, out_[2];
@@ -382,7 +469,12 @@ int main() {
     arguments >> command;
     if (command == "exit") return 0;
     const auto begin = std::chrono::steady_clock::now();
-    const Outcome outcome = rank.obey(command, arguments);
+    Outcome outcome;
+    try {
+      outcome = rank.obey(command, arguments);
+    } catch (const std::bad_alloc&) {
+      outcome = {kOwnMemory, "no memory"};
+    }
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
     std::cout << command << ' ' << outcome.result << ' ' << took.count() << ' ' << outcome.text
               << std::endl;

@@ -27,7 +27,8 @@ inline constexpr double kSlack = kSanitized ? 5 : 1;
 /// What a rank said about one command. See fault_rank.cpp.
 struct Answer {
   static constexpr int kWrongData = -1;
-  static constexpr int kNone = -2;  ///< none came in time, or the process ended
+  static constexpr int kOwnMemory = -3;  ///< the rank's program, not the library, had none left
+  static constexpr int kNone = -2;       ///< none came in time, or the process ended
 
   int result = kNone;
   double milliseconds = 0;  ///< that the call took
