@@ -31,6 +31,15 @@ void end_for_all(Comm& comm, const Error& why) noexcept {
   }
 }
 
+void end_and_cancel(Comm& comm, const Error& why) noexcept {
+  end_for_all(comm, why);
+  if (comm.phase.load(std::memory_order_acquire) == Comm::Phase::kStarting) return;
+  try {
+    (void)comm.member->poll();  // sees the end, and cancels
+  } catch (...) {               // NOLINT(bugprone-empty-catch)
+  }
+}
+
 ncclResult_t refuse(const char* function, Comm* comm, const Error& error) {
   Group& group = this_thread_group();
   if (group.open()) group.fail(error);

@@ -22,15 +22,28 @@ Error thrown_error();
 /// Ends the communicator, if it is made, with `why` for the peers. Throws nothing: where there is
 /// no memory even for that, peers that share memory with this rank still learn that it gave up.
 void end_for_all(Comm& comm, const Error& why) noexcept;
+/// The same in a turn of `comm`: what runs there touches no buffer any more.
+void end_and_cancel(Comm& comm, const Error& why) noexcept;
 
 /// Runs `body`, a call that the peers make too. Where it throws, because this rank has no memory
 /// left, they would wait for it for ever: the communicator ends for all, with the reason.
 template <class Body>
-auto or_end(Comm& comm, Body&& body) {
+[[gnu::always_inline]] inline auto or_end(Comm& comm, const Body& body) -> decltype(body()) {
   try {
     return body();
   } catch (...) {
     end_for_all(comm, thrown_error());
+    throw;
+  }
+}
+
+/// The same in a turn of `comm`.
+template <class Body>
+[[gnu::always_inline]] inline auto run_or_end(Comm& comm, const Body& body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (...) {
+    end_and_cancel(comm, thrown_error());
     throw;
   }
 }

@@ -57,7 +57,7 @@ Status Batch::run_lone_call(const char* function) {
   const Turn turn(share.comm.handle->turns);
   TUTTI_TRY(share.comm.check(Pin(share.comm.handle)));
   Comm& comm = *share.comm.handle->comm;
-  const Status outcome = or_end(comm, [&] { return comm.member->run(share.calls.front()); });
+  const Status outcome = run_or_end(comm, [&] { return comm.member->run(share.calls.front()); });
   if (!outcome) settle(share.comm, outcome);
   return outcome;
 }
@@ -166,7 +166,7 @@ Status Batch::run(Meeting& meeting) {
     outcome = execute(meeting);
   } catch (...) {
     outcome = thrown_error();
-    end_all(outcome.error());
+    for (const Share& share : shares_) end_and_cancel(*share.comm.handle->comm, outcome.error());
   }
   for (const Share& share : shares_) settle(share.comm, outcome);
   if (!outcome) {

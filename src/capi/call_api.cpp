@@ -95,7 +95,7 @@ ncclResult_t submit_from(const CallSite& site, const RawCall& raw, ncclComm* han
     if (handle->comm->config.runs_at_once()) [[likely]]
       return answer(site.function, handle->comm.get(), [&]() -> Result<ncclResult_t> {
         Comm& comm = *handle->comm;
-        TUTTI_TRY(or_end(comm, [&] { return run_now(site, raw, comm); }));
+        TUTTI_TRY(run_or_end(comm, [&] { return run_now(site, raw, comm); }));
         return ncclSuccess;
       });
   }

@@ -1,6 +1,5 @@
 #include "src/comm/call_queue.hpp"
 
-#include <new>
 #include <string>
 #include <utility>
 
@@ -32,22 +31,7 @@ Status CallQueue::usable() const {
   return ok_status();
 }
 
-/// What `body` throws, for want of memory, ends the communicator for all: the others would wait for
-/// this rank's call. Nothing touches the caller's buffers any more.
-template <class Body>
-auto CallQueue::guarded(const Body& body) -> decltype(body()) {
-  try {
-    return body();
-  } catch (const std::bad_alloc&) {
-    return fail(make_error(Code::kUnavailable, "no memory is left"));
-  }
-}
-
 Status CallQueue::start(std::span<const Call> calls) {
-  return guarded([&] { return enqueue(calls); });
-}
-
-Status CallQueue::enqueue(std::span<const Call> calls) {
   TUTTI_TRY(usable());
   std::vector<exec::PointToPoint> transfers;
   for (const Call& call : calls) TUTTI_TRY(check_call(call, facts_.rank, facts_.size));
@@ -68,10 +52,6 @@ Status CallQueue::begin(const Queued& queued) {
 }
 
 Result<CallQueue::Progress> CallQueue::poll() {
-  return guarded([this] { return poll_once(); });
-}
-
-Result<CallQueue::Progress> CallQueue::poll_once() {
   if (idle()) TUTTI_TRY(end_.health());
   for (;;) {
     if (active_.none()) {
@@ -93,10 +73,6 @@ Result<CallQueue::Progress> CallQueue::poll_once() {
 }
 
 Status CallQueue::run(const Call& call) {
-  return guarded([&] { return run_at_once(call); });
-}
-
-Status CallQueue::run_at_once(const Call& call) {
   if (!queue_.empty() || is_point_to_point(call)) {
     TUTTI_TRY(start({&call, 1}));
     return run_queued();

@@ -48,11 +48,6 @@ class CallQueue {
     std::vector<exec::PointToPoint> transfers;  ///< a batch of sends and receives, or none
   };
 
-  template <class Body>
-  auto guarded(const Body& body) -> decltype(body());
-  Status enqueue(std::span<const Call> calls);
-  Result<Progress> poll_once();
-  Status run_at_once(const Call& call);
   Status begin(const Queued& queued);
   Status run_alone();
   Status run_queued();
