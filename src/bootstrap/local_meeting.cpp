@@ -53,12 +53,16 @@ bool same_user(int fd) {
   return peer && peer->uid == ::geteuid();
 }
 
-/// A connection to whoever holds a name; empty when nobody does.
+/// A connection to whoever holds a name; empty, and why in errno, when there is none.
 Result<Fd> reach(const UnixAddress& address) {
   Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return system_error(Code::kUnavailable, errno, "cannot open a local socket");
   // EAGAIN: whoever holds the name accepts nobody.
-  if (::connect(fd.get(), address.get(), address.length) != 0) return Fd();
+  if (::connect(fd.get(), address.get(), address.length) != 0) {
+    const int why = errno;
+    fd.reset();
+    errno = why;
+  }
   return fd;
 }
 
@@ -121,18 +125,22 @@ namespace {
 
 /// What kept others from being rank 0, for the error.
 struct Impostor {
-  pid_t process = 0;  ///< 0: none
+  pid_t process = 0;  ///< 0: none, or one that accepts nobody
   bool other_user = false;
+  bool accepts_nobody = false;
 };
 
 /// Nothing when nobody offers yet.
 Result<std::optional<UniqueId>> try_fetch(const UnixAddress& address, Deadline deadline,
                                           Impostor& impostor) {
   TUTTI_ASSIGN(const Fd fd, reach(address));
-  if (!fd) return std::optional<UniqueId>();
+  if (!fd) {
+    impostor.accepts_nobody |= errno == EAGAIN;
+    return std::optional<UniqueId>();
+  }
   const auto peer = peer_of(fd.get());
   if (!peer) return std::optional<UniqueId>();
-  impostor = {peer->pid, peer->uid != ::geteuid()};
+  impostor = {peer->pid, peer->uid != ::geteuid(), false};
   if (impostor.other_user) return std::optional<UniqueId>();
   UniqueIdBytes bytes{};
   if (!recv_all(fd.get(), bytes, deadline.within(kAnswer))) return std::optional<UniqueId>();
@@ -152,7 +160,8 @@ Result<UniqueId> fetch_local(const std::string& name, Deadline deadline) {
     if (deadline.passed()) {
       const std::string whom =
           impostor.process == 0
-              ? std::string()
+              ? std::string(
+                    impostor.accepts_nobody ? "; a process holds its place and accepts nobody" : "")
               : fmt::format("; process {} {} holds its place and hands out no id", impostor.process,
                             impostor.other_user ? "of another user" : "of this user");
       return make_error(Code::kTimeout,

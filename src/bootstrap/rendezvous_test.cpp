@@ -151,6 +151,88 @@ TEST(Rendezvous, ATimeoutNamesWhoNeverCameAndWhoDid) {
   EXPECT_FALSE(third.get());
 }
 
+constexpr auto kShortLiveness = 400ms;
+
+JoinOptions patient_options() {
+  JoinOptions options;
+  options.patient = true;
+  options.liveness = kShortLiveness;
+  return options;
+}
+
+UniqueId serve_with_short_liveness(const std::shared_ptr<Service>& service) {
+  RootOptions options = root_on_loopback();
+  options.liveness = kShortLiveness;
+  return serve(service, options);
+}
+
+TEST(Rendezvous, WaitsForARankThatIsLateBeyondTheDeadlineOfReachingTheHub) {
+  auto service = make_service();
+  const auto id = serve_with_short_liveness(service);
+  auto early = std::async(std::launch::async, [&] {
+    return join(service, id, 0, 2, patient_options(), Deadline::after(500ms));
+  });
+  std::this_thread::sleep_for(1500ms);
+  auto late = join(service, id, 1, 2, patient_options(), Deadline::after(5s));
+  auto first = early.get();
+  ASSERT_TRUE(late) << late.error().what;
+  ASSERT_TRUE(first) << first.error().what;
+  std::thread leaves([&] { late->reset(); });
+  first->reset();
+  leaves.join();
+}
+
+TEST(Rendezvous, OfPatientRanksEndsWhenOneIsAborted) {
+  auto service = make_service();
+  const auto id = serve_with_short_liveness(service);
+  auto waits = std::async(std::launch::async, [&] {
+    return join(service, id, 0, 3, patient_options(), Deadline::after(500ms));
+  });
+  Cancellation abort;
+  auto aborted = std::async(std::launch::async, [&] {
+    return join(service, id, 1, 3, patient_options(), Deadline::after(500ms).unless(abort));
+  });
+  std::this_thread::sleep_for(1s);
+  abort.raise();
+  EXPECT_FALSE(aborted.get());
+  const auto other = waits.get();
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, Code::kPeerFailed);
+  EXPECT_THAT(other.error().what, HasSubstr("rank 1 gave up"));
+}
+
+TEST(Rendezvous, OfPatientRanksEndsWithTheHubsProcess) {
+  std::array<int, 2> pipe_ends{};
+  ASSERT_EQ(::pipe(pipe_ends.data()), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto root = make_service();
+    const UniqueIdBytes bytes = encode(serve_with_short_liveness(root));
+    if (::write(pipe_ends[1], bytes.data(), bytes.size()) < 0) ::_exit(1);
+    ::pause();
+    ::_exit(0);
+  }
+  UniqueIdBytes bytes{};
+  ASSERT_EQ(::read(pipe_ends[0], bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  const auto id = decode_unique_id(bytes);
+  ASSERT_TRUE(id);
+  auto service = make_service();
+  JoinOptions options = patient_options();
+  options.was_up = true;
+  auto waits = std::async(std::launch::async,
+                          [&] { return join(service, *id, 0, 2, options, Deadline::after(30s)); });
+  std::this_thread::sleep_for(700ms);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  const TimePoint killed = Clock::now();
+  const auto outcome = waits.get();
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().code, Code::kPeerFailed);
+  EXPECT_THAT(outcome.error().what, HasSubstr("nobody listens at"));
+  EXPECT_LT(Clock::now() - killed, 10s);
+  for (const int end : pipe_ends) ::close(end);
+}
+
 TEST(Rendezvous, ATimeoutOfAGatherNamesWhoNeverCame) {
   auto service = make_service();
   auto group = join_all(service, serve(service), 3);

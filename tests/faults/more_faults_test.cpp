@@ -1,7 +1,9 @@
 // The rest of the fault matrix: beginnings and ends, hostile bytes, resources that run out.
 #include <array>
 #include <csignal>
+#include <cstdlib>
 #include <random>
+#include <string>
 
 #include <netinet/in.h>
 #include <poll.h>
@@ -43,6 +45,28 @@ TEST_P(MoreFaults, TwoKilledRanksAreSurvived) {
   kill(3);
   expect_survival({1, 3}, fault);
   expect_nothing_left();
+}
+
+// KILLS: how many.
+TEST_P(MoreFaults, OfEveryKillAllSurvivorsNameTheSameCulprit) {
+  const char* const wanted = std::getenv("KILLS");
+  std::mt19937 random(std::random_device{}());
+  for (int kills = wanted != nullptr ? std::atoi(wanted) : 6; kills > 0; --kills) {
+    form(4);
+    const std::string command = random() % 2 == 0 ? "loop" : "moves";
+    enter_operations(job_->all(), command);
+    ::poll(nullptr, 0, static_cast<int>(random() % 50));
+    const int victim = static_cast<int>(random() % 4);
+    kill(victim);
+    for (const int rank : job_->all_but({victim})) {
+      const Answer answer = (*job_)[rank].hear(command);
+      SCOPED_TRACE(::testing::Message()
+                   << victim << " was killed; rank " << rank << ": " << answer);
+      EXPECT_EQ(answer.result, ncclRemoteError);
+      EXPECT_EQ((*job_)[rank].ask("failed").text, std::to_string(victim));
+    }
+    expect_nothing_left();
+  }
 }
 
 TEST_P(MoreFaults, AStoppedHubIsFoundAtTheLivenessLimit) {
