@@ -56,8 +56,8 @@ class Swapping {
     return options;
   }
 
-  /// A peer that took this rank for a stranger, because a handshake took longer than kPatience on a
-  /// busy machine, ends the connection before it passes anything.
+  /// A peer that took this rank for a stranger, because a handshake took longer than
+  /// kLongestHandshake on a busy machine, ends the connection before it passes anything.
   Status dial(Rank peer) {
     constexpr int kTries = 3;
     for (int attempt = 1;; ++attempt) {
@@ -96,7 +96,7 @@ class Swapping {
       TUTTI_ASSIGN(const Fd visitor, accept_local(swap_.listener));
       if (!visitor) continue;
       const auto found = shake_hands(visitor.get(), handshake(HandshakeRole::kResponder),
-                                     swap_.deadline.within(kPatience));
+                                     swap_.deadline.within(kLongestHandshake));
       if (!found) continue;  // a stranger
       const auto peer = std::ranges::find(awaited, found->rank);
       if (peer == awaited.end() || found->token != offer(*peer).process_token ||

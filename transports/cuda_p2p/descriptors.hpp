@@ -3,8 +3,8 @@
 // Each rank dials all lower ranks in order, then accepts all higher ones. So there is no circular
 // wait: rank 0 only accepts, and each rank that it has served goes on to the next. Before a
 // descriptor is passed, both sides prove that they hold the request's key and belong to one user. A
-// stranger that connects is dropped: at once if it sends something wrong, after kPatience if it
-// sends nothing.
+// stranger that connects is dropped: at once if it sends something wrong, after kLongestHandshake
+// if it sends nothing.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@
 namespace tutti::cuda_p2p {
 
 /// How long a visitor without a key can make others wait.
-inline constexpr auto kPatience = std::chrono::seconds(2);
+inline constexpr auto kLongestHandshake = std::chrono::seconds(2);
 
 struct DescriptorSwap {
   Rank rank = 0;
