@@ -57,8 +57,10 @@ std::optional<Standstill> find_difference(Calls calls) {
   for (auto& [number, named] : by_number) {
     if (named.size() < 2) continue;
     // Whom few agree with is to blame, rather.
-    std::ranges::stable_sort(
-        named, [](const Named& a, const Named& b) { return a.ranks.size() > b.ranks.size(); });
+    std::ranges::sort(named, [](const Named& a, const Named& b) {
+      return std::pair(b.ranks.size(), a.ranks.front()) <
+             std::pair(a.ranks.size(), b.ranks.front());
+    });
     const Rank one = named.front().ranks.front(), other = named.back().ranks.front();
     return Standstill{
         {one, other},
