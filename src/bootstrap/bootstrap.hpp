@@ -62,7 +62,7 @@ class Bootstrap {
   /// Whether somebody watches over the ranks, so that the death of any of them is told of soon.
   virtual bool tells_of_deaths() const { return true; }
 
-  /// A rank that has not moved for a while tells what it waits in. It holds until the next, or
+  /// A rank that has been in a call for a while tells what it waits in. It holds until the next, or
   /// until withdraw_wait(), which must come before that call returns. Where ranks wait for each
   /// other in different calls, all learn of it as a failure, kInvalidUsage (standstill.hpp), as
   /// long as the group has a hub. Never blocks.

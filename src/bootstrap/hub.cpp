@@ -21,6 +21,7 @@ constexpr int kMaxAnnouncements = 16;
 Hub::Hub(Service& service, Lobby& lobby, HubOptions options)
     : service_(service), lobby_(lobby), options_(std::move(options)) {
   members_.resize(options_.members.size());
+  failures_before_ = service_.failures();
   tick();
 }
 
@@ -107,7 +108,8 @@ void Hub::adopt(std::shared_ptr<Channel> channel, const Identity& identity, cons
       {.on_frame = [this, rank](const Frame& frame) { on_frame(rank, frame); },
        .on_end =
            [this, rank](const Error& why) {
-             if (why.code == Code::kUnavailable || service_.failures() > 0) return collapse();
+             if (why.code == Code::kUnavailable || service_.failures() > failures_before_)
+               return collapse();
              const Rank name = name_of(rank);
              lose(rank, peer_error(Code::kPeerFailed, name,
                                    "rank {} died: its process ({}) ended without a goodbye ({})",

@@ -98,6 +98,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
   std::optional<Standstill> suspected_;  ///< true if all of its ranks still wait so when asked
   std::vector<Rank> asked_;              ///< those of them that have yet to answer
   std::uint64_t questions_ = 0;
+  std::uint64_t failures_before_ = 0;  ///< of the service, when this hub opened
   Service::TimerId tick_ = 0;
 };
 
