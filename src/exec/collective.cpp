@@ -9,6 +9,7 @@ using lower::ProgramProtocol;
 void CollectiveRun::start(const Plans& plans, const CollectiveArgs& args) {
   plans_ = plans;
   launch_.begin(plans.direct != nullptr ? *plans.direct : *plans.plan, args);
+  if (plans.direct == nullptr) launch_.run(*plans.plan);
   entries_.begin_call();
   phase_ = Phase::kEnter;
 }
@@ -19,12 +20,14 @@ Result<Poll> CollectiveRun::poll() {
     bool over = false;
     switch (phase_) {
       case Phase::kEnter: {
+        if (entries_.lacks_packets()) [[unlikely]]
+          TUTTI_TRY(entries_.make_packets());
         over = enter();
         if (!over) break;
         if (plans_.direct != nullptr)
           phase_ = Phase::kAgree;
         else
-          begin(*plans_.plan);
+          begin();
         break;
       }
       case Phase::kAgree: {
@@ -35,6 +38,7 @@ Result<Poll> CollectiveRun::poll() {
         TUTTI_ASSIGN(over, one_round_.run());
         if (!over) break;
         if (launch_.protocol() == ProgramProtocol::kPublished) {
+          launch_.end();
           phase_ = Phase::kIdle;
           return Poll::kDone;
         }
@@ -79,7 +83,9 @@ bool CollectiveRun::enter() {
   if (launch_.protocol() == ProgramProtocol::kDirect) buffers_.announce(plans_.declines);
   // Whether all buffers are mapped, everyone asks everyone.
   const bool all_look = plans_.direct != nullptr;
+  launch_.start_writing();
   entries_.enter(all_look ? ~std::uint64_t{0} : launch_.plan().entry_readers());
+  launch_.end_writing();
   return true;
 }
 
@@ -87,12 +93,12 @@ bool CollectiveRun::enter() {
 Result<bool> CollectiveRun::agree() {
   TUTTI_ASSIGN(const std::optional<bool> all_mapped, buffers_.all_mapped());
   if (!all_mapped) return false;
-  begin(*all_mapped ? *plans_.direct : *plans_.plan);
+  launch_.run(*all_mapped ? *plans_.direct : *plans_.plan);
+  begin();
   return true;
 }
 
-void CollectiveRun::begin(Plan& plan) {
-  launch_.run(plan);
+void CollectiveRun::begin() {
   if (lower::one_round(launch_.protocol())) {
     one_round_.start();
     phase_ = Phase::kOneRound;

@@ -63,7 +63,7 @@ class CollectiveRun {
   };
   bool enter();
   Result<bool> agree();
-  void begin(Plan& plan);
+  void begin();
   void leave();
 
   Team& team_;

@@ -11,6 +11,7 @@
 
 namespace tutti::exec {
 
+using lower::ProgramMemory;
 using lower::ProgramProtocol;
 
 namespace {
@@ -53,13 +54,22 @@ Entries::Entries(Team& team, const Launch& launch)
 
 bool Entries::may_enter() {
   if (sequence_ > kEntries && !is_unread(sequence_ - kEntries, kEntries / 4)) return false;
-  const bool fills_packet = launch_.protocol() == ProgramProtocol::kPublished &&
-                            launch_.plan().input_bytes(team_.rank()) > kNoteBytes;
-  if (!fills_packet) return true;
-  // What lies in the packet may be older than kPackets calls. If its entry has been refilled since,
+  return !launch_.plan().fills_packet() || has_room_for_packet();
+}
+
+Status Entries::make_packets() {
+  TUTTI_ASSIGN(packet_memory_, team_.allocate_shared(team_.packet_ring_bytes()));
+  packets_.emplace(team_.packet_ring_bytes());
+  return ok_status();
+}
+
+bool Entries::has_room_for_packet() {
+  // What lies there may be older than kEntries calls. Then its entry has been refilled since, and
   // it is unread.
-  const std::uint64_t filled = packet_filled_[sequence_ % kPackets];
-  return filled == 0 || filled + kEntries <= sequence_ || is_unread(filled, kPackets / 4);
+  const std::size_t bytes = launch_.plan().input_bytes(team_.rank());
+  const std::uint64_t filled = packets_->in_the_way(bytes);
+  if (filled == 0 || filled + kEntries <= sequence_) return true;
+  return is_unread(filled, (sequence_ - filled) / 4);
 }
 
 void Entries::enter(std::uint64_t readers) {
@@ -92,17 +102,25 @@ std::vector<CallSignature> Entries::recent(std::size_t most) const {
   return calls;
 }
 
+std::byte* Entries::place_for_input(Holder holder, std::size_t bytes) {
+  if (holder != Holder::kPacket) return published_at_.in(team_.own_block(), holder);
+  std::byte* const packet = packet_memory_ + packets_->take(sequence_, bytes);
+  const PacketPlace place{team_.offset_of(packet)};
+  std::memcpy(own().payload, &place, sizeof place);
+  return packet;
+}
+
 void Entries::publish_input() {
   const Plan& plan = launch_.plan();
   const CollectiveArgs& args = launch_.args();
   const std::size_t bytes = plan.input_bytes(team_.rank());
   if (bytes == 0) return;
   const Holder holder = holder_of(bytes);
-  if (holder == Holder::kPacket) packet_filled_[sequence_ % kPackets] = sequence_;
-  std::byte* const published = published_at_.in(team_.own_block(), holder);
+  std::byte* const published = place_for_input(holder, bytes);
   for (const ChunkPlaces::Stretch& stretch : plan.chunk_places().input_stretches()) {
     const std::byte* const from = args.input + stretch.from * plan.element_bytes();
-    const Destination to{published + stretch.to * plan.element_bytes(), team_.stores_for_peers()};
+    const Destination to{published + stretch.to * plan.element_bytes(),
+                         launch_.stores_to(ProgramMemory::kPublished, bytes)};
     const std::size_t part = stretch.size * plan.element_bytes();
     if (launch_.scales_input()) {
       reduce(args.reduction, {&from, 1}, 1, {&to, 1}, stretch.size);
@@ -117,6 +135,7 @@ void Entries::publish_input() {
 /// Whether nobody reads any more what this rank published in `call`, one of the last kEntries.
 /// Where that is not known yet it waits for `stride` more calls than it must, so that one look at a
 /// peer serves for many, and a rank that is far ahead does not watch over each step of the others.
+/// That must be a call before this one, since a peer may need this rank to get further.
 bool Entries::is_unread(std::uint64_t call, std::uint64_t stride) {
   if (entered_by_all_ > call) return true;
   const std::uint64_t readers = readers_[call % kEntries];
@@ -195,6 +214,14 @@ void Entries::fetch_next(Rank peer) const {
   const std::uint64_t next = (sequence_ + 1) % kEntries;
   __builtin_prefetch(&block.entries[next]);
   if (launch_.plan().input_bytes(peer) > kInlineBytes) __builtin_prefetch(&block.notes[next]);
+}
+
+const std::byte* Entries::packet_of(Rank owner) const {
+  const Member& member = team_.member(owner);
+  PacketPlace place;
+  std::memcpy(&place, member.block->entries[sequence_ % kEntries].payload, sizeof place);
+  const auto packet = memory_of(member, owner, place.offset, launch_.plan().input_bytes(owner));
+  return packet ? *packet : nullptr;
 }
 
 Error Entries::mismatch(Rank peer, const CallSignature& theirs) const {

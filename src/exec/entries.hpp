@@ -11,9 +11,9 @@
 //   more than k   it did not wait for this rank, so it made other calls.
 //
 // Next to the hash is what peers need to begin. With kPublished that is the rank's whole input, in
-// the entry's own line, in a note, or in a packet (see layout.hpp). So fetching one line from a
-// peer brings a small input together with its call. With kDirect it is the place of the rank's
-// buffers (direct_buffers.hpp).
+// the entry's own line, in a note, or in a packet to which it points (see layout.hpp). So fetching
+// one line from a peer brings a small input together with its call. With kDirect it is the place of
+// the rank's buffers (direct_buffers.hpp).
 //
 // An entry is refilled once all its readers have entered a later call. So a rank that waits for no
 // peer runs at most kEntries calls ahead. One check of the peers serves many calls.
@@ -21,11 +21,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "src/exec/launch.hpp"
 #include "src/exec/layout.hpp"
+#include "src/exec/packet_ring.hpp"
 #include "src/exec/plan.hpp"
 #include "src/exec/team.hpp"
 
@@ -46,8 +48,11 @@ class Entries {
   /// The last calls that were begun, at most `most` and kEntries. The latest is at the end.
   [[nodiscard]] std::vector<CallSignature> recent(std::size_t most) const;
 
-  /// Whether this rank may fill its entry of this call. If not, it is blocked on a reader of the
-  /// entry.
+  /// Whether this rank publishes its input in a packet and has no memory for packets yet.
+  [[nodiscard]] bool lacks_packets() const { return launch_.plan().fills_packet() && !packets_; }
+  Status make_packets();
+  /// Whether this rank, which does not lack packets, may fill its entry of this call. If not, it is
+  /// blocked on a reader of the entry, or of a packet.
   bool may_enter();
   /// That entry. With kDirect the caller fills the payload.
   [[nodiscard]] Entry& own() { return team_.own_block().entries[sequence_ % kEntries]; }
@@ -60,8 +65,10 @@ class Entries {
   /// Index of the first of `places`, from `place` on, whose owner is a peer not yet seen in this
   /// call; places.size() if there is none.
   std::size_t skip_entered(std::span<const Place> places, std::size_t place);
-  /// Where `owner`, which has entered this call, published its input.
+  /// Where `owner`, which has entered this call, published its input; null if it claims a packet
+  /// outside of its memory.
   [[nodiscard]] const std::byte* published(Rank owner, Holder holder) const {
+    if (holder == Holder::kPacket) return packet_of(owner);
     return published_at_.in(*team_.member(owner).block, holder);
   }
 
@@ -69,17 +76,21 @@ class Entries {
   bool is_unread(std::uint64_t call, std::uint64_t stride);
   [[nodiscard]] bool is_behind(Rank peer, std::uint64_t ranks, std::uint64_t sequence) const;
   bool have_entered(std::uint64_t ranks, std::uint64_t sequence);
+  bool has_room_for_packet();
+  std::byte* place_for_input(Holder holder, std::size_t bytes);
   void publish_input();
+  [[nodiscard]] const std::byte* packet_of(Rank owner) const;
   void fetch_next(Rank peer) const;
   Error mismatch(Rank peer, const CallSignature& theirs) const;
 
   Team& team_;
   const Launch& launch_;
-  std::uint64_t sequence_ = 0;                  ///< calls begun
-  PublishedAt published_at_;                    ///< where inputs are published in this call
-  std::uint64_t readers_[kEntries] = {};        ///< readers of each entry
-  std::uint64_t hashes_[kEntries] = {};         ///< hash of the call in each entry; 0: none yet
-  std::uint64_t packet_filled_[kPackets] = {};  ///< call that filled each packet; 0: none yet
+  std::uint64_t sequence_ = 0;            ///< calls begun
+  PublishedAt published_at_;              ///< where inputs are published in this call
+  std::uint64_t readers_[kEntries] = {};  ///< readers of each entry
+  std::uint64_t hashes_[kEntries] = {};   ///< hash of the call in each entry; 0: none yet
+  std::optional<PacketRing> packets_;     ///< once one was needed
+  std::byte* packet_memory_ = nullptr;    ///< of the ring
   std::vector<std::uint64_t> entered_;  ///< per rank: highest call that it is known to have entered
   std::uint64_t entered_by_all_ =
       0;  ///< at most the minimum of entered_, which may have grown since

@@ -37,6 +37,9 @@ class EntriesOfTwo : public TeamOfTwo {
   /// False: it may not yet.
   bool enter(Rank rank, std::uint64_t readers) {
     if (!began_[rank]) entries_[rank].begin_call();
+    if (entries_[rank].lacks_packets()) {
+      EXPECT_TRUE(entries_[rank].make_packets());
+    }
     began_[rank] = !entries_[rank].may_enter();
     if (!began_[rank]) entries_[rank].enter(readers);
     return !began_[rank];
@@ -77,11 +80,26 @@ TEST_F(EntriesOfTwo, LetARankRunAsFarAheadAsThereAreEntries) {
   EXPECT_GT(calls_ahead(1000), kEntries / 2);
 }
 
-TEST_F(EntriesOfTwo, LetARankRunAsFarAheadAsThereArePackets) {
-  begin(kNoteBytes + 1);
-  EXPECT_EQ(calls_ahead(1000), kPackets);
-  while (entries_[1].sequence() < kPackets) ASSERT_TRUE(enter(1, kNobody));
-  EXPECT_GT(calls_ahead(1000), kPackets / 2);
+TEST_F(EntriesOfTwo, LetARankRunAsFarAheadAsPacketsFit) {
+  begin(kPacketBytes);
+  const auto fit = static_cast<int>(teams_[0]->packet_ring_bytes() / kPacketBytes);
+  EXPECT_EQ(calls_ahead(1000), fit);
+  EXPECT_EQ(teams_[0]->waits().waiting_for(), 1);
+  while (entries_[1].sequence() < static_cast<std::uint64_t>(fit)) ASSERT_TRUE(enter(1, kNobody));
+  EXPECT_GT(calls_ahead(1000), fit / 2);
+}
+
+TEST_F(EntriesOfTwo, RefuseAPacketOutsideOfItsOwnersMemory) {
+  begin(kPacketBytes);
+  ASSERT_TRUE(enter(0, kReader));
+  ASSERT_TRUE(enter(1, kNobody));
+  ASSERT_TRUE(*entries_[1].has_entered(0));
+  for (const std::uint64_t offset :
+       {std::uint64_t{1}, heap_->mapping().size() - kPacketBytes + kLine, ~std::uint64_t{127}}) {
+    const PacketPlace place{offset};
+    std::memcpy(entries_[0].own().payload, &place, sizeof place);
+    EXPECT_EQ(entries_[1].published(0, Holder::kPacket), nullptr) << offset;
+  }
 }
 
 TEST_F(EntriesOfTwo, WaitForNobodyWhoDoesNotReadThem) {

@@ -2,8 +2,9 @@
 
 namespace tutti::exec {
 
-void Launch::end() {
-  if (all_there_) plan_->store_choice()->end(Clock::now() - *all_there_);
+void Launch::tell_time() {
+  const Nanos since = all_there_ ? Nanos(Clock::now() - *all_there_) : Nanos(0);
+  if (const Nanos time = writing_ + since; time > Nanos(0)) plan_->store_choice()->end(time);
 }
 
 void Launch::combine(std::span<const std::byte* const> sources, std::uint64_t scaled,

@@ -36,15 +36,23 @@ class Launch {
     plan_ = &plan;
     args_ = &args;
   }
-  /// The ranks agreed on `plan`, which begins to run now.
+  /// `plan` is the one to run: the only one, or the one that the ranks agreed on.
   void run(Plan& plan) {
     plan_ = &plan;
-    all_there_.reset();
     stores_ = {};
-    if (StoreChoice* const choice = plan.store_choice()) stores_ = choice->begin();
+    timed_ = false;
+    StoreChoice* const choice = plan.store_choice();
+    if (choice == nullptr) return;
+    all_there_.reset();
+    writing_ = {};
+    const StoreChoice::Turn turn = choice->begin();
+    stores_ = turn.stores;
+    timed_ = turn.timed;
   }
   /// The run completed.
-  void end();
+  void end() {
+    if (timed_) tell_time();
+  }
 
   [[nodiscard]] Plan& plan() const { return *plan_; }
   [[nodiscard]] lower::ProgramProtocol protocol() const { return plan_->lowered().protocol; }
@@ -60,22 +68,35 @@ class Launch {
     const bool streams = memory == lower::ProgramMemory::kOutput ? stores_.output : stores_.peers;
     const bool pays = streams && bytes >= kStreamFrom && memory != lower::ProgramMemory::kScratch;
     if (pays) return Stores::kNonTemporal;
-    const bool peers_have_it =
-        memory == lower::ProgramMemory::kSlot || memory == lower::ProgramMemory::kPeerOutput;
+    const bool peers_have_it = memory == lower::ProgramMemory::kSlot ||
+                               memory == lower::ProgramMemory::kPublished ||
+                               memory == lower::ProgramMemory::kPeerOutput;
     return peers_have_it ? team_.stores_for_peers() : Stores::kCached;
   }
 
-  /// Starts the clock when all peers are there; only from then on does the time say something about
-  /// the stores. With kDirect that is at once, in a pipeline when there is data from peers to read.
+  /// What shows how good the stores are: the time of what this rank writes before it needs a peer,
+  /// and the time from when all peers are there, but not the wait between. All are there with
+  /// kDirect at once, with kPublished at the first pass, in a pipeline when there is data to read.
   void start_stopwatch() {
-    if (!all_there_ && plan_->store_choice() != nullptr) all_there_ = Clock::now();
+    if (timed_ && !all_there_) all_there_ = Clock::now();
+  }
+  void start_writing() {
+    if (timed_ && !all_there_) began_ = Clock::now();
+  }
+  void end_writing() {
+    if (timed_ && !all_there_) writing_ += Clock::now() - began_;
   }
 
  private:
+  void tell_time();
+
   const Team& team_;
   Plan* plan_ = nullptr;
   const CollectiveArgs* args_ = nullptr;
   StreamingStores stores_;
+  bool timed_ = false;                  ///< whether the choice of stores wants this call's time
+  TimePoint began_;                     ///< to write
+  Nanos writing_{};                     ///< time of what this rank wrote before it needed a peer
   std::optional<TimePoint> all_there_;  ///< since when (about) no peer is missing
 };
 

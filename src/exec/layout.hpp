@@ -24,13 +24,11 @@ inline constexpr std::size_t kLine = 128;
 inline constexpr std::uint64_t kEntries = 64;
 
 /// Payload up to kInlineBytes lies in the entry's own first line, up to kNoteBytes in the entry's
-/// note, and up to kPacketBytes in packet `sequence % kPackets`. Packets are refilled by the same
-/// rule.
+/// note, and up to kPacketBytes in a packet, to which the entry points. Packets are overwritten by
+/// the same rule.
 inline constexpr std::size_t kInlineBytes = 48;
 inline constexpr std::size_t kNoteBytes = 9 * kLine;  // odd, so notes spread over the cache's sets
 inline constexpr std::size_t kPacketBytes = 32 * 1024;
-inline constexpr std::uint64_t kPackets = 8;
-static_assert(kEntries % kPackets == 0);
 
 /// Offsets in shared words. 0 means none yet; offset 0 is valid, so announced offsets carry a mark.
 constexpr std::uint64_t announce(std::uint64_t offset) { return offset | 1; }
@@ -63,6 +61,12 @@ struct BufferPlaces {
   std::uint64_t mapped_by_all = 0;  ///< 1: every rank maps both
 };
 static_assert(sizeof(BufferPlaces) <= kInlineBytes);
+
+/// In an entry's payload, if the rank's input lies in a packet.
+struct PacketPlace {
+  std::uint64_t offset = 0;  ///< in the owner's heap
+};
+static_assert(sizeof(PacketPlace) <= kInlineBytes);
 
 struct alignas(kLine) Progress {
   std::atomic<std::uint64_t> progress;
@@ -101,7 +105,6 @@ struct RankBlock {
   Progress progress;
   Entry entries[kEntries];
   alignas(kLine) std::byte notes[kEntries][kNoteBytes];
-  alignas(kLine) std::byte packets[kPackets][kPacketBytes];
   Caption captions[kEntries];
   Announced announced[kAnnounced];
 };
@@ -116,28 +119,27 @@ inline std::atomic<std::uint8_t>& departure_mark(RankBlock& block, Rank rank) {
   return reinterpret_cast<std::atomic<std::uint8_t>*>(&block + 1)[rank];
 }
 
-/// The part of a block that holds an input that its owner published.
+/// What holds an input that its owner published: a part of its block, or a packet.
 enum class Holder : std::uint8_t { kEntry, kNote, kPacket };
 constexpr Holder holder_of(std::size_t bytes) {
   if (bytes <= kInlineBytes) return Holder::kEntry;
   return bytes <= kNoteBytes ? Holder::kNote : Holder::kPacket;
 }
 
-/// Where a rank's block holds what it publishes in a call. Value.
+/// Where a rank's block holds what it publishes in a call, unless that is in a packet. Value.
 class PublishedAt {
  public:
   explicit PublishedAt(std::uint64_t call = 0)
       : offsets_{offsetof(RankBlock, entries) + (call % kEntries) * sizeof(Entry) +
                      offsetof(Entry, payload),
-                 offsetof(RankBlock, notes) + (call % kEntries) * kNoteBytes,
-                 offsetof(RankBlock, packets) + (call % kPackets) * kPacketBytes} {}
+                 offsetof(RankBlock, notes) + (call % kEntries) * kNoteBytes} {}
 
   [[nodiscard]] std::byte* in(RankBlock& block, Holder holder) const {
     return reinterpret_cast<std::byte*>(&block) + offsets_[static_cast<std::size_t>(holder)];
   }
 
  private:
-  std::size_t offsets_[3];
+  std::size_t offsets_[2];
 };
 
 /// Point-to-point, sender's side: one line per destination rank.

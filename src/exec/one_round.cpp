@@ -19,7 +19,9 @@ Result<bool> OneRoundRun::run() {
     if (pass.bytes == 0) continue;
     if (direct) TUTTI_TRY(buffers_.find(places));
     launch_.start_stopwatch();
-    locate_operands(pass);
+    if (const Rank liar = locate_operands(pass); liar != kNoRank) [[unlikely]]
+      return peer_error(Code::kPeerFailed, liar,
+                        "rank {} claims to have published its input outside of its memory", liar);
     if (direct)
       TUTTI_TRY(buffers_.run_pass(pass, {sources_.data(), pass.sources},
                                   {destinations_.data(), pass.destinations}));
@@ -36,23 +38,29 @@ void OneRoundRun::combine(const Pass& pass) const {
                   {destinations_.data(), pass.destinations}, pass.bytes, pass.completes);
 }
 
-void OneRoundRun::locate_operands(const Pass& pass) {
-  locate_sources(launch_.plan().sources(pass));
+Rank OneRoundRun::locate_operands(const Pass& pass) {
+  const Rank liar = locate_sources(launch_.plan().sources(pass));
   std::size_t d = 0;
   for (const Place& to : launch_.plan().destinations(pass))
     destinations_[d++] = {locate(to), launch_.stores_to(to.memory, pass.bytes)};
+  return liar;
 }
 
-void OneRoundRun::locate_sources(std::span<const Place> places) {
+Rank OneRoundRun::locate_sources(std::span<const Place> places) {
   const bool publishes = launch_.protocol() == ProgramProtocol::kPublished;
   const std::byte** const sources = sources_.data();
   for (std::size_t s = 0; s < places.size(); ++s) {
     const Place& place = places[s];
-    if (publishes && place.memory == ProgramMemory::kPublished)
-      sources[s] = entries_.published(place.owner, place.holder) + place.offset;
-    else
+    if (publishes && place.memory == ProgramMemory::kPublished) {
+      const std::byte* const input = entries_.published(place.owner, place.holder);
+      if (input == nullptr) [[unlikely]]
+        return place.owner;
+      sources[s] = input + place.offset;
+    } else {
       sources[s] = locate(place);
+    }
   }
+  return kNoRank;
 }
 
 /// All but what kPublished programs publish.

@@ -28,8 +28,9 @@ class OneRoundRun {
   Result<bool> run();
 
  private:
-  void locate_operands(const Pass& pass);
-  void locate_sources(std::span<const Place> places);
+  /// Returns an owner that claims to have published what it cannot; kNoRank: none.
+  Rank locate_operands(const Pass& pass);
+  Rank locate_sources(std::span<const Place> places);
   void combine(const Pass& pass) const;
   [[nodiscard]] std::byte* locate(const Place& place) const;
 

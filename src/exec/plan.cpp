@@ -40,9 +40,15 @@ Plan::Plan(std::shared_ptr<const lower::Lowered> lowered, const Team& team, cons
 void Plan::guess_stores(const Team& team) {
   constexpr std::size_t kWorthChoosing = 64 * 1024;
   constexpr std::size_t kLeavesTheCache = std::size_t{4} << 20;
-  const std::size_t largest = *std::ranges::max_element(output_bytes_);
-  if (lowered_->protocol == lower::ProgramProtocol::kPublished || largest < kWorthChoosing) return;
   const StoreGuess& guess = team.options().stores;
+  if (lowered_->protocol == lower::ProgramProtocol::kPublished) {
+    fills_packet_ = input_bytes_[team.rank()] > kNoteBytes;
+    if (*std::ranges::max_element(input_bytes_) > kNoteBytes)
+      store_choice_.emplace(StreamingStores{false, guess.slots}, false);
+    return;
+  }
+  const std::size_t largest = *std::ranges::max_element(output_bytes_);
+  if (largest < kWorthChoosing) return;
   StreamingStores first;
   const bool staged = lowered_->protocol == lower::ProgramProtocol::kStaged;
   first.output =
@@ -50,6 +56,8 @@ void Plan::guess_stores(const Team& team) {
   first.peers = staged ? guess.slots : largest >= guess.peer_output_from;
   store_choice_.emplace(first, largest >= kLeavesTheCache);
 }
+
+std::size_t Plan::slot_bytes() const { return slot_pieces_of(*lowered_) * stride_; }
 
 bool Plan::fits(const lower::Lowered& lowered, const Team& team) {
   return slot_pieces_of(lowered) * kStrideUnit <= team.options().staging_bytes;

@@ -89,6 +89,8 @@ class Plan {
   [[nodiscard]] std::size_t element_bytes() const { return element_bytes_; }
   /// Bytes from one piece of a slot or of scratch to the next.
   [[nodiscard]] std::size_t stride() const { return stride_; }
+  /// Of a staged program, the same on all ranks.
+  [[nodiscard]] std::size_t slot_bytes() const;
   [[nodiscard]] std::size_t scratch_bytes() const {
     return stride_ * program_->scratch_pieces * program_->scratch_depth;
   }
@@ -98,6 +100,8 @@ class Plan {
   /// What this rank sends per call.
   [[nodiscard]] const SentBytes& sent() const { return sent_; }
   [[nodiscard]] const Codec* codec() const { return codec_; }
+  /// Whether this rank publishes its input in a packet.
+  [[nodiscard]] bool fills_packet() const { return fills_packet_; }
   /// Null if too little is stored for a choice to matter.
   [[nodiscard]] StoreChoice* store_choice() { return store_choice_ ? &*store_choice_ : nullptr; }
   /// The ranks that read this rank's entry of a call: bit r for rank r. All bits, if there are more
@@ -143,6 +147,7 @@ class Plan {
   std::size_t slice_elements_ = 0;
   std::uint64_t slices_ = 1;
   std::optional<StoreChoice> store_choice_;
+  bool fills_packet_ = false;
   std::size_t stride_ = 0;
   std::vector<std::vector<BoundWait>> waits_;
   std::vector<Pass> passes_;

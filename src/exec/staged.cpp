@@ -19,10 +19,11 @@ Result<bool> StagedRun::take_memory() {
     if (peer == team_.rank() || team_.member(peer).block == nullptr) continue;
     if (!progress_.left_call_before_last(peer)) return false;
   }
+  team_.staging().begin(progress_.calls(), plan.slot_bytes());
   if (!plan.program().slots.empty()) {
     const bool receives = plan.output_bytes(team_.rank()) > 0;
     const std::byte* const data = receives ? launch_.args().output : launch_.args().input;
-    TUTTI_ASSIGN(own_slots_, team_.staging().enter(progress_.calls(), lead_of(data)));
+    TUTTI_ASSIGN(own_slots_, team_.staging().enter(lead_of(data)));
   }
   if (const std::size_t bytes = plan.scratch_bytes(); bytes > 0) {
     scratch_ = scratch_memory_.get(bytes);
@@ -43,7 +44,9 @@ Result<bool> StagedRun::run() {
       TUTTI_ASSIGN(const bool may_run, ready(op_, slice));
       if (!may_run) return false;
       if (op.stage > 0) launch_.start_stopwatch();
+      launch_.start_writing();
       TUTTI_TRY(execute(op_, slice));
+      launch_.end_writing();
       if (op.published) progress_.publish(program.position(op_, slice));
     }
     if (++op_ == program.ops.size()) {
@@ -265,7 +268,7 @@ Result<std::byte*> StagedRun::slot_memory(const lower::Operand& operand, std::ui
   const lower::Program& owner = lowered.programs[operand.owner];
   std::byte* region = own_slots_;
   if (operand.owner != team_.rank()) {
-    TUTTI_ASSIGN(region, team_.staging().of_peer(progress_.calls(), operand.owner));
+    TUTTI_ASSIGN(region, team_.staging().of_peer(operand.owner));
   }
   const std::uint64_t index = (slice % lowered.slot_depth) * owner.slot_pieces +
                               owner.slots[operand.index].first_piece + operand.pieces[piece];

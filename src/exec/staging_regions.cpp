@@ -1,5 +1,7 @@
 #include "src/exec/staging_regions.hpp"
 
+#include <algorithm>
+
 #include "src/base/result.hpp"
 
 namespace tutti::exec {
@@ -20,27 +22,34 @@ void StagingRegions::set_readers() {
   for (StagingPool::Lease& lease : leases_) lease.set_readers(readers);
 }
 
-Result<std::byte*> StagingRegions::enter(std::uint64_t call, std::size_t lead) {
-  const std::uint64_t parity = call % 2;
+void StagingRegions::begin(std::uint64_t call, std::size_t used) {
+  call_ = call;
+  std::size_t& next = next_[call % 2];
+  part_ = takes_turns_ && used <= bytes_ - next ? next : 0;
+  next = std::min(bytes_, (part_ + used + kLine - 1) / kLine * kLine);
+}
+
+Result<std::byte*> StagingRegions::enter(std::size_t lead) {
+  const std::uint64_t parity = call_ % 2;
   TUTTI_ASSIGN(std::byte* const region, leases_[parity].enter());
   entered_ = &leases_[parity];
-  std::byte* const slots = region + lead;
-  if (slots != announced_[parity]) {
-    announced_[parity] = slots;
+  std::byte* const begin = region + lead;
+  if (begin != announced_[parity]) {
+    announced_[parity] = begin;
     const Member& self = members_[rank_];
-    const auto offset = static_cast<std::uint64_t>(slots - self.heap.data());
+    const auto offset = static_cast<std::uint64_t>(begin - self.heap.data());
     self.block->progress.staging_offset[parity].store(announce(offset), std::memory_order_release);
   }
-  return slots;
+  return begin + part_;
 }
 
 /// One look serves for the whole call, call k: the peer announced its region before the progress
 /// that this rank has waited for, and announces the one of call k + 2 in its place only once this
 /// rank has left call k (see StagedRun::take_memory).
-Result<std::byte*> StagingRegions::of_peer(std::uint64_t call, Rank rank) {
+Result<std::byte*> StagingRegions::of_peer(Rank rank) {
   PeerRegion& known = peers_[rank];
-  const std::uint64_t parity = call % 2;
-  if (known.call == call + 1) return known.region[parity];
+  const std::uint64_t parity = call_ % 2;
+  if (known.call == call_ + 1) return known.region[parity] + part_;
   const Member& peer = members_[rank];
   const std::uint64_t announced =
       peer.block->progress.staging_offset[parity].load(std::memory_order_acquire);
@@ -54,8 +63,8 @@ Result<std::byte*> StagingRegions::of_peer(std::uint64_t call, Rank rank) {
     known.region[parity] = region + lead;
     known.announced[parity] = announced;
   }
-  known.call = call + 1;
-  return known.region[parity];
+  known.call = call_ + 1;
+  return known.region[parity] + part_;
 }
 
 void StagingRegions::close() {

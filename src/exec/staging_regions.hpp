@@ -1,4 +1,8 @@
 // The shared memory that a rank's slots lie in during staged calls, and where its peers' slots lie.
+//
+// The slots of a call fill a part of a region. If each rank has a CPU, calls take one part after
+// the other, for the reason that packet_ring.hpp gives. All ranks make the same calls, and their
+// slots take as many bytes, so each knows which part the others fill.
 #pragma once
 
 #include <cstddef>
@@ -25,17 +29,21 @@ class StagingRegions {
 
   /// Once all members are known: the mapped ones read this rank's slots.
   void set_readers();
-  /// The memory for this rank's slots in `call` (see ProgressCounters::calls()), which is staged.
-  /// It begins `lead` bytes behind a cache line and is announced to the peers, which have all left
-  /// the call before last.
-  Result<std::byte*> enter(std::uint64_t call, std::size_t lead);
+  /// Whether each rank has a CPU.
+  void set_cpu_each(bool each) { takes_turns_ = each; }
+  /// Begins `call` (see ProgressCounters::calls()), which is staged. The slots of each rank take
+  /// `used` bytes, at most those of a region.
+  void begin(std::uint64_t call, std::size_t used);
+  /// The memory for this rank's slots in the call begun. It lies `lead` bytes behind a cache line
+  /// and is announced to the peers, which have all left the call before last.
+  Result<std::byte*> enter(std::size_t lead);
   /// This rank is done with the region that it entered, if any. Rank r is done with it once its
   /// progress reaches `left_at[r]`.
   void leave(std::span<const std::uint64_t> left_at) {
     if (entered_ != nullptr) std::exchange(entered_, nullptr)->leave(left_at);
   }
-  /// The slots of mapped peer `rank` in `call`, in which it has made progress.
-  Result<std::byte*> of_peer(std::uint64_t call, Rank rank);
+  /// The slots of mapped peer `rank` in the call begun, in which it has made progress.
+  Result<std::byte*> of_peer(Rank rank);
   /// There are no more calls.
   void close();
 
@@ -51,7 +59,11 @@ class StagingRegions {
   const std::size_t bytes_;
   StagingPool::Lease leases_[2];           ///< for even and odd calls
   StagingPool::Lease* entered_ = nullptr;  ///< of those, in the call that runs
-  std::byte* announced_[2] = {};           ///< where peers know the slots to be
+  std::byte* announced_[2] = {};           ///< where peers know the regions to be, with the lead
+  bool takes_turns_ = false;
+  std::uint64_t call_ = 0;    ///< the one begun
+  std::size_t part_ = 0;      ///< where its part begins in the regions
+  std::size_t next_[2] = {};  ///< where the part of the next even or odd call may begin
   std::vector<PeerRegion> peers_;
 };
 

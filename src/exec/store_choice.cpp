@@ -5,45 +5,65 @@
 namespace tutti::exec {
 namespace {
 
-/// Before the first trial, and between the first trials of different choices.
-constexpr std::uint64_t kBetweenFirstTrials = 20;
-/// Calls until a choice as good as the best is tried again; up to kLongestPause times as many for
-/// worse ones.
-constexpr double kBetweenTrials = 128;
-constexpr double kLongestPause = 32;
+/// Calls of a cycle. In its first kWindow calls the best runs and is timed; then each choice has
+/// so many, of which it is tried in the first kTrial.
+constexpr std::uint64_t kCycle = 128, kWindow = 6, kTrial = 4;
+/// A choice that keeps losing is tried in every 2^kMostLosses-th cycle.
+constexpr unsigned kMostLosses = 5;
 /// What is better by less is not better.
 constexpr double kNoise = 0.97;
-/// A trial whose first call is so much worse is over.
+/// A trial whose first call is so much worse is over, and counts as two losses.
 constexpr double kHopeless = 3;
-constexpr std::uint64_t kNever = ~std::uint64_t{0};
-
-std::size_t index_of(StreamingStores stores) {
-  return (stores.output ? 1U : 0U) | (stores.peers ? 2U : 0U);
-}
-StreamingStores stores_of(std::size_t index) { return {(index & 1) != 0, (index & 2) != 0}; }
+/// If the best takes so many times as long as in the last cycle, the machine has changed.
+constexpr double kChanged = 1.5;
 
 double count(Nanos time) { return static_cast<double>(std::max<Nanos::rep>(time.count(), 1)); }
 
 }  // namespace
 
-StoreChoice::StoreChoice(StreamingStores first, bool may_stream_output)
-    : best_(index_of(first)), running_(best_) {
-  for (std::size_t choice = 0, turn = 0; choice < kChoices; ++choice) {
-    const bool legal = may_stream_output || !stores_of(choice).output;
-    due_[choice] = legal && choice != best_ ? ++turn * kBetweenFirstTrials : kNever;
-  }
+StoreChoice::StoreChoice(StreamingStores first, bool may_stream_output) {
+  choices_.push_back({first});
+  for (const bool output : {false, true})
+    for (const bool peers : {false, true})
+      if (const StreamingStores stores{output, peers};
+          stores != first && (may_stream_output || output == first.output))
+        choices_.push_back({stores});
 }
 
-StreamingStores StoreChoice::best() const { return stores_of(best_); }
+bool StoreChoice::is_tried(std::size_t choice) const {
+  const std::uint64_t cycle = calls_ / kCycle;
+  return choice != best_ && best_samples_ >= kSamples &&
+         cycle % (std::uint64_t{1} << choices_[choice].losses) == 0;
+}
 
-StreamingStores StoreChoice::begin() {
-  ++calls_;
-  if (trial_calls_ > 0) return stores_of(running_);
+StoreChoice::Turn StoreChoice::begin() {
+  const std::uint64_t call = calls_ % kCycle;
+  const std::uint64_t window = call / kWindow, in_window = call % kWindow;
   running_ = best_;
-  if (best_samples_ < kSamples) return best();
-  const auto due = std::min_element(due_.begin(), due_.end());
-  if (*due <= calls_) running_ = static_cast<std::size_t>(due - due_.begin());
-  return stores_of(running_);
+  bool timed = window <= choices_.size();
+  if (window >= 1 && timed) {
+    const std::size_t choice = window % choices_.size();  // the guess comes last
+    if (in_window == 0) {
+      if (window == 1) look_for_changes();
+      trial_least_ = {};
+      trial_is_over_ = !is_tried(choice);
+    }
+    if (in_window < kTrial && !trial_is_over_) running_ = choice;
+  }
+  ++calls_;
+  return {choices_[running_].stores, timed};
+}
+
+Nanos StoreChoice::best_time() const {
+  return *std::min_element(best_times_.begin(), best_times_.end());
+}
+
+void StoreChoice::look_for_changes() {
+  if (best_samples_ < kSamples) return;
+  const Nanos now = best_time();
+  if (usual_.count() > 0 && count(now) > kChanged * count(usual_))
+    for (Choice& choice : choices_) choice.losses = 0;
+  usual_ = now;
 }
 
 void StoreChoice::end(Nanos time) {
@@ -51,23 +71,28 @@ void StoreChoice::end(Nanos time) {
     best_times_[best_samples_++ % kSamples] = time;
     return;
   }
-  const double best = count(*std::min_element(best_times_.begin(), best_times_.end()));
-  const bool first = trial_calls_++ == 0;
-  const bool hopeless = first && count(time) > kHopeless * best;
-  if (!first) trial_least_ = trial_calls_ == 2 ? time : std::min(trial_least_, time);
-  if (trial_calls_ <= kSamples && !hopeless) return;
+  const std::uint64_t in_window = (calls_ - 1) % kCycle % kWindow;
+  if (in_window == 0) {
+    if (count(time) > kHopeless * count(best_time())) judge(kHopeless);
+    return;
+  }
+  trial_least_ = trial_least_.count() == 0 ? time : std::min(trial_least_, time);
+  if (in_window == kTrial - 1) judge(count(trial_least_) / count(best_time()));
+}
 
-  trial_calls_ = 0;
-  const double ratio = count(hopeless ? time : trial_least_) / best;
-  const auto pause = [](double times) {
-    return static_cast<std::uint64_t>(kBetweenTrials * std::min(times, kLongestPause));
-  };
-  due_[running_] = calls_ + pause(ratio * ratio);
-  if (ratio >= kNoise) return;
-  due_[best_] = calls_ + pause(1);
-  due_[running_] = kNever;
+/// Of the choice on trial: its time by that of the best.
+void StoreChoice::judge(double ratio) {
+  trial_is_over_ = true;
+  unsigned& losses = choices_[running_].losses;
+  if (ratio >= kNoise) {
+    losses = std::min(losses + (ratio >= kHopeless ? 2 : 1), kMostLosses);
+    return;
+  }
+  choices_[best_].losses = 1;
+  losses = 0;
   best_ = running_;
-  best_samples_ = 0;
+  best_times_.fill(trial_least_);
+  usual_ = trial_least_;
 }
 
 }  // namespace tutti::exec

@@ -4,14 +4,20 @@
 // copy in another core. Ordinary stores leave the result in the cache. Which is faster depends on
 // the machine, on the size, and on where the hypervisor has placed its CPUs at the moment: up to
 // seven times either way. So a plan times its calls. Most calls use the best choice so far. Now and
-// then a few consecutive calls use another choice, because the caches need one call to adapt. The
-// worse a choice was, the more rarely it is tried. Each rank chooses by itself: neither results nor
-// other ranks depend on it.
+// then a few consecutive calls use another choice, because the caches need one call to adapt. A
+// choice that loses is tried more and more rarely, until the best one takes much longer than it
+// did.
+//
+// What one rank stores, others load, so a choice shows its worth when all make it. All ranks make
+// the same calls, and each choice has its calls in a cycle of calls in which it may be tried. So
+// ranks that try a choice do so together. Otherwise each rank chooses by itself: neither results
+// nor other ranks depend on it.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "src/base/clock.hpp"
 
@@ -27,31 +33,44 @@ struct StreamingStores {
   friend bool operator==(const StreamingStores&, const StreamingStores&) = default;
 };
 
-/// Value. Call begin() and end() alternately, or begin() again if a call failed.
+/// Value.
 class StoreChoice {
  public:
   /// `may_stream_output` is false for an output small enough to be read from the cache later; the
-  /// times measured here would not show that benefit.
+  /// times measured here would not show that benefit. `first` may, all the same.
   StoreChoice(StreamingStores first, bool may_stream_output);
 
+  struct Turn {
+    StreamingStores stores;
+    bool timed = false;  ///< end() is to be called, unless the call fails
+  };
   /// What the next call uses.
-  StreamingStores begin();
+  Turn begin();
   /// Reports how long the call took.
   void end(Nanos time);
   /// The best choice so far.
-  [[nodiscard]] StreamingStores best() const;
+  [[nodiscard]] StreamingStores best() const { return choices_[best_].stores; }
 
  private:
-  static constexpr std::size_t kChoices = 4;
   static constexpr std::size_t kSamples = 3;  ///< the minimum of this many is an estimate
 
-  std::size_t best_, running_;
+  struct Choice {
+    StreamingStores stores;
+    unsigned losses = 0;  ///< of late: it is tried in every 2^losses-th cycle
+  };
+  [[nodiscard]] bool is_tried(std::size_t choice) const;
+  [[nodiscard]] Nanos best_time() const;
+  void look_for_changes();
+  void judge(double ratio);
+
+  std::vector<Choice> choices_;  ///< the guess first
+  std::size_t best_ = 0, running_ = 0;
   std::array<Nanos, kSamples> best_times_{};  ///< the latest ones
   std::uint64_t best_samples_ = 0;
-  std::array<std::uint64_t, kChoices> due_{};  ///< earliest call that may try each choice
-  std::uint64_t trial_calls_ = 0;              ///< calls of the current trial; 0: none
-  Nanos trial_least_{};                        ///< minimum over its calls, without the first
-  std::uint64_t calls_ = 0;
+  Nanos usual_{};               ///< the best's time in the last cycle; 0: not known
+  Nanos trial_least_{};         ///< minimum over the trial's calls, without the first; 0: none yet
+  bool trial_is_over_ = false;  ///< before its last call
+  std::uint64_t calls_ = 0;     ///< so far
 };
 
 }  // namespace tutti::exec

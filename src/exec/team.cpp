@@ -78,7 +78,10 @@ void Team::add_remote(Rank rank, std::shared_ptr<Connection> connection, std::st
 
 void Team::set_cpus(int ranks, int cpus) {
   waits_.set_cpus(ranks, cpus);
-  stores_for_peers_ = ranks <= cpus ? Stores::kContended : Stores::kForPeers;
+  const bool cpu_each = ranks <= cpus;
+  stores_for_peers_ = cpu_each ? Stores::kContended : Stores::kForPeers;
+  packet_ring_bytes_ = exec::packet_ring_bytes(cpu_each);
+  staging_.set_cpu_each(cpu_each);
 }
 
 bool Team::can_read(Rank rank, std::uint64_t address) const {

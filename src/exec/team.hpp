@@ -14,6 +14,7 @@
 #include "src/exec/layout.hpp"
 #include "src/exec/local_board.hpp"
 #include "src/exec/member.hpp"
+#include "src/exec/packet_ring.hpp"
 #include "src/exec/staging_pool.hpp"
 #include "src/exec/staging_regions.hpp"
 #include "src/exec/store_guess.hpp"
@@ -65,6 +66,7 @@ class Team {
   /// often has these lines already, and prefetching them costs time (an eighth more for 8 ranks on
   /// 2 CPUs).
   [[nodiscard]] Stores stores_for_peers() const { return stores_for_peers_; }
+  [[nodiscard]] std::size_t packet_ring_bytes() const { return packet_ring_bytes_; }
 
   [[nodiscard]] Rank rank() const { return rank_; }
   [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(members_.size()); }
@@ -119,6 +121,7 @@ class Team {
   lower::Placement placement_;
   bool reads_inputs_ = false, in_one_process_ = false;
   Stores stores_for_peers_ = Stores::kForPeers;
+  std::size_t packet_ring_bytes_ = exec::packet_ring_bytes(false);
   AbortWord abort_;
   std::vector<std::byte*> shared_;
   WaitState waits_{remote_};

@@ -23,7 +23,7 @@ using testing::run_ranks;
 using testing::Runtimes;
 
 /// Long enough for no rank to publish its input.
-const std::vector<std::size_t> kCounts{9001, 30'011};
+const std::vector<std::size_t> kCounts{33'001, 40'011};
 
 class Direct : public ::testing::TestWithParam<std::tuple<Placement, int>> {
  protected:
