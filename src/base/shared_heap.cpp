@@ -291,6 +291,15 @@ std::size_t SharedHeap::allocated_bytes() const {
   return total;
 }
 
+void map_pages(std::span<std::byte> memory) {
+  constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, since Linux 5.14
+  const std::uintptr_t page = page_bytes();
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory.data()) / page * page;
+  const auto end = reinterpret_cast<std::uintptr_t>(memory.data()) + memory.size();
+  // Without it, what touches a page first waits for it.
+  (void)::madvise(reinterpret_cast<void*>(begin), end - begin, kPopulateWrite);
+}
+
 Result<std::unique_ptr<PeerMapping>> PeerMapping::map(Fd fd, std::size_t bytes) {
   struct stat status{};
   if (::fstat(fd.get(), &status) != 0)

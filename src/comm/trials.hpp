@@ -27,7 +27,7 @@
 
 namespace tutti {
 
-inline constexpr std::size_t kMostWays = 3, kMostTries = 16;
+inline constexpr std::size_t kMostWays = 3, kMostTries = 20;
 
 /// What a rank tells about a course. Value, with a fixed layout.
 struct TrialTimes {

@@ -19,7 +19,7 @@ using testing::HasSubstr;
 const CallClass kClass{Collective::kAllToAll, 18};
 const Arrangement kTwo{2, 1, 2};
 const std::vector<Way> kWays = {{"direct", false}, {"direct", true}};
-constexpr int kCallsOfACourse = 36;
+constexpr int kCallsOfACourse = 48;
 
 class TrialsOfTwo : public ::testing::Test {
  protected:
@@ -110,7 +110,7 @@ TEST_F(TrialsOfTwo, TakeTurnsAtTheWays) {
   std::vector<std::size_t> ways;
   for (int i = 0; i < kCallsOfACourse; ++i) ways.push_back(call(0));
   std::vector<std::size_t> expected;
-  for (std::size_t turn = 0; turn < 6; ++turn) expected.insert(expected.end(), 6, turn % 2);
+  for (std::size_t turn = 0; turn < 8; ++turn) expected.insert(expected.end(), 6, turn % 2);
   EXPECT_EQ(ways, expected);
   EXPECT_TRUE(trials_[0]->due());
 }

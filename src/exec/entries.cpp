@@ -59,6 +59,7 @@ bool Entries::may_enter() {
 
 Status Entries::make_packets() {
   TUTTI_ASSIGN(packet_memory_, team_.allocate_shared(team_.packet_ring_bytes()));
+  map_pages({packet_memory_, team_.packet_ring_bytes()});
   packets_.emplace(team_.packet_ring_bytes());
   return ok_status();
 }

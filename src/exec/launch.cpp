@@ -4,7 +4,11 @@ namespace tutti::exec {
 
 void Launch::tell_time() {
   const Nanos since = all_there_ ? Nanos(Clock::now() - *all_there_) : Nanos(0);
-  if (const Nanos time = writing_ + since; time > Nanos(0)) plan_->store_choice()->end(time);
+  const Nanos time = writing_ + since;
+  if (time <= Nanos(0)) return;
+  plan_->store_choice()->end(time);
+  if (protocol() != lower::ProgramProtocol::kDirect)
+    team_.set_streams_to_peers(plan_->store_choice()->best().peers);
 }
 
 void Launch::combine(std::span<const std::byte* const> sources, std::uint64_t scaled,

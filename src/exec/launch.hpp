@@ -29,7 +29,7 @@ struct CollectiveArgs {
 /// Resource. One per team, reused from call to call.
 class Launch {
  public:
-  explicit Launch(const Team& team) : team_(team) {}
+  explicit Launch(Team& team) : team_(team) {}
 
   /// Both arguments must outlive the call.
   void begin(Plan& plan, const CollectiveArgs& args) {
@@ -90,7 +90,7 @@ class Launch {
  private:
   void tell_time();
 
-  const Team& team_;
+  Team& team_;
   Plan* plan_ = nullptr;
   const CollectiveArgs* args_ = nullptr;
   StreamingStores stores_;

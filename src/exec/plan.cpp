@@ -43,8 +43,8 @@ void Plan::guess_stores(const Team& team) {
   const StoreGuess& guess = team.options().stores;
   if (lowered_->protocol == lower::ProgramProtocol::kPublished) {
     fills_packet_ = input_bytes_[team.rank()] > kNoteBytes;
-    if (*std::ranges::max_element(input_bytes_) > kNoteBytes)
-      store_choice_.emplace(StreamingStores{false, guess.slots}, false);
+    if (*std::ranges::max_element(input_bytes_) >= kStreamFrom)
+      store_choice_.emplace(StreamingStores{false, team.streams_to_peers()}, false);
     return;
   }
   const std::size_t largest = *std::ranges::max_element(output_bytes_);
@@ -53,11 +53,9 @@ void Plan::guess_stores(const Team& team) {
   const bool staged = lowered_->protocol == lower::ProgramProtocol::kStaged;
   first.output =
       output_bytes_[team.rank()] >= (staged ? guess.output_from : guess.direct_output_from);
-  first.peers = staged ? guess.slots : largest >= guess.peer_output_from;
+  first.peers = staged ? team.streams_to_peers() : largest >= guess.peer_output_from;
   store_choice_.emplace(first, largest >= kLeavesTheCache);
 }
-
-std::size_t Plan::slot_bytes() const { return slot_pieces_of(*lowered_) * stride_; }
 
 bool Plan::fits(const lower::Lowered& lowered, const Team& team) {
   return slot_pieces_of(lowered) * kStrideUnit <= team.options().staging_bytes;
@@ -102,6 +100,18 @@ void Plan::choose_slices(const Team& team) {
   stride_ = round_up(slice_elements_ * element_bytes_, kStrideUnit);
   if (codec_ != nullptr)
     stride_ = std::max(stride_, round_up(codec_->encoded_bytes(slice_elements_), kStrideUnit));
+  choose_slot_instances(team);
+}
+
+/// If each rank has a CPU, slices take turns at all of the region, for the reason that
+/// packet_ring.hpp gives.
+void Plan::choose_slot_instances(const Team& team) {
+  const std::uint64_t depth = lowered_->slot_depth;
+  slot_instances_ = depth;
+  const std::size_t one = lowered_->max_slot_pieces * stride_;
+  if (one == 0 || !team.cpu_each()) return;
+  const std::uint64_t fit = team.options().staging_bytes / one;
+  slot_instances_ = std::max(depth, std::min(fit, slices_));
 }
 
 void Plan::bind_waits() {

@@ -89,8 +89,13 @@ class Plan {
   [[nodiscard]] std::size_t element_bytes() const { return element_bytes_; }
   /// Bytes from one piece of a slot or of scratch to the next.
   [[nodiscard]] std::size_t stride() const { return stride_; }
+  /// Slices s and s + slot_instances() share their slots. At least slot_depth, so that what the
+  /// program waits for suffices.
+  [[nodiscard]] std::uint64_t slot_instances() const { return slot_instances_; }
   /// Of a staged program, the same on all ranks.
-  [[nodiscard]] std::size_t slot_bytes() const;
+  [[nodiscard]] std::size_t slot_bytes() const {
+    return slot_instances_ * lowered_->max_slot_pieces * stride_;
+  }
   [[nodiscard]] std::size_t scratch_bytes() const {
     return stride_ * program_->scratch_pieces * program_->scratch_depth;
   }
@@ -131,6 +136,7 @@ class Plan {
        const Codec* codec);
   void guess_stores(const Team& team);
   void choose_slices(const Team& team);
+  void choose_slot_instances(const Team& team);
   void bind_waits();
   void bind_passes();
   void bind_passes_of(const lower::Op& op);
@@ -149,6 +155,7 @@ class Plan {
   std::optional<StoreChoice> store_choice_;
   bool fills_packet_ = false;
   std::size_t stride_ = 0;
+  std::uint64_t slot_instances_ = 1;
   std::vector<std::vector<BoundWait>> waits_;
   std::vector<Pass> passes_;
   std::vector<Place> places_;

@@ -270,7 +270,7 @@ Result<std::byte*> StagedRun::slot_memory(const lower::Operand& operand, std::ui
   if (operand.owner != team_.rank()) {
     TUTTI_ASSIGN(region, team_.staging().of_peer(operand.owner));
   }
-  const std::uint64_t index = (slice % lowered.slot_depth) * owner.slot_pieces +
+  const std::uint64_t index = (slice % plan.slot_instances()) * owner.slot_pieces +
                               owner.slots[operand.index].first_piece + operand.pieces[piece];
   return region + index * plan.stride();
 }

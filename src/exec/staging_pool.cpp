@@ -26,6 +26,7 @@ Result<std::byte*> StagingPool::Lease::enter() {
     }
   }
   TUTTI_ASSIGN(const std::span<std::byte> memory, pool_.heap_->allocate(bytes_));
+  map_pages(memory);
   const std::scoped_lock lock(pool_.mutex_);
   region_ = memory.data();
   state_.store(State::kBusy, std::memory_order_relaxed);

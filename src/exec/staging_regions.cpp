@@ -60,6 +60,9 @@ Result<std::byte*> StagingRegions::of_peer(Rank rank) {
     const std::uint64_t slots = announced_offset(announced);
     const std::size_t lead = lead_of(slots);
     TUTTI_ASSIGN(std::byte* const region, memory_of(peer, rank, slots - lead, lead + bytes_));
+    const std::byte* const before = known.region[parity];
+    if (before == nullptr || before - lead_of(known.announced[parity]) != region)
+      map_pages({region, lead + bytes_});
     known.region[parity] = region + lead;
     known.announced[parity] = announced;
   }

@@ -22,12 +22,10 @@ double count(Nanos time) { return static_cast<double>(std::max<Nanos::rep>(time.
 }  // namespace
 
 StoreChoice::StoreChoice(StreamingStores first, bool may_stream_output) {
-  choices_.push_back({first});
   for (const bool output : {false, true})
     for (const bool peers : {false, true})
-      if (const StreamingStores stores{output, peers};
-          stores != first && (may_stream_output || output == first.output))
-        choices_.push_back({stores});
+      if (may_stream_output || output == first.output) choices_.push_back({{output, peers}});
+  while (choices_[best_].stores != first) ++best_;
 }
 
 bool StoreChoice::is_tried(std::size_t choice) const {
@@ -42,7 +40,7 @@ StoreChoice::Turn StoreChoice::begin() {
   running_ = best_;
   bool timed = window <= choices_.size();
   if (window >= 1 && timed) {
-    const std::size_t choice = window % choices_.size();  // the guess comes last
+    const std::size_t choice = window - 1;
     if (in_window == 0) {
       if (window == 1) look_for_changes();
       trial_least_ = {};

@@ -63,7 +63,7 @@ class StoreChoice {
   void look_for_changes();
   void judge(double ratio);
 
-  std::vector<Choice> choices_;  ///< the guess first
+  std::vector<Choice> choices_;  ///< in the same order on all ranks
   std::size_t best_ = 0, running_ = 0;
   std::array<Nanos, kSamples> best_times_{};  ///< the latest ones
   std::uint64_t best_samples_ = 0;

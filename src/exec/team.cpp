@@ -78,10 +78,9 @@ void Team::add_remote(Rank rank, std::shared_ptr<Connection> connection, std::st
 
 void Team::set_cpus(int ranks, int cpus) {
   waits_.set_cpus(ranks, cpus);
-  const bool cpu_each = ranks <= cpus;
-  stores_for_peers_ = cpu_each ? Stores::kContended : Stores::kForPeers;
-  packet_ring_bytes_ = exec::packet_ring_bytes(cpu_each);
-  staging_.set_cpu_each(cpu_each);
+  cpu_each_ = ranks <= cpus;
+  stores_for_peers_ = cpu_each_ ? Stores::kContended : Stores::kForPeers;
+  staging_.set_cpu_each(cpu_each_);
 }
 
 bool Team::can_read(Rank rank, std::uint64_t address) const {

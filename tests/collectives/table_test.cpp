@@ -215,7 +215,7 @@ TEST(Model, TriesItsProposalBesideWhatGivesTheSameBits) {
   const Runtimes runtimes = far_apart();
   run_ranks(runtimes, [&](Communicator& communicator) {
     std::vector<std::int32_t> data(8'000, 1);
-    for (int call = 0; call < 60; ++call) {  // a course, and what it found out
+    for (int call = 0; call < 80; ++call) {  // a course, and what it found out
       std::ranges::fill(data, 1);
       ASSERT_TRUE(communicator.run(call_of(Collective::kAllReduce, data)));
       EXPECT_EQ(data, std::vector<std::int32_t>(8'000, 4));

@@ -22,7 +22,7 @@ using testing::run_cases;
 using testing::run_ranks;
 using testing::Runtimes;
 
-constexpr int kCallsOfACourse = 36;
+constexpr int kCallsOfACourse = 48;
 constexpr int kCalls = kCallsOfACourse + 4;
 
 /// How often anything but the guess is asked for.
@@ -117,7 +117,7 @@ void PrintTo(const Spread& spread, std::ostream* out) {
 
 class TrialsBetweenHosts : public ::testing::TestWithParam<Spread> {};
 
-constexpr int kCallsOfThreeWays = 54;
+constexpr int kCallsOfThreeWays = 72;
 
 TEST_P(TrialsBetweenHosts, DoNotChangeABitOfAnyResult) {
   const auto [placement, n] = GetParam();

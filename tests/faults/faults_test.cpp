@@ -170,7 +170,7 @@ TEST_P(Faults, AShortTimeoutIsNotALongOneForAWaitThatSleeps) {
 // The first calls of a size find out how it is run best; such calls end as all others do.
 class FaultsOfTrials : public FaultsOver {
  protected:
-  static constexpr int kCallsOfACourse = 36;
+  static constexpr int kCallsOfACourse = 48;
   void expect_all_fine(const Ranks& ranks, const std::string& call, int calls) {
     for (int i = 0; i < calls; ++i)
       for (const Answer& answer : job_->ask(ranks, call)) EXPECT_TRUE(answer.ok()) << answer;
