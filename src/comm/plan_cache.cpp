@@ -16,25 +16,6 @@ using lower::ProgramProtocol;
 
 namespace {
 
-/// A guess: whether reading peers' buffers through the kernel beats staging (perf/, 2 to 8 ranks on
-/// 2 CPUs). It does not where each rank has a CPU (docs/performance.md). For large outputs the
-/// kernel's copy fills the cache with what does not fit it; several readers of the same pages get
-/// in each other's way, and so do many of different ones; short reads are all overhead; the root of
-/// a broadcast, which through staging does half of the work, does nothing; and the root of a gather
-/// would copy alone, which it does no faster than it receives.
-bool kernel_reads_pay(const ir::Request& request, std::size_t output_bytes, bool cpu_each) {
-  if (cpu_each) return false;
-  constexpr std::size_t kKiB = 1024;
-  const auto ranks = static_cast<std::size_t>(request.ranks);
-  if (request.collective == Collective::kGather || ranks > 4) return false;
-  if (request.collective == Collective::kAllToAll)
-    return output_bytes >= ranks * 32 * kKiB && output_bytes <= 16 * 1024 * kKiB;
-  if (request.collective == Collective::kBroadcast) return ranks == 2 && output_bytes <= 64 * kKiB;
-  if (request.collective == Collective::kAllGather && output_bytes > 4 * 1024 * kKiB) return false;
-  const std::size_t readers = request.collective == Collective::kScatter ? 1 : ranks - 1;
-  return output_bytes <= (readers > 1 ? 128 : 16 * 1024) * kKiB;
-}
-
 exec::Volume volume_of(const Call& call) { return {call.count, call.type, call.blocks}; }
 
 }  // namespace
@@ -226,9 +207,9 @@ Result<std::vector<PlanCache::Option>> PlanCache::options_for(const Choice& choi
                                                               const Shape& shape) {
   const ir::Algorithm* const guess = choice.algorithm;
   TUTTI_ASSIGN(const LoweredPointer reads, kernel_reads_for(*guess, shape));
-  const bool reads_pay = choice.kernel_reads.value_or(
-      kernel_reads_pay(shape.request, shape.largest.output, team_.cpu_each()));
-  std::vector<Option> options = {{guess, reads != nullptr && reads_pay}};
+  // The guess: no. Where at most two ranks share a CPU, staging is as fast or faster at every size
+  // (docs/performance.md); elsewhere trials find out.
+  std::vector<Option> options = {{guess, reads != nullptr && choice.kernel_reads.value_or(false)}};
   if (!may_try(choice) || shape.uneven_blocks) return options;
   for (const ir::Algorithm* const other : choice.others) {
     TUTTI_ASSIGN(const bool fits, can_stage(*other, shape));

@@ -6,9 +6,9 @@
 
 namespace tutti::exec {
 
-std::size_t packet_ring_bytes(bool cpu_each) {
+std::size_t packet_ring_bytes(bool few_per_cpu) {
   constexpr std::size_t kSmall = 8 * kPacketBytes, kLarge = std::size_t{8} << 20;
-  if (!cpu_each) return kSmall;
+  if (!few_per_cpu) return kSmall;
   constexpr long kTypicalCache = 1 << 20;  // where the system does not tell
   long cache = 0;
 #ifdef _SC_LEVEL2_CACHE_SIZE

@@ -15,9 +15,9 @@
 
 namespace tutti::exec {
 
-/// The ring's size for ranks that have a CPU each: twice the L2 cache, within bounds. Where ranks
-/// take turns on a CPU they share its cache, and a small ring stays in it.
-std::size_t packet_ring_bytes(bool cpu_each);
+/// The ring's size for at most two ranks to a CPU: twice the L2 cache, within bounds. Where many
+/// ranks take turns on a CPU they share its cache, and a small ring stays in it.
+std::size_t packet_ring_bytes(bool few_per_cpu);
 
 /// Places in a ring of `bytes`, which is at least that of packet_ring_bytes(false): some packets
 /// fit at a time, so the one in the way is not the last one. Value.

@@ -103,13 +103,13 @@ void Plan::choose_slices(const Team& team) {
   choose_slot_instances(team);
 }
 
-/// If each rank has a CPU, slices take turns at all of the region, for the reason that
+/// If few ranks share a CPU, slices take turns at all of the region, for the reason that
 /// packet_ring.hpp gives.
 void Plan::choose_slot_instances(const Team& team) {
   const std::uint64_t depth = lowered_->slot_depth;
   slot_instances_ = depth;
   const std::size_t one = lowered_->max_slot_pieces * stride_;
-  if (one == 0 || !team.cpu_each()) return;
+  if (one == 0 || !team.few_per_cpu()) return;
   const std::uint64_t fit = team.options().staging_bytes / one;
   slot_instances_ = std::max(depth, std::min(fit, slices_));
 }

@@ -1,8 +1,8 @@
 // The shared memory that a rank's slots lie in during staged calls, and where its peers' slots lie.
 //
-// The slots of a call fill a part of a region. If each rank has a CPU, calls take one part after
-// the other, for the reason that packet_ring.hpp gives. All ranks make the same calls, and their
-// slots take as many bytes, so each knows which part the others fill.
+// The slots of a call fill a part of a region. If few ranks share a CPU, calls take one part
+// after the other, for the reason that packet_ring.hpp gives. All ranks make the same calls, and
+// their slots take as many bytes, so each knows which part the others fill.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +29,8 @@ class StagingRegions {
 
   /// Once all members are known: the mapped ones read this rank's slots.
   void set_readers();
-  /// Whether each rank has a CPU.
-  void set_cpu_each(bool each) { takes_turns_ = each; }
+  /// Whether calls take one part of a region after the other.
+  void set_takes_turns(bool turns) { takes_turns_ = turns; }
   /// Begins `call` (see ProgressCounters::calls()), which is staged. The slots of each rank take
   /// `used` bytes, at most those of a region.
   void begin(std::uint64_t call, std::size_t used);

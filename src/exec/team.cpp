@@ -78,9 +78,9 @@ void Team::add_remote(Rank rank, std::shared_ptr<Connection> connection, std::st
 
 void Team::set_cpus(int ranks, int cpus) {
   waits_.set_cpus(ranks, cpus);
-  cpu_each_ = ranks <= cpus;
-  stores_for_peers_ = cpu_each_ ? Stores::kContended : Stores::kForPeers;
-  staging_.set_cpu_each(cpu_each_);
+  few_per_cpu_ = ranks <= 2 * cpus;
+  stores_for_peers_ = few_per_cpu_ ? Stores::kContended : Stores::kForPeers;
+  staging_.set_takes_turns(few_per_cpu_);
 }
 
 bool Team::can_read(Rank rank, std::uint64_t address) const {

@@ -62,17 +62,19 @@ class Team {
   void set_placement(lower::Placement placement);
   /// `ranks` ranks of this machine share `cpus` CPUs.
   void set_cpus(int ranks, int cpus);
-  /// Kind of ordinary stores for lines that peers read. Where ranks take turns on a CPU, its cache
-  /// often has these lines already, and prefetching them costs time (an eighth more for 8 ranks on
-  /// 2 CPUs).
+  /// Kind of ordinary stores for lines that peers read. Where many ranks take turns on a CPU, its
+  /// cache often has these lines already, and prefetching them costs time (an eighth more for 8
+  /// ranks on 2 CPUs).
   [[nodiscard]] Stores stores_for_peers() const { return stores_for_peers_; }
   /// Whether streaming stores are the best known to slots and packets: a guess, then what the last
   /// plan found out that measured (store_choice.hpp).
   [[nodiscard]] bool streams_to_peers() const { return streams_to_peers_; }
   void set_streams_to_peers(bool streams) { streams_to_peers_ = streams; }
-  /// Whether each rank of this machine has a CPU.
-  [[nodiscard]] bool cpu_each() const { return cpu_each_; }
-  [[nodiscard]] std::size_t packet_ring_bytes() const { return exec::packet_ring_bytes(cpu_each_); }
+  /// Whether this machine has at most two ranks to a CPU.
+  [[nodiscard]] bool few_per_cpu() const { return few_per_cpu_; }
+  [[nodiscard]] std::size_t packet_ring_bytes() const {
+    return exec::packet_ring_bytes(few_per_cpu_);
+  }
 
   [[nodiscard]] Rank rank() const { return rank_; }
   [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(members_.size()); }
@@ -127,7 +129,7 @@ class Team {
   lower::Placement placement_;
   bool reads_inputs_ = false, in_one_process_ = false;
   Stores stores_for_peers_ = Stores::kForPeers;
-  bool cpu_each_ = false, streams_to_peers_ = options_.stores.slots;
+  bool few_per_cpu_ = false, streams_to_peers_ = options_.stores.slots;
   AbortWord abort_;
   std::vector<std::byte*> shared_;
   WaitState waits_{remote_};

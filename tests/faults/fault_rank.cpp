@@ -30,7 +30,8 @@
 //   memory                    TEXT is `MAPPINGS KILOBYTES`: lines of /proc/self/maps, and resident
 //                             memory, shared memory included
 //   limit files|memory MORE   allows that many descriptors or bytes beyond those in use
-//   inject CALL NUMBER ERROR  under injector.c: makes that call of this process fail
+//   inject CALL NUMBER ERROR  under injector.c: makes that call of the library fail, in another
+//                             thread or in init, reduce, collect or loop
 //   struck                    TEXT is how many calls failed since; none does from now on
 //   exit                      ends the process without ending the communicator
 //
@@ -63,6 +64,25 @@ namespace fs = std::filesystem;
 
 constexpr int kWrongData = -1;
 constexpr int kOwnMemory = -3;
+
+template <class Function>
+Function* of_injector(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+}
+
+void spare_this_thread(bool whether) {
+  static auto* const spare = of_injector<void(int)>("fault_spare");
+  if (spare != nullptr) spare(whether ? 1 : 0);
+}
+
+/// Faults strike this thread only in such calls, not in what this program does around them.
+template <class Call>
+ncclResult_t exposed(Call call) {
+  spare_this_thread(false);
+  const ncclResult_t result = call();
+  spare_this_thread(true);
+  return result;
+}
 
 struct Outcome {
   int result = ncclSuccess;
@@ -186,7 +206,8 @@ class FaultRank {
     std::string id;
     int ranks = 0, rank = 0;
     arguments >> id >> ranks >> rank;
-    return joined(ncclCommInitRank(&comm_, ranks, from_hex(id), rank));
+    const ncclUniqueId where = from_hex(id);
+    return joined(exposed([&] { return ncclCommInitRank(&comm_, ranks, where, rank); }));
   }
 
   Outcome begin(std::istringstream& arguments) {
@@ -335,7 +356,9 @@ class FaultRank {
   }
 
   ncclResult_t all_reduce(Ints& out) {
-    return ncclAllReduce(in_.data(), out.data(), in_.size(), ncclInt, ncclSum, comm_, nullptr);
+    return exposed([&] {
+      return ncclAllReduce(in_.data(), out.data(), in_.size(), ncclInt, ncclSum, comm_, nullptr);
+    });
   }
 
   Outcome reduce(std::istringstream& arguments) {
@@ -357,8 +380,9 @@ class FaultRank {
     std::size_t count = 0;
     arguments >> count;
     prepare(count);
-    return report(
-        ncclReduce(in_.data(), out_[0].data(), count, ncclInt, ncclSum, 0, comm_, nullptr));
+    return report(exposed([&] {
+      return ncclReduce(in_.data(), out_[0].data(), count, ncclInt, ncclSum, 0, comm_, nullptr);
+    }));
   }
 
   // Checks the first result and the last, so that the rank is nearly always inside an operation.
@@ -433,11 +457,6 @@ class FaultRank {
     return {set ? ncclSuccess : kWrongData, std::to_string(most)};
   }
 
-  template <class Function>
-  static Function* of_injector(const char* name) {
-    return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
-  }
-
   static Outcome inject(std::istringstream& arguments) {
     std::string call;
     int number = 0, error = 0;
@@ -462,6 +481,7 @@ class FaultRank {
 }  // namespace
 
 int main() {
+  spare_this_thread(true);
   FaultRank rank;
   for (std::string line; std::getline(std::cin, line);) {
     std::istringstream arguments(line);

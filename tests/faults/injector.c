@@ -2,7 +2,8 @@
  *
  * After fault_arm(NAME, NUMBER, ERROR) the NUMBER-th call of that name, in any thread, fails once
  * with errno ERROR; with a negative NUMBER that call and all later ones do. fault_struck() tells
- * how many have failed. What is not listed at the end of this file cannot be made to fail. */
+ * how many have failed. A thread is spared while it says fault_spare(1). What is not listed at the
+ * end of this file cannot be made to fail. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -24,6 +25,7 @@ static char armed[32];
 static int number, error_number;
 static atomic_int seen, struck;
 static atomic_bool is_armed;
+static __thread int spared;
 
 EXPORTED void fault_arm(const char* name, int at, int error) {
   atomic_store(&is_armed, 0);
@@ -40,8 +42,11 @@ EXPORTED int fault_struck(void) {
   return atomic_load(&struck);
 }
 
+EXPORTED void fault_spare(int whether) { spared = whether; }
+
 static int strikes(const char* name) {
-  if (!atomic_load_explicit(&is_armed, memory_order_relaxed) || strcmp(name, armed) != 0) return 0;
+  if (!atomic_load_explicit(&is_armed, memory_order_relaxed)) return 0;
+  if (spared || strcmp(name, armed) != 0) return 0;
   const int now = atomic_fetch_add(&seen, 1) + 1;
   if (number > 0 ? now != number : now < -number) return 0;
   atomic_fetch_add(&struck, 1);

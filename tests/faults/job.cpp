@@ -148,7 +148,7 @@ Answer RankProcess::hear(const std::string& command, Seconds patience) {
   std::string line, name;
   if (!read_line(line, within(patience))) {
     ADD_FAILURE() << "process " << pid_ << " did not answer '" << command << "' within "
-                  << patience.count() << " s";
+                  << patience.count() << " s; it " << how_it_fares();
     return answer;
   }
   answer.when = Clock::now();
@@ -157,6 +157,14 @@ Answer RankProcess::hear(const std::string& command, Seconds patience) {
   std::getline(in >> std::ws, answer.text);
   EXPECT_EQ(name, wanted) << line;
   return answer;
+}
+
+std::string RankProcess::how_it_fares() {
+  constexpr int kStillRuns = 2000;
+  const int code = wait(Seconds(1));
+  if (code == kStillRuns) return "still runs";
+  return code > 1000 ? "ended by signal " + std::to_string(code - 1000)
+                     : "exited with " + std::to_string(code);
 }
 
 Answer RankProcess::ask(const std::string& command, Seconds patience) {

@@ -27,8 +27,7 @@ inline constexpr double kSlack = kSanitized ? 5 : 1;
 /// What a rank said about one command. See fault_rank.cpp.
 struct Answer {
   static constexpr int kWrongData = -1;
-  static constexpr int kOwnMemory = -3;  ///< the rank's program, not the library, had none left
-  static constexpr int kNone = -2;       ///< none came in time, or the process ended
+  static constexpr int kNone = -2;  ///< none came in time, or the process ended
 
   int result = kNone;
   double milliseconds = 0;  ///< that the call took
@@ -79,6 +78,7 @@ class RankProcess {
 
  private:
   bool read_line(std::string& line, Deadline deadline);
+  std::string how_it_fares();
 
   pid_t pid_ = -1;
   Fd to_, from_;
