@@ -70,6 +70,7 @@ class Meter {
       : member_(member), seconds_(seconds), comm_(member.comm.get()) {}
 
   Result<Calibration> run();
+  Result<double> network_gbs();
 
  private:
   /// The rank with which this one exchanges messages, on its host or on another; kNoRank: none.
@@ -102,7 +103,6 @@ class Meter {
   Result<double> message_work_us(Rank partner, bool leads);
   Result<double> way_us(Rank partner, bool leads);
   Result<double> exchange_us(std::size_t bytes);
-  Status find_bandwidth(Calibration& calibration);
 
   Status send(const void* data, std::size_t bytes, Rank to) {
     return checked(ncclSend(data, bytes, ncclUint8, to, comm_, nullptr), "sending");
@@ -328,7 +328,7 @@ Result<double> Meter::exchange_us(std::size_t bytes) {
 }
 
 /// Of so much data that neither latencies count nor how TCP finds its pace.
-Status Meter::find_bandwidth(Calibration& calibration) {
+Result<double> Meter::network_gbs() {
   constexpr std::size_t kMost = std::size_t{64} << 20U;
   std::size_t bytes = std::size_t{128} << 10U;
   TUTTI_ASSIGN(double us, exchange_us(bytes));
@@ -338,8 +338,7 @@ Status Meter::find_bandwidth(Calibration& calibration) {
   }
   const double pairs = static_cast<double>(partner_between() == kNoRank ? 0 : ranks_here());
   TUTTI_ASSIGN(const double here, largest(pairs));
-  calibration.between_gbs = here * static_cast<double>(bytes) / us / 1e3;
-  return ok_status();
+  return here * static_cast<double>(bytes) / us / 1e3;
 }
 
 Result<Calibration> Meter::run() {
@@ -352,7 +351,7 @@ Result<Calibration> Meter::run() {
   if (has_partner) TUTTI_TRY(find_messages(partner_inside(), calibration.inside));
   if (member_.hosts > 1) {
     TUTTI_TRY(find_messages(partner_between(), calibration.between));
-    TUTTI_TRY(find_bandwidth(calibration));
+    TUTTI_ASSIGN(calibration.between_gbs, network_gbs());
   }
   return calibration;
 }
@@ -390,6 +389,10 @@ Result<Member> join() {
   member.names =
       fmt::format("{} ranks on {} hosts: {}", member.ranks, hosts, names.substr(0, kLongest));
   return member;
+}
+
+Result<double> measure_network(const Member& member, double seconds) {
+  return Meter(member, seconds).network_gbs();
 }
 
 Result<Calibration> measure(const Member& member, double seconds) {

@@ -36,6 +36,10 @@ struct Member {
 /// Joins the job of the environment.
 Result<Member> join();
 
+/// GB/s that pass through a host's interface each way, both ways at once, with all its ranks: of
+/// the slowest pair of hosts. The same on every rank; 0 where there is one host.
+Result<double> measure_network(const Member& member, double seconds);
+
 /// The same on every rank. What the job cannot show keeps its default: nothing inside a host where
 /// every host has one rank, nothing between hosts where there is one. `seconds`: about what
 /// each of a dozen measurements takes.

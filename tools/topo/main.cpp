@@ -34,6 +34,8 @@ struct Options {
   bool list = false;
   bool matrix = false;
   bool bandwidths = false;
+  bool measure = false;
+  double seconds = 2;
   std::string measured;
   std::string graph;
   std::string svg, xml, json, record;  ///< files to write; "-": standard output
@@ -135,6 +137,14 @@ Status show(const Options& options) {
   return print(tree(arrangement, named.noted.assumptions, measured));
 }
 
+/// Of the ranks of a job that measures, rank 0 alone shows what was found.
+Status run(Options options) {
+  if (!options.measure) return show(options);
+  TUTTI_TRY(check_all(options));
+  TUTTI_ASSIGN(options.source.measured, measure_interface(options.seconds));
+  return options.source.measured ? show(options) : tutti::ok_status();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -167,6 +177,13 @@ int main(int argc, char** argv) {
       app.add_flag("--matrix", options.matrix, "the kind of path between all GPUs, NICs and CPUs");
   auto bandwidths =
       app.add_flag("--bandwidths", options.bandwidths, "the bandwidth of these paths in GB/s");
+  auto measure = app.add_flag(
+      "--measure", options.measure,
+      "measure the interface between the hosts of this job (mpirun, srun, torchrun), and show rank "
+      "0's machine with it where its driver tells no speed");
+  auto seconds = app.add_option("--seconds", options.seconds, "about how long to measure (2)");
+  seconds.in_range(0.01, 60).needs(measure);
+  for (const Option& other : {from, synthetic, preset, machine, graph}) measure.excludes(other);
   auto measured = app.add_option("--measured", options.measured,
                                  "show the bus bandwidths that `tutti bench --json` wrote to FILE");
   app.add_option("--svg", options.svg, "write a picture to FILE; '-': standard output")
@@ -180,7 +197,7 @@ int main(int argc, char** argv) {
     graph.excludes(other);
   if (const auto code = app.parse(argc, argv)) return *code;
   return within_memory(kProgram, [&] {
-    const Status shown = show(options);
+    const Status shown = run(options);
     return shown ? static_cast<int>(kExitFine) : fail(kProgram, shown.error());
   });
 }

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "src/base/result.hpp"
 #include "src/base/whole_file.hpp"
 #include "src/topo/detect/any_format.hpp"
@@ -38,6 +40,15 @@ Result<NamedTopology> load_preset(const std::string& text) {
   return make_error(named.error().code, "--preset '{}': {}", text, named.error().what);
 }
 
+Result<Noted> this_machine(const std::optional<InterfaceSpeed>& measured) {
+  topo::RealProbe real;
+  if (!measured) return topo::detect(real);
+  MeasuredProbe probe(real, *measured);
+  TUTTI_ASSIGN(Noted noted, topo::detect(probe));
+  note(fmt::format("{}\n", probe.sentence()));
+  return noted;
+}
+
 }  // namespace
 
 Result<NamedTopology> load_topology(const TopologySource& source) {
@@ -51,8 +62,7 @@ Result<NamedTopology> load_topology(const TopologySource& source) {
   if (!source.preset.empty()) return load_preset(source.preset);
   const std::string& path = source.from.empty() ? source.machine : source.from;
   if (path.empty()) {
-    topo::RealProbe probe;
-    TUTTI_ASSIGN(Noted noted, topo::detect(probe));
+    TUTTI_ASSIGN(Noted noted, this_machine(source.measured));
     return NamedTopology{"this machine", std::move(noted)};
   }
   const std::string name = std::filesystem::path(path).filename();

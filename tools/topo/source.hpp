@@ -5,6 +5,7 @@
 #include <string>
 
 #include "src/topo/model/topology.hpp"
+#include "tools/topo/interface.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti::tools {
@@ -15,6 +16,7 @@ struct TopologySource {
   std::string synthetic;  ///< see tools/machines/synthetic.hpp
   std::string preset;     ///< see tools/machines/machine.hpp
   std::string machine;    ///< a file that detection recorded, see src/topo/detect/recorded.hpp
+  std::optional<InterfaceSpeed> measured = std::nullopt;  ///< of this machine
 };
 
 struct NamedTopology {
