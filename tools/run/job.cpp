@@ -17,7 +17,6 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,45 +31,83 @@ namespace {
 
 constexpr std::array kForwarded = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
-/// SIGCHLD and the forwarded signals as a descriptor; restores the mask when it goes. A signal that
-/// was ignored when this process started (nohup) stays ignored.
+/// SIGCHLD and the forwarded signals, which come out of a pipe: their handlers write into it. So it
+/// does not matter which thread the kernel hands a signal to, also where a profiler or a preloaded
+/// library has threads of its own here. A signal that was ignored when this process started (nohup)
+/// stays ignored. One at a time in a process.
 class Signals {
  public:
-  Signals() {
-    ::sigemptyset(&watched_);
-    ::sigaddset(&watched_, SIGCHLD);
-    for (const int signal : kForwarded) {
-      struct sigaction action{};
-      ::sigaction(signal, nullptr, &action);
-      if (action.sa_handler != SIG_IGN) ::sigaddset(&watched_, signal);
-    }
-    ::sigprocmask(SIG_BLOCK, &watched_, &before_);
-    fd_ = Fd(::signalfd(-1, &watched_, SFD_CLOEXEC | SFD_NONBLOCK));
-    old_pipe_ = ::signal(SIGPIPE, SIG_IGN);  // a reader that left is a return value here
-  }
+  Signals() = default;
   ~Signals() {
-    ::signal(SIGPIPE, old_pipe_);
-    ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+    for (const auto& [signal, action] : before_) ::sigaction(signal, &action, nullptr);
+    ::sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
+    handlers_write_to = -1;
   }
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
 
-  [[nodiscard]] int fd() const { return fd_.get(); }
-  [[nodiscard]] const sigset_t& before() const { return before_; }
+  Status watch() {
+    int fds[2];
+    if (::pipe2(fds, O_CLOEXEC | O_NONBLOCK) != 0)
+      return system_error(Code::kUnavailable, errno, "cannot open a pipe for signals");
+    read_ = Fd(fds[0]);
+    write_ = Fd(fds[1]);
+    handlers_write_to = write_.get();
+    catch_signal(SIGCHLD);
+    for (const int signal : kForwarded) {
+      struct sigaction action{};
+      ::sigaction(signal, nullptr, &action);
+      if (action.sa_handler != SIG_IGN) catch_signal(signal);
+    }
+    catch_signal(SIGPIPE, SIG_IGN);  // a reader that left is a return value here
+    ::sigprocmask(SIG_UNBLOCK, &caught_, &mask_before_);
+    return ok_status();
+  }
+
+  [[nodiscard]] int fd() const { return read_.get(); }
 
   /// The next forwarded signal that arrived, 0 when there is none.
   [[nodiscard]] int next() const {
-    signalfd_siginfo info{};
-    while (::read(fd_.get(), &info, sizeof info) == sizeof info)
-      if (info.ssi_signo != SIGCHLD) return static_cast<int>(info.ssi_signo);
+    unsigned char signal = 0;
+    while (::read(read_.get(), &signal, sizeof signal) == sizeof signal)
+      if (signal != SIGCHLD) return signal;
     return 0;
   }
 
+  /// Around a fork, so that the child cannot lose one to a handler that it does not need.
+  void hold() const { ::sigprocmask(SIG_BLOCK, &caught_, nullptr); }
+  void go_on() const { ::sigprocmask(SIG_UNBLOCK, &caught_, nullptr); }
+
+  /// In the child: as it was before watch().
+  void leave() const {
+    for (const auto& [signal, action] : before_) ::sigaction(signal, &action, nullptr);
+    ::sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
+  }
+
  private:
-  sigset_t watched_{};
-  sigset_t before_{};
-  Fd fd_;
-  sighandler_t old_pipe_ = SIG_DFL;
+  static void tell(int signal) {
+    const int error = errno;
+    const auto byte = static_cast<unsigned char>(signal);
+    // A full pipe wakes its reader as well.
+    [[maybe_unused]] const ssize_t written = ::write(handlers_write_to, &byte, sizeof byte);
+    errno = error;
+  }
+  void catch_signal(int signal, sighandler_t handler = tell) {
+    struct sigaction action{};
+    action.sa_handler = handler;
+    action.sa_flags = SA_RESTART;
+    ::sigfillset(&action.sa_mask);
+    before_.emplace_back();
+    before_.back().first = signal;
+    ::sigaction(signal, &action, &before_.back().second);
+    ::sigaddset(&caught_, signal);
+  }
+
+  static inline volatile std::sig_atomic_t handlers_write_to = -1;
+  std::vector<std::pair<int, struct sigaction>> before_;
+  sigset_t caught_{};  ///< all bits 0: the empty set
+  sigset_t mask_before_{};
+  Fd read_, write_;
 };
 
 Result<std::string> fresh_key() {
@@ -175,7 +212,7 @@ struct Child {
 struct ExecPlan {
   std::vector<char*> arguments;
   std::vector<char*> environment;
-  const sigset_t* signal_mask = nullptr;
+  const Signals* signals = nullptr;
   pid_t parent = 0;
   int standard_input = -1;
   int standard_output = -1;
@@ -187,8 +224,7 @@ struct ExecPlan {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != plan.parent) ::_exit(kExitOther);  // the launcher died before the prctl
-  ::sigprocmask(SIG_SETMASK, plan.signal_mask, nullptr);
-  ::signal(SIGPIPE, SIG_DFL);
+  plan.signals->leave();
   ::dup2(plan.standard_input, STDIN_FILENO);
   ::dup2(plan.standard_output, STDOUT_FILENO);
   ::dup2(plan.standard_error, STDERR_FILENO);
@@ -262,6 +298,7 @@ class Job {
 };
 
 Status Job::start() {
+  TUTTI_TRY(signals_.watch());
   raise_descriptor_limit();
   null_input_ = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   TUTTI_ASSIGN(const RankEnvironment environment, RankEnvironment::make(options_));
@@ -290,16 +327,20 @@ Status Job::spawn(Rank rank, const RankEnvironment& environment) {
   std::vector<std::string> variables = environment.of(rank);
   const ExecPlan plan{.arguments = pointers_to(arguments),
                       .environment = pointers_to(variables),
-                      .signal_mask = &signals_.before(),
+                      .signals = &signals_,
                       .parent = ::getpid(),
                       .standard_input = standard_input_of(rank),
                       .standard_output = options_.inherit_output ? STDOUT_FILENO : out.write.get(),
                       .standard_error = options_.inherit_output ? STDERR_FILENO : err.write.get(),
                       .report = report.write.get()};
+  signals_.hold();
   const pid_t pid = ::fork();
-  if (pid < 0)
-    return system_error(Code::kUnavailable, errno, fmt::format("cannot start rank {}", rank));
   if (pid == 0) become(plan);
+  const int failure_of_fork = errno;
+  signals_.go_on();
+  if (pid < 0)
+    return system_error(Code::kUnavailable, failure_of_fork,
+                        fmt::format("cannot start rank {}", rank));
 
   children_.push_back(
       {.pid = pid,

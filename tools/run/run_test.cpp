@@ -82,6 +82,17 @@ TEST(Run, LinesOfManyRanksStayWhole) {
   EXPECT_EQ(ends, 4);
 }
 
+// The kernel may hand SIGCHLD and SIGTERM to any thread of the launcher.
+TEST(Run, TheEndOfARankIsSeenBesideThreadsOfOthers) {
+  for (int turn = 0; turn < 20; ++turn) {
+    const Deadline missed = Deadline::after(std::chrono::seconds(20));
+    const Outcome outcome = run_shell("LD_PRELOAD=" OTHER_THREAD " " TUTTI_RUN_PROGRAM
+                                      " --timeout 20 -n 2 -- sh -c 'sleep 0.0$RANK'");
+    ASSERT_EQ(outcome.code, 0) << outcome.output;
+    ASSERT_FALSE(missed.passed()) << "the launcher looked only when the time was over";
+  }
+}
+
 TEST(Run, OneFailureEndsTheOthersAndIsTheExitStatus) {
   const Outcome outcome = run("-n 3 -- sh -c '[ $RANK = 1 ] && exit 7; sleep 60'");
   EXPECT_EQ(outcome.code, 7);
