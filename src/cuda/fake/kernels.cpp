@@ -93,11 +93,17 @@ FAKE_CUDA_EXPORT void fake_cuda_register_kernel(const char* name, FakeCudaKernel
 
 FAKE_CUDA_EXPORT Return cuModuleLoadData(Module* module, const void* image) {
   FAKE_CUDA_TRY(enter(__func__));
-  const std::scoped_lock lock(state().mutex);
   CUctx_st* context = nullptr;
-  FAKE_CUDA_TRY(current_context(context));
-  FAKE_CUDA_TRY(forbid_beside_capture());
-  if (image == nullptr) return Return::kInvalidValue;
+  std::vector<Done> pending;
+  {
+    const std::scoped_lock lock(state().mutex);
+    FAKE_CUDA_TRY(current_context(context));
+    FAKE_CUDA_TRY(forbid_beside_capture());
+    if (image == nullptr) return Return::kInvalidValue;
+    pending = pending_of(*context);
+  }
+  for (const Done& done : pending) await(done);
+  const std::scoped_lock lock(state().mutex);
   auto owned = std::make_unique<CUmod_st>();
   owned->context = context;
   *module = owned.get();

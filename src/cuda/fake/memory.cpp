@@ -198,14 +198,20 @@ FAKE_CUDA_EXPORT Return cuMemHostRegister_v2(void* memory, std::size_t bytes, un
 
 FAKE_CUDA_EXPORT Return cuMemHostUnregister(void* memory) {
   FAKE_CUDA_TRY(enter(__func__));
-  const std::scoped_lock lock(state().mutex);
-  CUctx_st* context = nullptr;
-  FAKE_CUDA_TRY(current_context(context));
-  FAKE_CUDA_TRY(forbid_beside_capture());
   const auto address = reinterpret_cast<Address>(memory);
-  if (find_own(address, Kind::kPinned) != Return::kSuccess) return Return::kHostMemoryNotRegistered;
-  state().ranges.erase(address);
-  return Return::kSuccess;
+  std::vector<Done> pending;
+  {
+    const std::scoped_lock lock(state().mutex);
+    CUctx_st* context = nullptr;
+    FAKE_CUDA_TRY(current_context(context));
+    FAKE_CUDA_TRY(forbid_beside_capture());
+    if (find_own(address, Kind::kPinned) != Return::kSuccess)
+      return Return::kHostMemoryNotRegistered;
+    pending = pending_of(*context);
+  }
+  for (const Done& done : pending) await(done);
+  const std::scoped_lock lock(state().mutex);
+  return state().ranges.erase(address) == 1 ? Return::kSuccess : Return::kHostMemoryNotRegistered;
 }
 
 FAKE_CUDA_EXPORT Return cuMemHostGetDevicePointer_v2(Address* address, void* memory,

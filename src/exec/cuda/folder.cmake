@@ -38,3 +38,5 @@ if(TUTTI_HAVE_CUDA AND NOT TUTTI_SANITIZE)
     COMMENT "Compiling device code for sm_80, sm_90 and sm_100" VERBATIM)
   add_custom_target(device_code ALL DEPENDS ${device_code})
 endif()
+
+set(test_definitions FAKE_CUDA="$<TARGET_FILE:fake_cuda>")

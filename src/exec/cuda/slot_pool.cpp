@@ -11,8 +11,6 @@ namespace {
 
 constexpr std::size_t kGateBytes = 128;  // a line of its own
 constexpr std::size_t kLeastBytes = 64 << 10;
-/// What idle slots may hold before the largest of them are given up.
-constexpr std::size_t kMostIdleBytes = 256 << 20;
 
 }  // namespace
 
@@ -24,21 +22,34 @@ Slot::~Slot() {
 Result<std::unique_ptr<Slot>> SlotPool::take(int device, std::size_t bytes) {
   // Beside a capture: what is asked and pinned here is no part of the graph.
   TUTTI_ASSIGN(const auto relaxed, tutti::cuda::RelaxedCapture::begin(*driver_));
-  std::vector<std::unique_ptr<Slot>> dropped;  // outside the lock: unpinning may take long
+  std::vector<std::unique_ptr<Slot>> unpinned;  // outside the lock: that may take long
+  std::unique_ptr<Slot> slot;
   {
     const std::scoped_lock lock(mutex_);
     collect_idle();
-    dropped = trim();
-    const auto room = [](const auto& slot) { return slot->memory().size(); };
-    const auto best = std::ranges::lower_bound(idle_, bytes, {}, room);
-    if (best != idle_.end() && room(*best) / 4 <= std::max(bytes, kLeastBytes)) {
-      std::unique_ptr<Slot> slot = std::move(*best);
-      idle_.erase(best);
-      std::atomic_ref(*slot->gate_).store(0, std::memory_order_relaxed);
-      return slot;
-    }
+    give_up_too_much();
+    if (out_ == 0 && resting_.empty()) unpinned = std::move(given_up_);
+    slot = find(bytes);
+    ++out_;
   }
-  return make(device, bytes);
+  if (slot) return slot;
+  auto made = make(device, bytes);
+  if (!made) {
+    const std::scoped_lock lock(mutex_);
+    --out_;
+  }
+  return made;
+}
+
+/// Under the lock: the smallest idle slot that has room and is not far too large; null: none.
+std::unique_ptr<Slot> SlotPool::find(std::size_t bytes) {
+  const auto room = [](const auto& slot) { return slot->memory().size(); };
+  const auto best = std::ranges::lower_bound(idle_, bytes, {}, room);
+  if (best == idle_.end() || room(*best) / 4 > std::max(bytes, kLeastBytes)) return nullptr;
+  std::unique_ptr<Slot> slot = std::move(*best);
+  idle_.erase(best);
+  std::atomic_ref(*slot->gate_).store(0, std::memory_order_relaxed);
+  return slot;
 }
 
 Result<std::unique_ptr<Slot>> SlotPool::make(int device, std::size_t bytes) {
@@ -58,6 +69,7 @@ Result<std::unique_ptr<Slot>> SlotPool::make(int device, std::size_t bytes) {
 void SlotPool::give_back(std::vector<std::unique_ptr<Slot>> slots, tutti::cuda::Event last_use,
                          bool unused) {
   const std::scoped_lock lock(mutex_);
+  out_ -= slots.size();
   resting_.push_back({std::move(slots), std::move(last_use), unused});
 }
 
@@ -74,19 +86,17 @@ void SlotPool::collect_idle() {
   std::ranges::sort(idle_, {}, [](const auto& slot) { return slot->memory().size(); });
 }
 
-/// Under the lock: takes out what peers do not see any more (SharedHeap::detach), and the largest
-/// of too much.
-std::vector<std::unique_ptr<Slot>> SlotPool::trim() {
-  std::vector<std::unique_ptr<Slot>> dropped;
+/// Under the lock: of idle slots, those that peers do not see any more (SharedHeap::detach), and
+/// the largest of too much.
+void SlotPool::give_up_too_much() {
   std::size_t held = 0;
   for (auto& slot : idle_) {
     const std::span<std::byte> whole = slot->whole_;
     held += whole.size();
-    if (held > kMostIdleBytes || !heap_->is_shared(whole.data(), whole.size()))
-      dropped.push_back(std::move(slot));
+    if (held > most_idle_bytes_ || !heap_->is_shared(whole.data(), whole.size()))
+      given_up_.push_back(std::move(slot));
   }
   std::erase(idle_, nullptr);
-  return dropped;
 }
 
 }  // namespace tutti::exec::cuda

@@ -52,10 +52,18 @@ class Slot {
 };
 
 /// The slots of a process. Thread-safe.
+///
+/// To unpin a slot waits for all streams of the context, so also for those that wait at the gate of
+/// another slot. A caller of take() who waited there might be the one by whose next call a peer
+/// opens that gate. So nothing is unpinned while any slot is out.
 class SlotPool {
  public:
-  SlotPool(tutti::cuda::SharedDriver driver, std::shared_ptr<SharedHeap> heap)
-      : driver_(std::move(driver)), heap_(std::move(heap)) {}
+  /// What idle slots may hold before the largest of them are given up.
+  static constexpr std::size_t kMostIdleBytes = 256 << 20;
+
+  SlotPool(tutti::cuda::SharedDriver driver, std::shared_ptr<SharedHeap> heap,
+           std::size_t most_idle_bytes = kMostIdleBytes)
+      : driver_(std::move(driver)), heap_(std::move(heap)), most_idle_bytes_(most_idle_bytes) {}
 
   /// A slot of at least `bytes` with a closed gate that no stream uses. All devices see it;
   /// `device` is one of them. kUnavailable when memory is short.
@@ -74,14 +82,18 @@ class SlotPool {
     bool unused = false;
   };
   Result<std::unique_ptr<Slot>> make(int device, std::size_t bytes);
+  std::unique_ptr<Slot> find(std::size_t bytes);
   void collect_idle();
-  std::vector<std::unique_ptr<Slot>> trim();
+  void give_up_too_much();
 
   const tutti::cuda::SharedDriver driver_;
   const std::shared_ptr<SharedHeap> heap_;
+  const std::size_t most_idle_bytes_;
   std::mutex mutex_;
+  std::size_t out_ = 0;  ///< slots that were taken, and are not given back
   std::vector<Resting> resting_;
   std::vector<std::unique_ptr<Slot>> idle_;
+  std::vector<std::unique_ptr<Slot>> given_up_;  ///< to be unpinned
 };
 
 }  // namespace tutti::exec::cuda
