@@ -10,7 +10,7 @@ import pathlib
 import tempfile
 import time
 
-import cuda
+import cuda_driver as cuda
 import report
 from report import row
 

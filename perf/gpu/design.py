@@ -1,21 +1,26 @@
 #!/usr/bin/env python3
 """The part design: what the driver does with the means by which ranks that share a GPU wait for each
-other. Everything through the driver; the kernel is PTX text (cuda.py)."""
+other. Everything through the driver; the kernel is PTX text (cuda_driver.py)."""
 import ctypes
+import faulthandler
 import json
+import mmap
 import os
+import queue
 import socket
 import subprocess
 import sys
+import threading
 import time
 
-import cuda
+import cuda_driver as cuda
 import report
 from report import row
 
 ROUNDS, ROUNDS_S = 300, 4  # of a latency, whichever is reached first
 STREAMS = 72
 STALLED_S = 0.25
+CHILD_S = 20
 CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
 
 
@@ -110,23 +115,41 @@ def stalled_by_one(driver, pinned):
 
 
 def blocked_until_stalled(driver, pinned):
-    """Streams are made and wait, one after another: how many do when the next new one stalls."""
-    probe, streams, blocked = driver.stream(), [], 0
-    while blocked < STREAMS:
-        driver.write_value(probe, pinned.device + 4, blocked + 1)
-        if not cuda.until(lambda: pinned.words[1] == blocked + 1, STALLED_S):
+    """Streams are made and wait, one after another: how many do when making the next one does not
+    come to an end, and how many when what the next one does stalls; STREAMS where neither happens."""
+    made, streams, waiting = queue.SimpleQueue(), [], 0
+
+    def make():
+        driver.make_current()
+        made.put(driver.stream())
+    found = {"made": STREAMS, "stalled": STREAMS}
+    while waiting < STREAMS:
+        maker = threading.Thread(target=make)
+        maker.start()
+        maker.join(STALLED_S)
+        if maker.is_alive():
+            found["made"] = waiting
+            pinned.words[0] = 1
+            maker.join()
+        probe = made.get()
+        streams.append(probe)
+        if pinned.words[0] == 1:
+            break
+        driver.write_value(probe, pinned.device + 4, waiting + 1)
+        if not cuda.until(lambda: pinned.words[1] == waiting + 1, STALLED_S):
+            found["stalled"] = waiting
             break
         driver.wait_value(probe, pinned.device, 1)
-        streams.append(probe)
-        blocked, probe = blocked + 1, driver.stream()
+        waiting += 1
     pinned.words[0] = 1
-    for stream in [*streams, probe]:
+    for stream in streams:
         driver.synchronize(stream)
-    return blocked
+    return found
 
 
 def blocked_streams():
-    """A child: prints what the two above found."""
+    """A child: prints what the two above found, or where it is when its time is nearly over."""
+    faulthandler.dump_traceback_later(CHILD_S - 2, exit=True)
     driver = cuda.Driver()
     found = {"by_one": stalled_by_one(driver, cuda.Pinned(driver, 4096)),
              "blocked": blocked_until_stalled(driver, cuda.Pinned(driver, 4096))}
@@ -135,7 +158,7 @@ def blocked_streams():
 
 def aliasing():
     for connections in ("8", "32"):
-        done = report.run([sys.executable, __file__, "blocked_streams"], 20,
+        done = report.run([sys.executable, __file__, "blocked_streams"], CHILD_S,
                           report.environment(**{CONNECTIONS: connections}))
         try:
             found = json.loads(done.output.strip().splitlines()[-1])
@@ -145,8 +168,88 @@ def aliasing():
         others = found["by_one"]
         row(f"one stream waits: others stalled, {CONNECTIONS}={connections}", len(others), f"of {STREAMS - 1}",
             note=f"numbers {others[:8]}" if others else "")
-        row(f"streams that wait until a new one stalls, {CONNECTIONS}={connections}",
-            found["blocked"] if found["blocked"] < STREAMS else f"more than {STREAMS - 1}")
+        for kind, what in (("made", "cuStreamCreate does not end"), ("stalled", "a new one stalls")):
+            count = found["blocked"][kind]
+            row(f"streams that wait until {what}, {CONNECTIONS}={connections}",
+                count if count < STREAMS else f"more than {min(found['blocked'].values()) - 1}")
+
+
+def calls_beside(driver, pinned, how):
+    """Which calls do not end while a stream of the same context waits for a word, or runs a kernel."""
+    spin = cuda.Spin(driver)
+    stream, idle, memory = driver.stream(), driver.stream(), driver.allocate(1 << 20)
+    pages = mmap.mmap(-1, 1 << 20)
+    host = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+    place, event, extra = cuda.Address(), cuda.Handle(), []
+    spin.launch(stream, pinned.device + 2048, 0)  # the first launch loads it
+    driver.synchronize(stream)
+    calls = {
+        "cuMemAlloc": lambda: extra.append(driver.allocate(64 << 20)),
+        "cuMemFree": lambda: driver.free(extra.pop()),
+        "cuMemHostRegister": lambda: driver.call("cuMemHostRegister_v2", host, 1 << 20,
+                                                 cuda.HOST_REGISTER_PORTABLE_MAPPED),
+        "cuMemHostGetDevicePointer": lambda: driver.call("cuMemHostGetDevicePointer_v2", ctypes.byref(place),
+                                                         host, 0),
+        "cuMemHostUnregister": lambda: driver.call("cuMemHostUnregister", ctypes.c_void_p(host)),
+        "cuEventCreate": lambda: driver.call("cuEventCreate", ctypes.byref(event), 0),
+        "cuEventDestroy": lambda: driver.call("cuEventDestroy_v2", event),
+        "cuStreamCreate": lambda: extra.append(driver.stream()),
+        "cuStreamDestroy": lambda: driver.call("cuStreamDestroy_v2", extra.pop()),
+        "cuModuleLoadData": lambda: extra.append(cuda.Spin(driver)),
+        "cuLaunchKernel, the first of a module": lambda: extra[-1].launch(idle, pinned.device + 2048, 0),
+        "cuLaunchKernel": lambda: extra[-1].launch(idle, pinned.device + 2048, 0),
+        "cuMemcpyAsync from pageable memory": lambda: driver.call("cuMemcpyAsync", memory, host, 4096, idle),
+        "cuMemcpyAsync from pageable memory, 1 MiB": lambda: driver.call("cuMemcpyAsync", memory, host, 1 << 20,
+                                                                         idle),
+        "cuMemcpy": lambda: driver.call("cuMemcpy", cuda.Address(memory), cuda.Address(host), ctypes.c_size_t(4096)),
+    }
+    pinned.words[512] = 1  # the kernels that are launched beside it end at once
+    found = {}
+    for turn, (name, call) in enumerate(calls.items(), 1):
+        pinned.words[0] = 0
+        if how == "wait":
+            driver.wait_value(stream, pinned.device, 1)
+        else:
+            spin.launch(stream, pinned.device, int(10e9))
+        outcome = queue.SimpleQueue()
+
+        def work(call=call, outcome=outcome):
+            driver.make_current()
+            try:
+                call()
+                driver.synchronize(idle)
+                outcome.put("")
+            except Exception as error:  # whatever it is, it is the finding
+                outcome.put(f"{type(error).__name__}: {error}")
+        worker = threading.Thread(target=work)
+        worker.start()
+        worker.join(STALLED_S)
+        waits = worker.is_alive()
+        pinned.words[0] = 1
+        worker.join()
+        driver.synchronize(stream)
+        found[name] = outcome.get() or ("waits" if waits else "ends")
+        print(turn, name, found[name], flush=True)
+    return found
+
+
+def beside():
+    """A child: prints what the above found, or where it is when its time is nearly over."""
+    faulthandler.dump_traceback_later(CHILD_S - 2, exit=True)
+    driver = cuda.Driver()
+    print(json.dumps(calls_beside(driver, cuda.Pinned(driver, 4096), sys.argv[2])))
+
+
+def calls_that_wait():
+    for how, what in (("wait", "waits for a word"), ("spin", "runs a kernel")):
+        done = report.run([sys.executable, __file__, "beside", how], CHILD_S, report.environment())
+        try:
+            found = json.loads(done.output.strip().splitlines()[-1])
+        except (ValueError, LookupError):
+            row(f"calls while a stream {what}", ok=False, note=done.ending())
+            continue
+        for said in sorted(set(found.values())):
+            row(f"while another stream {what}", said, note=", ".join(name for name in found if found[name] == said))
 
 
 def hold():
@@ -316,7 +419,7 @@ def sharing():
 
 
 def main():
-    for measure in (latencies, aliasing, neighbours, sharing):
+    for measure in (latencies, aliasing, calls_that_wait, neighbours, sharing):
         try:
             measure()
         except (cuda.CudaError, OSError) as error:
@@ -324,7 +427,7 @@ def main():
 
 
 if len(sys.argv) > 1:
-    {"blocked_streams": blocked_streams, "hold": hold,
+    {"blocked_streams": blocked_streams, "beside": beside, "hold": hold,
         "import_posix": import_posix, "open_ipc": open_ipc}[sys.argv[1]]()
 else:
     main()

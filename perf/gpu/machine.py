@@ -9,7 +9,7 @@ import re
 import resource
 import shutil
 
-import cuda
+import cuda_driver as cuda
 import report
 from report import row
 

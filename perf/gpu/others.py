@@ -16,20 +16,16 @@ from report import row
 
 RANKS = 2
 COUNT = 1000
-
-
-def in_use():
-    with open("/proc/self/maps", encoding="utf-8") as maps:
-        paths = [line.split(maxsplit=5)[5].strip() for line in maps if "/libnccl.so" in line]
-    return sorted({os.path.realpath(path) for path in paths})
+PROBLEMS = "problems: "
 
 
 def end(problems):
-    """Every process says which libnccl it has mapped, and what was wrong."""
-    expected = [os.path.realpath(os.environ["LD_PRELOAD"])] if "LD_PRELOAD" in os.environ else []
-    if in_use() != expected:
-        problems = [*problems, f"mapped: {in_use()}"]
-    print("problems: " + "; ".join(problems) if problems else "all as it must be", flush=True)
+    """Every process says what was wrong, also if it does not call Tutti."""
+    if "LD_PRELOAD" in os.environ:
+        found = report.libraries_in_use()
+        if found != {os.path.realpath(os.environ["LD_PRELOAD"])}:
+            problems = [*problems, f"called: {sorted(found)}"]
+    print(PROBLEMS + "; ".join(problems) if problems else "all as it must be", flush=True)
     sys.exit(1 if problems else 0)
 
 
@@ -107,6 +103,12 @@ def jax_rank(rank, port):
     end(problems)
 
 
+def problems_of(done):
+    """The line of end(), which more may follow."""
+    said = [line for line in done.output.splitlines() if line.startswith(PROBLEMS)]
+    return said[0] if said else done.ending()
+
+
 def run_pair(name, place, **more):
     children = [report.start([sys.executable, __file__, name, rank, place], report.environment(**more))
                 for rank in range(RANKS)]
@@ -114,7 +116,7 @@ def run_pair(name, place, **more):
     ends = [report.finish(child, limit if number == 0 else 3) for number, child in enumerate(children)]
     for rank, done in enumerate(ends):
         print(f"--- {name}, rank {rank}", done.output, sep="\n", flush=True)
-    bad = [f"rank {rank}: {done.ending()}" for rank, done in enumerate(ends) if done.code != 0]
+    bad = [f"rank {rank}: {problems_of(done)}" for rank, done in enumerate(ends) if done.code != 0]
     row(f"{name}, {RANKS} processes on one device", ok=not bad, note="; ".join(bad))
 
 

@@ -12,8 +12,8 @@ import re
 import sys
 import time
 
-import cuda
-import nccl
+import cuda_driver as cuda
+import nccl_library as nccl
 
 COUNT = 1 << 18  # floats a rank, 1 MiB
 LOOP_S = 60

@@ -6,7 +6,7 @@ import sys
 import tempfile
 import time
 
-import cuda
+import cuda_driver as cuda
 import report
 
 

@@ -1,4 +1,5 @@
 """What the parts of perf/gpu/run share: how results are reported and programs are run."""
+import ctypes
 import json
 import os
 import pathlib
@@ -46,6 +47,24 @@ def library():
     return str(build_folder() / "lib" / "libnccl.so.2")
 
 
+class Place(ctypes.Structure):
+    """Dl_info: where the dynamic linker found an address."""
+    _fields_ = [("file", ctypes.c_char_p), ("base", ctypes.c_void_p), ("name", ctypes.c_char_p),
+                ("address", ctypes.c_void_p)]
+
+
+def libraries_in_use():
+    """The files whose ncclAllReduce this process calls: by the name of the function, as PyTorch does,
+    and by that of the library, as XLA does. Another libnccl.so.2 may be mapped that nobody calls."""
+    found = set()
+    for name in (None, "libnccl.so.2"):
+        place = Place()
+        address = ctypes.cast(ctypes.CDLL(name).ncclAllReduce, ctypes.c_void_p)
+        ctypes.CDLL(None).dladdr(address, ctypes.byref(place))
+        found.add(os.path.realpath(place.file.decode()))
+    return found
+
+
 def is_quick():
     """Whether sizes and counts are to be small: for a try without a GPU."""
     return os.environ.get("TUTTI_PART_QUICK") == "1"
@@ -89,6 +108,21 @@ def kill_group(child):
         pass
 
 
+def print_processes(why):
+    """To the log: what runs, and where in the kernel it waits."""
+    print(f"# {why}; what runs then:", flush=True)
+    for folder in sorted(pathlib.Path("/proc").glob("[0-9]*"), key=lambda one: int(one.name)):
+        try:
+            words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+            waits = [(task / "wchan").read_text() for task in folder.glob("task/*")]
+        except OSError:
+            continue  # it has ended meanwhile
+        if words:
+            print(f"#   {folder.name} of {parent}: {words[:150]}; {len(waits)} threads, in "
+                  f"{', '.join(sorted(set(waits)))}", flush=True)
+
+
 def finish(child, seconds):
     """Waits that long, then kills the program with its process group."""
     begin = time.monotonic()
@@ -96,6 +130,7 @@ def finish(child, seconds):
         output, _ = child.communicate(timeout=max(0.1, seconds))
         code = child.returncode
     except subprocess.TimeoutExpired:
+        print_processes(f"{child.args[0]} has not ended after {seconds:.0f} s")
         kill_group(child)
         try:
             output, _ = child.communicate(timeout=3)

@@ -8,6 +8,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed import ReduceOp
 
+import report
+
 COUNT = 1000  # elements
 TYPES = [torch.float32, torch.float16, torch.bfloat16, torch.int64]
 ALL_TYPES = [*TYPES, torch.float64, torch.int32, torch.int8, torch.uint8]
@@ -39,17 +41,11 @@ def check(name, cuda_only=False, may_refuse=False, checks=CHECKS):
     return add
 
 
-def libnccl_in_use():
-    """The files of that name that this process has mapped."""
-    with open("/proc/self/maps", encoding="utf-8") as maps:
-        paths = {line.split(maxsplit=5)[5].strip() for line in maps if "/" in line}
-    return {os.path.realpath(path) for path in paths if os.path.basename(path).startswith("libnccl.so")}
-
-
 @check("Tutti is in NCCL's place", cuda_only=True)
 def in_place(_):
-    if libnccl_in_use() != {os.path.realpath(os.environ["LD_PRELOAD"])}:
-        raise Wrong(f"mapped: {sorted(libnccl_in_use())}")
+    found = report.libraries_in_use()
+    if found != {os.path.realpath(os.environ["LD_PRELOAD"])}:
+        raise Wrong(f"called: {sorted(found)}")
 
 
 def same(got, want, what=""):

@@ -46,9 +46,13 @@ class Gpt(nn.Module):
 
 
 def batches(job):
-    """(STEPS, all ranks' sequences, LENGTH + 1) words, the same on every rank."""
+    """(STEPS, all ranks' sequences, LENGTH + 1) words, the same on every rank: text that can be
+    learned, since each word follows from the one before it."""
     generator = torch.Generator().manual_seed(7)
-    return torch.randint(WORDS, (STEPS, BATCH * job.ranks, LENGTH + 1), generator=generator).to(job.device)
+    words = [torch.randint(WORDS, (STEPS, BATCH * job.ranks), generator=generator)]
+    while len(words) <= LENGTH:
+        words.append((5 * words[-1] + 3) % WORDS)
+    return torch.stack(words, -1).to(job.device)
 
 
 def fresh_model(job):
@@ -90,7 +94,7 @@ def compare(job, wrapped):
     if not error < TOLERANCE:
         raise Wrong(f"losses differ from one process's by up to {error:.3g}, relative: "
                     f"{first[-1].item():.6f}, not {want[-1].item():.6f}")
-    if not want[-1] < want[0]:
+    if not want[-1] < 0.9 * want[0]:
         raise Wrong(f"nothing was learned: {want[0].item():.4f} -> {want[-1].item():.4f}")
 
 

@@ -54,11 +54,15 @@ class Driver:
     def __init__(self):
         self._library = ctypes.CDLL("libcuda.so.1")
         self.call("cuInit", 0)
-        device, context = ctypes.c_int(), Handle()
+        device, self._context = ctypes.c_int(), Handle()
         self.call("cuDeviceGet", ctypes.byref(device), 0)
         self.device = device.value
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), self.device)
-        self.call("cuCtxSetCurrent", context)
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), self.device)
+        self.make_current()
+
+    def make_current(self):
+        """For the thread that calls."""
+        self.call("cuCtxSetCurrent", self._context)
 
     def call(self, name, *arguments):
         try:
