@@ -225,10 +225,11 @@ void Hub::review_round() {
       dead != members_.end())
     return fail_round(
         peer_error(Code::kPeerFailed, rank_of(dead), "rank {} is dead", rank_of(dead)));
-  if (const auto left = std::ranges::find_if(members_, is_missing(State::kLeft));
-      left != members_.end())
-    return fail_round(peer_error(Code::kPeerFailed, rank_of(left),
-                                 "rank {} has left the group of {}", rank_of(left), size()));
+  const auto left = std::ranges::find_if(members_, is_missing(State::kLeft));
+  if (left == members_.end()) return;
+  fail_round(first_notice_ ? *first_notice_
+                           : peer_error(Code::kPeerFailed, rank_of(left),
+                                        "rank {} has left the group of {}", rank_of(left), size()));
 }
 
 void Hub::fail_round(const Error& why) {
@@ -275,11 +276,10 @@ void Hub::on_goodbye(Rank rank) {
 void Hub::on_announce(Rank rank, const Frame& frame) {
   const auto error = decode_error(frame.body);
   if (!error || ++member(rank).announcements > kMaxAnnouncements) return;
-  if (!formed_) {
-    Error why = notice_of(name_of(rank), *error);
-    why.code = Code::kPeerFailed;
-    return give_up(why);
-  }
+  Error why = notice_of(name_of(rank), *error);
+  why.code = Code::kPeerFailed;
+  if (!formed_) return give_up(why);
+  if (!first_notice_ && why.peer < size()) first_notice_ = std::move(why);
   const auto notice =
       encode_frame(FrameType::kNotice, static_cast<std::uint64_t>(rank), encode(*error));
   for (Rank r = 0; r < size(); ++r) {

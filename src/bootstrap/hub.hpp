@@ -92,6 +92,8 @@ class Hub : public std::enable_shared_from_this<Hub> {
   std::int32_t here_ = 0;
   bool formed_ = false;
   std::optional<Error> ended_;  // it will not form, or gathers no more
+  std::optional<Error>
+      first_notice_;  ///< why the first one gave up: others may leave because of it
   std::uint64_t sequence_ = 0;
   std::int32_t arrived_ = 0;
   bool some_wait_anew_ = false;          ///< since the last look for a standstill

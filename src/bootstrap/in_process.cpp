@@ -38,6 +38,8 @@ class Shared {
   Result<std::shared_ptr<Shared>> subgroup(std::span<const Rank> members, std::uint64_t tag,
                                            Rank self);
   void leave(Rank rank);
+  /// A rank gives up: all others learn of it.
+  void announce(Rank rank, const Error& error);
   /// What a rank waits in, or nothing. All handlers learn of a standstill.
   void tell_wait(Rank rank, std::optional<WaitingCall> call);
 
@@ -65,6 +67,8 @@ class Shared {
   std::map<std::uint64_t, Round> rounds_;
   std::map<std::uint64_t, Subgroup> subgroups_;
   std::vector<bool> left_;
+  std::optional<Error>
+      first_notice_;  ///< why the first one gave up: others may leave because of it
   std::vector<std::optional<WaitingCall>> waits_;
 };
 
@@ -89,6 +93,7 @@ Result<std::vector<Blob>> Shared::all_gather(Rank rank, std::uint64_t sequence, 
 
   while (round.arrived < size()) {
     if (const Rank gone = deserter(round); gone != kNoRank) {
+      if (first_notice_) return *first_notice_;
       return peer_error(Code::kPeerFailed, gone, "rank {} has left the group of {}", gone, size());
     }
     if (deadline.passed()) return absent_error("an all-gather of the bootstrap", round.came);
@@ -132,6 +137,23 @@ void Shared::leave(Rank rank) {
   left_[static_cast<std::size_t>(rank)] = true;
   waits_[static_cast<std::size_t>(rank)].reset();
   changed_.notify_all();
+}
+
+void Shared::announce(Rank rank, const Error& error) {
+  const Error notice = notice_of(rank, error);
+  {
+    std::scoped_lock lock(mutex_);
+    if (!first_notice_) {
+      first_notice_ = notice;
+      first_notice_->code = Code::kPeerFailed;
+    }
+  }
+  for (Rank r = 0; r < size(); ++r) {
+    if (r == rank) continue;
+    auto& other = *handlers[static_cast<std::size_t>(r)];
+    other.report(notice);
+    other.deliver_pending();
+  }
 }
 
 /// Told once: who is in it says no more.
@@ -194,14 +216,7 @@ class InProcessBootstrap final : public Bootstrap {
     handler().deliver_pending();
   }
 
-  void announce(const Error& error) override {
-    for (Rank r = 0; r < size(); ++r) {
-      if (r == rank_) continue;
-      auto& other = *shared_->handlers[static_cast<std::size_t>(r)];
-      other.report(notice_of(rank_, error));
-      other.deliver_pending();
-    }
-  }
+  void announce(const Error& error) override { shared_->announce(rank_, error); }
 
   void tell_wait(const WaitingCall& call) override { shared_->tell_wait(rank_, call); }
   void withdraw_wait() override { shared_->tell_wait(rank_, std::nullopt); }

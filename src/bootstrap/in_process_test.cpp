@@ -72,6 +72,17 @@ TEST(InProcessGroup, ARankThatLeftIsNamedAtOnce) {
   EXPECT_EQ(result.error().peer, 1);
 }
 
+TEST(InProcessGroup, OfRanksThatLeftTheFirstToGiveUpIsNamed) {
+  auto group = in_process_group(3);
+  group[2]->announce(make_error(Code::kUnavailable, "no space"));
+  group[1].reset();
+  const auto result = group[0]->all_gather({}, Deadline::never());
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, Code::kPeerFailed);
+  EXPECT_EQ(result.error().peer, 2);
+  EXPECT_EQ(result.error().what, "rank 2 gave up: no space");
+}
+
 TEST(InProcessGroup, AnnouncementsReachEveryOtherRankEvenLateHandlers) {
   auto group = in_process_group(3);
   std::vector<std::string> heard(3);

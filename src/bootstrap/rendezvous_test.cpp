@@ -480,6 +480,22 @@ TEST(Rendezvous, AnnouncementsReachTheOthers) {
   leave_all(group);
 }
 
+TEST(Rendezvous, OfRanksThatLeftTheFirstToGiveUpIsNamed) {
+  auto service = make_service();
+  auto group = join_all(service, serve(service), 3);
+  std::promise<void> heard;
+  (*group[1])->on_failure([&](const Error&) { heard.set_value(); });
+  (*group[2])->announce(make_error(Code::kUnavailable, "no space"));
+  heard.get_future().get();
+  group[1]->reset();  // because of it, and before rank 2 does
+  const auto gather = (*group[0])->all_gather({}, Deadline::after(10s));
+  ASSERT_FALSE(gather);
+  EXPECT_EQ(gather.error().code, Code::kPeerFailed);
+  EXPECT_EQ(gather.error().peer, 2);
+  EXPECT_EQ(gather.error().what, "rank 2 gave up: no space");
+  leave_all(group);
+}
+
 /// Ranks as processes. Each runs `body` and exits with what it returns.
 class Processes {
  public:
