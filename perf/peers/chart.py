@@ -83,5 +83,7 @@ def chart(rows, libraries):
             parts += panel.frame(f"{collective}, {ranks} ranks")
             chosen = [r for r in rows if r["collective"] == collective and r["ranks"] == ranks]
             for library in reversed(libraries):  # Tutti on top
+                if any(library not in row["median_us"] for row in chosen):
+                    continue
                 parts.append(panel.line(library, [row["median_us"][library] for row in chosen]))
     return "\n".join(parts + ["</svg>"]) + "\n"

@@ -74,15 +74,16 @@ def ratio_of(peer_us, tutti_us, phases):
 
 def rows_of(times, libraries, conditions):
     """`times`: (collective, ranks, bytes, library) -> us of each round. A row for each collective,
-    rank count and size, with `ratio`: Tutti's library -> peer or limit -> figure."""
-    tuttis = [library for library in libraries if is_tutti(library)]
+    rank count and size, with `ratio`: Tutti's library -> peer or limit -> figure. Who was not in
+    every round is in none of its rows."""
     rows = []
     for collective, ranks, size in dict.fromkeys(key[:3] for key in times):
-        rounds = {library: times[collective, ranks, size, library] for library in libraries}
         phases = [one["phase"] for one in conditions
                   if (one["collective"], one["ranks"]) == (collective, ranks)]
+        found = {library: times.get((collective, ranks, size, library), []) for library in libraries}
+        rounds = {library: us for library, us in found.items() if len(us) == len(phases)}
         ratio = {tutti: {peer: ratio_of(rounds[peer], rounds[tutti], phases)
-                         for peer in libraries if not is_tutti(peer)} for tutti in tuttis}
+                         for peer in rounds if not is_tutti(peer)} for tutti in rounds if is_tutti(tutti)}
         rows.append({"collective": collective, "ranks": ranks, "bytes": size,
                      "median_us": {library: statistics.median(us) for library, us in rounds.items()},
                      "ratio": ratio, "rounds_us": rounds})
@@ -109,7 +110,8 @@ def time_table(rows, libraries):
     lines = [["collective", "ranks", "size", *(f"{SHOWN[library]} us" for library in libraries),
               *(f"{SHOWN[tutti]} %{SHOWN[limit]}" for tutti, limit in limits)]]
     for row in rows:
-        lines.append([*row_name(row), *(f"{row['median_us'][library]:.2f}" for library in libraries),
+        lines.append([*row_name(row), *(f"{row['median_us'][library]:.2f}" if library in row["median_us"] else "-"
+                                        for library in libraries),
                       *(f"{100 * row['ratio'][tutti][limit]['median']:.0f}" for tutti, limit in limits)])
     return columns(lines)
 
@@ -120,7 +122,10 @@ def ratio_table(rows, tutti, peers):
     for row in rows:
         cells = []
         for peer in peers:
-            found = row["ratio"][tutti][peer]
+            found = row["ratio"][tutti].get(peer)
+            if found is None:
+                cells.append("-")
+                continue
             cell = f"{found['median']:.2f} [{found['low']:.2f} .. {found['high']:.2f}]"
             if "phases" in found:
                 cell += " " + " ".join(f"{p} {m:.2f}" for p, m in found["phases"].items())
@@ -129,18 +134,47 @@ def ratio_table(rows, tutti, peers):
     return columns(lines)
 
 
+def best_ratio(row, tutti, peers):
+    """(ratio, peer) of the fastest peer."""
+    return min(((row["ratio"][tutti][peer]["median"], peer) for peer in peers if peer in row["ratio"][tutti]),
+               default=None)
+
+
+def summary_cell(ratios):
+    """Of (ratio, bytes) pairs: the least, where it is, and the geometric mean."""
+    if not ratios:
+        return "-"
+    least, at = min(ratios)
+    mean = statistics.geometric_mean(ratio for ratio, _ in ratios)
+    return f"{least:.2f} ({size_text(at)}), {mean:.2f}"
+
+
 def summary(rows, tutti, peers):
-    """Per rank count and collective: the least ratio, where it is, and the geometric mean."""
-    lines = [["collective", "ranks", *(f"{SHOWN[peer]}: least (at), mean" for peer in peers)]]
+    """Per rank count and collective, for each peer and for the fastest at each size."""
+    names = [*(SHOWN[peer] for peer in peers), "fastest peer"]
+    lines = [["collective", "ranks", *(f"{name}: least (at), mean" for name in names)]]
     for ranks, collective in dict.fromkeys((row["ranks"], row["collective"]) for row in rows):
         chosen = [r for r in rows if r["collective"] == collective and r["ranks"] == ranks]
-        cells = []
-        for peer in peers:
-            ratios = [(row["ratio"][tutti][peer]["median"], row["bytes"]) for row in chosen]
-            least, at = min(ratios)
-            mean = statistics.geometric_mean(ratio for ratio, _ in ratios)
-            cells.append(f"{least:.2f} ({size_text(at)}), {mean:.2f}")
+        cells = [summary_cell([(row["ratio"][tutti][peer]["median"], row["bytes"]) for row in chosen
+                               if peer in row["ratio"][tutti]]) for peer in peers]
+        best = [(best_ratio(row, tutti, peers), row["bytes"]) for row in chosen]
+        cells.append(summary_cell([(found[0], size) for found, size in best if found]))
         lines.append([collective, str(ranks), *cells])
+    return columns(lines)
+
+
+def slower_table(rows, tutti, peers):
+    """Where the fastest peer beats Tutti, with the limit beside both."""
+    limits = [limit for limit in LIMITS if any(limit in row["median_us"] for row in rows)]
+    lines = [["collective", "ranks", "size", "ratio [low .. high]", "fastest peer", "its us",
+              f"{SHOWN[tutti]} us", *(f"{SHOWN[limit]} us" for limit in limits)]]
+    for row in rows:
+        ratio, peer = best_ratio(row, tutti, peers) or (math.inf, None)
+        if ratio >= 1:
+            continue
+        found = row["ratio"][tutti][peer]
+        lines.append([*row_name(row), f"{ratio:.2f} [{found['low']:.2f} .. {found['high']:.2f}]", SHOWN[peer],
+                      *(f"{row['median_us'][library]:.2f}" for library in (peer, tutti, *limits))])
     return columns(lines)
 
 
@@ -162,6 +196,7 @@ def all_tables(rows, libraries, conditions):
         if peers:
             text += f"\nPeer's time / that of {SHOWN[tutti]}, median over rounds\n" + ratio_table(rows, tutti, peers)
             text += f"\nPeer's time / that of {SHOWN[tutti]}, over all sizes\n" + summary(rows, tutti, peers)
+            text += f"\nWhere a peer is faster than {SHOWN[tutti]}\n" + slower_table(rows, tutti, peers)
     if conditions:
         text += "\nThe machine: " + phase_lines(conditions)
     return text

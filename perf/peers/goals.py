@@ -3,7 +3,8 @@
 A goals file is JSON: {"goals": [GOAL ...]}. A GOAL has
   collectives, ranks   lists; each pair of them is judged by itself
   sizes                "8..512": from and to, both included
-  peer                 openmpi, mpich, gloo, limit or bulk
+  peer                 openmpi, mpich, gloo, openmpi5, mpich5, intelmpi, limit or bulk; or fastest:
+                       whichever peer is the fastest at each size
   least                the least ratio (peer's time / Tutti's) at each size
   mean                 the least geometric mean of the ratios over the sizes
   buffers              malloc (when left out), mapped or threads
@@ -13,13 +14,14 @@ and least or mean or both.
 import json
 import statistics
 
-from figures import columns
-from libraries import COLLECTIVES, LIMITS, PACKAGES, TUTTI
+from figures import best_ratio, columns
+from libraries import COLLECTIVES, LIMITS, PEERS, TUTTI
 from sizes import parse_size, size_text
 
 REQUIRED = {"collectives", "ranks", "sizes", "peer"}
 OPTIONAL = {"least", "mean", "buffers", "link"}
 MET, MISSED = "met", "missed"
+FASTEST = "fastest"
 
 
 class BadGoals(Exception):
@@ -50,7 +52,7 @@ def expand(goal, where):
     if "least" not in goal and "mean" not in goal:
         raise BadGoals(f"{where}: needs `least` or `mean`")
     for key, values, legal in (("collectives", goal["collectives"], COLLECTIVES),
-                               ("peer", [goal["peer"]], [*PACKAGES, *LIMITS]),
+                               ("peer", [goal["peer"]], [*PEERS, *LIMITS, FASTEST]),
                                ("buffers", [goal.get("buffers", "malloc")], list(TUTTI))):
         for value in values:
             if value not in legal:
@@ -75,7 +77,11 @@ def judged_rows(goal, rows):
     for row in rows:
         if (row["collective"], row["ranks"]) != (goal["collective"], goal["count"]):
             continue
-        found = row["ratio"].get(tutti, {}).get(goal["peer"])
+        ratios = row["ratio"].get(tutti, {})
+        peer = goal["peer"]
+        if peer == FASTEST and ratios:
+            peer = (best_ratio(row, tutti, [other for other in ratios if other in PEERS]) or (None, None))[1]
+        found = ratios.get(peer)
         if found and goal["first"] <= row["bytes"] <= goal["last"]:
             yield row, found
 

@@ -24,6 +24,10 @@ class Failed(Exception):
     """A program did not do its work; the text says which and why."""
 
 
+class TooLong(Failed):
+    """A program did not end within LIMIT_S."""
+
+
 def install_missing(packages):
     query = subprocess.run(["dpkg-query", "-W", "-f", "${Package} ${Status}\\n", *packages],
                            capture_output=True, text=True)
@@ -192,7 +196,7 @@ class Loop:
             try:
                 output = self.start(library, command, ranks, environment)
             except subprocess.TimeoutExpired:
-                raise Failed(f"{library} took more than {LIMIT_S} s for {collective}") from None
+                raise TooLong(f"{library} took more than {LIMIT_S} s for {collective}") from None
         rows = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
         medians = {row["bytes"]: row["median_us"] for row in rows}
         if sorted(medians) != sorted(sizes):

@@ -90,6 +90,12 @@ Status Batch::start_threads() {
   return ok_status();
 }
 
+/// Under the pins of reserve().
+void Batch::count_in_background(int change) const {
+  if (!in_background_) return;
+  for (const Share& share : shares_) share.comm.handle->comm->background.fetch_add(change);
+}
+
 /// The caller of a batch that runs on a worker computes until it waits for one of the streams. The
 /// caller of a background call computes, too: it asks for the end only now and then.
 CallerActivity Batch::caller_activity() const {
@@ -214,18 +220,24 @@ Result<ncclResult_t> Batch::begin(const std::shared_ptr<Batch>& shared, const ch
     std::deque<Pin> pins;
     TUTTI_TRY(shared->reserve(pins));
     TUTTI_TRY(shared->start_threads());
-    for (std::size_t i = first_waiting; i < streams.size(); ++i) {
-      streams[i]->worker.push([meeting] { meeting->wait_for_end(); });
-    }
-    const auto run_later = [shared, meeting] { shared->run_and_report(*meeting); };
-    if (!shared->caller_takes_part_) {
-      streams.front()->worker.push(run_later);
-      return ncclSuccess;
-    }
-    if (shared->in_background_) {
-      for (const Share& share : shared->shares_) share.comm.handle->comm->background.fetch_add(1);
-      shared->shares_.front().comm.handle->comm->worker.push(run_later);
-      return ncclInProgress;
+    shared->count_in_background(1);
+    try {
+      for (std::size_t i = first_waiting; i < streams.size(); ++i) {
+        streams[i]->worker.push([meeting] { meeting->wait_for_end(); });
+      }
+      const auto run_later = [shared, meeting] { shared->run_and_report(*meeting); };
+      if (!shared->caller_takes_part_) {
+        streams.front()->worker.push(run_later);
+        return ncclSuccess;
+      }
+      if (shared->in_background_) {
+        shared->shares_.front().comm.handle->comm->worker.push(run_later);
+        return ncclInProgress;
+      }
+    } catch (...) {  // nobody will run it
+      shared->count_in_background(-1);
+      meeting->done.count_down();
+      throw;
     }
   }
   TUTTI_TRY(shared->run(*meeting));

@@ -51,6 +51,7 @@ class Batch {
 
   Status reserve(std::deque<Pin>& pins);
   Status start_threads();
+  void count_in_background(int change) const;
   Status run(Meeting& meeting);
   void run_and_report(Meeting& meeting);
   [[nodiscard]] CallerActivity caller_activity() const;

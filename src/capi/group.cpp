@@ -28,14 +28,19 @@ Status run_in_background(const Job& job) {
   Comm& comm = *job.owner.handle->comm;
   TUTTI_TRY(comm.worker.start());
   comm.background.fetch_add(1);
-  comm.worker.push([job, &comm] {
-    if (const Status outcome = run(job); !outcome) {
-      report(job.function, outcome.error(), comm.who());
-      comm.note(job.function, outcome.error());
-      comm.set_failure(outcome.error());
-    }
+  try {
+    comm.worker.push([job, &comm] {
+      if (const Status outcome = run(job); !outcome) {
+        report(job.function, outcome.error(), comm.who());
+        comm.note(job.function, outcome.error());
+        comm.set_failure(outcome.error());
+      }
+      comm.background.fetch_sub(1, std::memory_order_release);
+    });
+  } catch (...) {  // nobody will run it
     comm.background.fetch_sub(1, std::memory_order_release);
-  });
+    return thrown_error();
+  }
   return ok_status();
 }
 

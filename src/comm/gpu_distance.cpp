@@ -7,13 +7,20 @@
 namespace tutti {
 namespace {
 
+/// Files may have hexadecimal digits in capitals.
+bool same_digits(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'F' ? static_cast<char>(c + 32) : c; };
+  return std::ranges::equal(a, b, {}, lower, lower);
+}
+
 std::optional<topo::NodeId> find_gpu(const topo::Topology& topology, topo::HostId host,
                                      const std::string& bus_id) {
   if (host >= topology.hosts().size()) return std::nullopt;
-  const topo::Attribute wanted{"busid", bus_id};
   for (const topo::NodeId id : topology.nodes_of(host)) {
     const topo::Node& node = topology.node(id);
-    const bool has_it = std::ranges::find(node.attributes, wanted) != node.attributes.end();
+    const bool has_it = std::ranges::any_of(node.attributes, [&](const topo::Attribute& each) {
+      return each.key == "busid" && same_digits(each.value, bus_id);
+    });
     if (node.kind == topo::NodeKind::kGpu && has_it) return id;
   }
   return std::nullopt;

@@ -9,7 +9,8 @@ using topo::LinkKind;
 using topo::NodeKind;
 using topo::PathKind;
 
-/// Two CPUs with two GPUs each, of which the first two have an NVLink.
+/// Two CPUs with two GPUs each, of which the first two have an NVLink. Its file writes bus ids in
+/// capitals; the driver does not.
 topo::Topology machine() {
   topo::Parts parts;
   parts.hosts.push_back({"host", {}});
@@ -23,7 +24,7 @@ topo::Topology machine() {
   for (topo::NodeId gpu = 0; gpu < 4; ++gpu) {
     const std::string number = std::to_string(gpu);
     parts.nodes.push_back(
-        {NodeKind::kGpu, 0, "gpu" + number, {{"busid", "0000:0" + number + ":00.0"}}});
+        {NodeKind::kGpu, 0, "gpu" + number, {{"busid", "0000:0" + number + ":0A.0"}}});
     join(2 + gpu, gpu / 2, LinkKind::kPci);
   }
   join(2, 3, LinkKind::kNvlink);
@@ -36,15 +37,15 @@ std::optional<GpuDistance> distance(std::vector<std::string> bus_ids) {
 }
 
 TEST(GpuDistance, IsThatOfTheFarthestPair) {
-  EXPECT_EQ(distance({"0000:00:00.0", "0000:01:00.0"}), (GpuDistance{PathKind::kNvlink, 0, 1}));
-  EXPECT_EQ(distance({"0000:02:00.0", "0000:03:00.0"}), (GpuDistance{PathKind::kHostBridge, 0, 1}));
-  EXPECT_EQ(distance({"0000:00:00.0", "0000:01:00.0", "0000:03:00.0"}),
+  EXPECT_EQ(distance({"0000:00:0a.0", "0000:01:0a.0"}), (GpuDistance{PathKind::kNvlink, 0, 1}));
+  EXPECT_EQ(distance({"0000:02:0a.0", "0000:03:0a.0"}), (GpuDistance{PathKind::kHostBridge, 0, 1}));
+  EXPECT_EQ(distance({"0000:00:0a.0", "0000:01:0a.0", "0000:03:0a.0"}),
             (GpuDistance{PathKind::kSystem, 0, 2}));
 }
 
 TEST(GpuDistance, IsNotKnownOfGpusThatTheTopologyLacks) {
-  EXPECT_EQ(distance({"0000:00:00.0", "0000:09:00.0"}), std::nullopt);
-  const std::vector<std::string> bus_ids = {"0000:00:00.0", "0000:01:00.0"};
+  EXPECT_EQ(distance({"0000:00:0a.0", "0000:09:0a.0"}), std::nullopt);
+  const std::vector<std::string> bus_ids = {"0000:00:0a.0", "0000:01:0a.0"};
   EXPECT_EQ(farthest_gpus(machine(), bus_ids, std::vector<std::int32_t>{0, 1}), std::nullopt);
 }
 
