@@ -5,9 +5,11 @@
 namespace tutti::exec {
 namespace {
 
-/// Calls of a cycle. In its first kWindow calls the best runs and is timed; then each choice has
-/// so many, of which it is tried in the first kTrial.
-constexpr std::uint64_t kCycle = 128, kWindow = 6, kTrial = 4;
+/// Calls of a cycle. Every kBetween-th of them begins a window of kWindow timed calls. In the first
+/// window the best runs; then each choice has one, and is tried in the first kTrial calls of it. So
+/// whoever makes few calls tries nothing.
+constexpr std::uint64_t kCycle = 128, kBetween = 24, kWindow = 6, kTrial = 4;
+static_assert(4 * kBetween + kWindow <= kCycle, "four choices have their windows");
 /// A choice that keeps losing is tried in every 2^kMostLosses-th cycle.
 constexpr unsigned kMostLosses = 5;
 /// What is better by less is not better.
@@ -36,9 +38,9 @@ bool StoreChoice::is_tried(std::size_t choice) const {
 
 StoreChoice::Turn StoreChoice::begin() {
   const std::uint64_t call = calls_ % kCycle;
-  const std::uint64_t window = call / kWindow, in_window = call % kWindow;
+  const std::uint64_t window = call / kBetween, in_window = call % kBetween;
   running_ = best_;
-  bool timed = window <= choices_.size();
+  const bool timed = window <= choices_.size() && in_window < kWindow;
   if (window >= 1 && timed) {
     const std::size_t choice = window - 1;
     if (in_window == 0) {
@@ -69,7 +71,7 @@ void StoreChoice::end(Nanos time) {
     best_times_[best_samples_++ % kSamples] = time;
     return;
   }
-  const std::uint64_t in_window = (calls_ - 1) % kCycle % kWindow;
+  const std::uint64_t in_window = (calls_ - 1) % kCycle % kBetween;
   if (in_window == 0) {
     if (count(time) > kHopeless * count(best_time())) judge(kHopeless);
     return;

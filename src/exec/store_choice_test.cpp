@@ -43,6 +43,13 @@ TEST(StoreChoice, TriesWhatWasBadTheMoreRarelyTheWorseItWas) {
   EXPECT_LT(run(same, 10'000, times, kPeers), 5);
 }
 
+TEST(StoreChoice, TriesNothingInAFewCalls) {
+  const Times times{
+      {{false, false}, 1000}, {{true, false}, 900}, {{false, true}, 1400}, {{true, true}, 700}};
+  StoreChoice choice(kOrdinary, true);
+  EXPECT_EQ(run(choice, 20, times, kOrdinary), 20);
+}
+
 TEST(StoreChoice, ChangesItsMindWhenTheMachineDoes) {
   const Times before{
       {{false, false}, 1000}, {{true, false}, 1300}, {{false, true}, 1200}, {{true, true}, 1500}};
