@@ -45,6 +45,8 @@ class Launch {
     if (choice == nullptr) return;
     all_there_.reset();
     writing_ = {};
+    if (choice->asks()) [[unlikely]]
+      take_advice(*choice);
     const StoreChoice::Turn turn = choice->begin();
     stores_ = turn.stores;
     timed_ = turn.timed;
@@ -89,6 +91,7 @@ class Launch {
 
  private:
   void tell_time();
+  void take_advice(StoreChoice& choice);
 
   Team& team_;
   Plan* plan_ = nullptr;

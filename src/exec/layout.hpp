@@ -82,6 +82,9 @@ struct alignas(kLine) Progress {
   /// this, then reads the peer's `gave_up`. A peer that gave up reads this before it returns the
   /// buffers to its caller.
   std::atomic<std::uint64_t> touching;
+  /// How long loading took the owner, by the stores of those it read from (store_choice.hpp): the
+  /// low bits of the call's hash, and two times. See load_times.hpp.
+  std::atomic<std::uint64_t> load_times;
 };
 static_assert(sizeof(Progress) == kLine);
 

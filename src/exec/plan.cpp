@@ -37,6 +37,27 @@ Plan::Plan(std::shared_ptr<const lower::Lowered> lowered, const Team& team, cons
   guess_stores(team);
 }
 
+/// What this rank does with memory of peers that is read after it was stored there.
+StoreRole Plan::find_store_role(const Team& team) {
+  const auto loads_of = [&](Rank reader, Rank owner) {
+    return std::ranges::any_of(lowered_->programs[reader].ops, [&](const lower::Op& op) {
+      return std::ranges::any_of(op.sources, [&](const lower::Operand& source) {
+        const bool stored = source.memory == lower::ProgramMemory::kSlot ||
+                            source.memory == lower::ProgramMemory::kPublished;
+        return stored && source.owner == owner;
+      });
+    });
+  };
+  bool loads = false;
+  for (Rank peer = 0; peer < team.size(); ++peer) {
+    if (peer == team.rank() || !team.placement().mapped(peer, team.rank())) continue;
+    if (!first_reader_ && loads_of(peer, team.rank())) first_reader_ = peer;
+    loads = loads || loads_of(team.rank(), peer);
+  }
+  if (first_reader_ && !loads) return StoreRole::kStores;
+  return first_reader_ ? StoreRole::kBoth : StoreRole::kLoads;
+}
+
 void Plan::guess_stores(const Team& team) {
   constexpr std::size_t kWorthChoosing = 64 * 1024;
   constexpr std::size_t kLeavesTheCache = std::size_t{4} << 20;
@@ -44,7 +65,8 @@ void Plan::guess_stores(const Team& team) {
   if (lowered_->protocol == lower::ProgramProtocol::kPublished) {
     fills_packet_ = input_bytes_[team.rank()] > kNoteBytes;
     if (*std::ranges::max_element(input_bytes_) >= kStreamFrom)
-      store_choice_.emplace(StreamingStores{false, team.streams_to_peers()}, false);
+      store_choice_.emplace(StreamingStores{false, team.streams_to_peers()}, false,
+                            find_store_role(team));
     return;
   }
   const std::size_t largest = *std::ranges::max_element(output_bytes_);
@@ -54,7 +76,8 @@ void Plan::guess_stores(const Team& team) {
   first.output =
       output_bytes_[team.rank()] >= (staged ? guess.output_from : guess.direct_output_from);
   first.peers = staged ? team.streams_to_peers() : largest >= guess.peer_output_from;
-  store_choice_.emplace(first, largest >= kLeavesTheCache);
+  store_choice_.emplace(first, largest >= kLeavesTheCache,
+                        staged ? find_store_role(team) : StoreRole::kBoth);
 }
 
 bool Plan::fits(const lower::Lowered& lowered, const Team& team) {

@@ -109,6 +109,8 @@ class Plan {
   [[nodiscard]] bool fills_packet() const { return fills_packet_; }
   /// Null if too little is stored for a choice to matter.
   [[nodiscard]] StoreChoice* store_choice() { return store_choice_ ? &*store_choice_ : nullptr; }
+  /// The lowest mapped peer that loads what this rank stores in slots or publishes.
+  [[nodiscard]] std::optional<Rank> first_reader() const { return first_reader_; }
   /// The ranks that read this rank's entry of a call: bit r for rank r. All bits, if there are more
   /// ranks than bits.
   [[nodiscard]] std::uint64_t entry_readers() const { return entry_readers_; }
@@ -134,6 +136,7 @@ class Plan {
  private:
   Plan(std::shared_ptr<const lower::Lowered> lowered, const Team& team, const Volume& volume,
        const Codec* codec);
+  StoreRole find_store_role(const Team& team);
   void guess_stores(const Team& team);
   void choose_slices(const Team& team);
   void choose_slot_instances(const Team& team);
@@ -153,6 +156,7 @@ class Plan {
   std::size_t slice_elements_ = 0;
   std::uint64_t slices_ = 1;
   std::optional<StoreChoice> store_choice_;
+  std::optional<Rank> first_reader_;
   bool fills_packet_ = false;
   std::size_t stride_ = 0;
   std::uint64_t slot_instances_ = 1;

@@ -1,6 +1,7 @@
 #include "src/exec/store_choice.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace tutti::exec {
 namespace {
@@ -19,14 +20,22 @@ constexpr double kHopeless = 3;
 /// If the best takes so many times as long as in the last cycle, the machine has changed.
 constexpr double kChanged = 1.5;
 
+/// Ranks that store and ranks that load know by the number of a cycle what is tried in it.
+bool is_common_trial(std::uint64_t cycle) {
+  constexpr std::uint64_t kEvery = 8;
+  return cycle < kEvery ? cycle == 0 || std::has_single_bit(cycle) : cycle % kEvery == 0;
+}
+
 double count(Nanos time) { return static_cast<double>(std::max<Nanos::rep>(time.count(), 1)); }
 
 }  // namespace
 
-StoreChoice::StoreChoice(StreamingStores first, bool may_stream_output) {
+StoreChoice::StoreChoice(StreamingStores first, bool may_stream_output, StoreRole role)
+    : role_(role) {
   for (const bool output : {false, true})
     for (const bool peers : {false, true})
-      if (may_stream_output || output == first.output) choices_.push_back({{output, peers}});
+      if (may_stream_output || output == first.output)
+        choices_.push_back({{role == StoreRole::kStores ? first.output : output, peers}});
   while (choices_[best_].stores != first) ++best_;
 }
 
@@ -40,6 +49,7 @@ StoreChoice::Turn StoreChoice::begin() {
   const std::uint64_t call = calls_ % kCycle;
   const std::uint64_t window = call / kBetween, in_window = call % kBetween;
   running_ = best_;
+  if (role_ != StoreRole::kBoth) return begin_in_common(window, in_window);
   const bool timed = window <= choices_.size() && in_window < kWindow;
   if (window >= 1 && timed) {
     const std::size_t choice = window - 1;
@@ -67,6 +77,7 @@ void StoreChoice::look_for_changes() {
 }
 
 void StoreChoice::end(Nanos time) {
+  if (role_ != StoreRole::kBoth) return end_in_common(time);
   if (running_ == best_) {
     best_times_[best_samples_++ % kSamples] = time;
     return;
@@ -93,6 +104,62 @@ void StoreChoice::judge(double ratio) {
   best_ = running_;
   best_times_.fill(trial_least_);
   usual_ = trial_least_;
+}
+
+// --- ranks that only store, and ranks that only load ---
+
+/// All choices run, also the best, since the other ranks may know another one as the best.
+StoreChoice::Turn StoreChoice::begin_in_common(std::uint64_t window, std::uint64_t in_window) {
+  const bool tries = is_common_trial(calls_ / kCycle) && window >= 1 && window <= choices_.size() &&
+                     in_window < kTrial;
+  if (tries) running_ = window - 1;
+  if (tries && window == 1 && in_window == 0) by_peers_ = by_output_ = {};
+  ++calls_;
+  return {choices_[running_].stores, tries};
+}
+
+void StoreChoice::end_in_common(Nanos time) {
+  const std::uint64_t call = (calls_ - 1) % kCycle;
+  if (call % kBetween == 0) return;
+  const StreamingStores stores = choices_[running_].stores;
+  for (Nanos* const least : {&by_peers_[stores.peers], &by_output_[stores.output]})
+    if (least->count() == 0 || time < *least) *least = time;
+  const bool over = call / kBetween == choices_.size() && call % kBetween == kTrial - 1;
+  if (!over || role_ != StoreRole::kLoads) return;
+  // Which peers' stores are better is theirs to say.
+  const auto [ordinary, streaming] = by_output_;
+  if (ordinary.count() == 0 || streaming.count() == 0) return;
+  const bool was = choices_[best_].stores.output;
+  const double ratio = count(streaming) / count(ordinary);
+  choose({was ? ratio < 1 / kNoise : ratio < kNoise, choices_[best_].stores.peers});
+}
+
+void StoreChoice::choose(StreamingStores stores) {
+  for (std::size_t choice = 0; choice < choices_.size(); ++choice)
+    if (choices_[choice].stores == stores) best_ = choice;
+}
+
+std::optional<TimesByStores> StoreChoice::advice() const {
+  const std::uint64_t call = (calls_ - 1) % kCycle;
+  const bool over = call / kBetween == choices_.size() && call % kBetween == kTrial - 1;
+  if (role_ != StoreRole::kLoads || !over) return std::nullopt;
+  return by_peers_;
+}
+
+bool StoreChoice::asks() const {
+  return role_ == StoreRole::kStores && calls_ > 0 && calls_ % kCycle == 0 &&
+         is_common_trial(calls_ / kCycle - 1);
+}
+
+void StoreChoice::take_advice(const TimesByStores& loads) {
+  const auto known = [](const TimesByStores& times) {
+    return times[0].count() > 0 && times[1].count() > 0;
+  };
+  if (!known(loads) || !known(by_peers_)) return;
+  const bool was = choices_[best_].stores.peers;
+  const double ratio =
+      (count(loads[1]) + count(by_peers_[1])) / (count(loads[0]) + count(by_peers_[0]));
+  choose({choices_[best_].stores.output, was ? ratio < 1 / kNoise : ratio < kNoise});
 }
 
 }  // namespace tutti::exec

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "src/exec/load_times.hpp"
+
 namespace tutti::exec {
 namespace {
 
@@ -74,6 +76,46 @@ TEST(StoreChoice, IsTriedByAllRanksTogether) {
     }
   }
   for (const StoreChoice& rank : ranks) EXPECT_EQ(rank.best(), kOrdinary);
+}
+
+// Whoever only stores finds streaming a little faster; its reader finds it much slower, from call
+// 1,000 on.
+TEST(StoreChoice, OfARankThatOnlyStoresCountsItsReadersTime) {
+  for (const bool may_stream_output : {false, true}) {
+    StoreChoice stores({false, false}, may_stream_output, StoreRole::kStores);
+    StoreChoice loads({false, false}, may_stream_output, StoreRole::kLoads);
+    std::uint64_t told = 0;
+    int streamed = 0;
+    for (int call = 0; call < 10'000; ++call) {
+      if (stores.asks() && told != 0) stores.take_advice(*unpack_load_times(7, told));
+      const StoreChoice::Turn stored = stores.begin(), loaded = loads.begin();
+      ASSERT_EQ(stored.timed, loaded.timed);
+      if (stored.timed) {
+        stores.end(Nanos(stored.stores.peers ? 2000 : 2500));
+        const bool slow = call > 1000 && stored.stores.peers;
+        loads.end(Nanos((slow ? 4000 : 1500) + (loaded.stores.output ? 0 : 500)));
+        if (const auto advice = loads.advice()) told = pack_load_times(7, *advice);
+      }
+      if (call == 1000) {
+        EXPECT_TRUE(stores.best().peers);
+      }
+      if (call > 2500 && stored.stores.peers) ++streamed;
+    }
+    EXPECT_LT(streamed, 100);
+    EXPECT_EQ(loads.best().output, may_stream_output);
+  }
+}
+
+TEST(LoadTimes, AreThoseOfTheSameCall) {
+  const std::uint64_t word =
+      pack_load_times(0xabcd1234, {Nanos(1600), Nanos(std::int64_t{1} << 40)});
+  const auto times = unpack_load_times(0xabcd1234, word);
+  ASSERT_TRUE(times);
+  EXPECT_EQ((*times)[0], Nanos(1600));
+  EXPECT_GT((*times)[1], Nanos(200'000'000));
+  EXPECT_FALSE(unpack_load_times(0xabcd1235, word));
+  EXPECT_FALSE(unpack_load_times(0, 0));
+  EXPECT_GT((*unpack_load_times(1, pack_load_times(1, {Nanos(1), Nanos(1)})))[0], Nanos(0));
 }
 
 TEST(StoreChoice, NeverStreamsAnOutputThatStaysInTheCache) {
