@@ -11,7 +11,6 @@
 
 #include <benchmark/benchmark.h>
 
-#include "src/codec/codec.hpp"
 #include "src/reduce/reduce.hpp"
 #include "tutti/types.hpp"
 
@@ -77,26 +76,6 @@ void copy_libc(benchmark::State& state) {
   report_traffic(state, 2 * bytes);
 }
 
-void encode_bfloat16(benchmark::State& state) {
-  const auto bytes = static_cast<std::size_t>(state.range(0));
-  const Buffers buffers(2, bytes);
-  for ([[maybe_unused]] auto _ : state) {
-    bfloat16_codec().encode({buffers.at(0), bytes}, {buffers.at(1), bytes / 2}, bytes / 4);
-    benchmark::ClobberMemory();
-  }
-  report_traffic(state, bytes + bytes / 2);
-}
-
-void decode_bfloat16(benchmark::State& state) {
-  const auto bytes = static_cast<std::size_t>(state.range(0));
-  const Buffers buffers(2, bytes);
-  for ([[maybe_unused]] auto _ : state) {
-    bfloat16_codec().decode({buffers.at(0), bytes / 2}, {buffers.at(1), bytes}, bytes / 4);
-    benchmark::ClobberMemory();
-  }
-  report_traffic(state, bytes + bytes / 2);
-}
-
 /// The destination's bytes: in the first cache, the second, and in memory or a large third.
 void over_sizes(benchmark::internal::Benchmark* run) {
   for (const int kib : {4, 64, 1024, 65536}) run->Arg(std::int64_t{1024} * kib);
@@ -142,8 +121,6 @@ int main(int argc, char** argv) {
   for (const DataType type : {DataType::kFloat32, DataType::kBfloat16, DataType::kFloat16}) {
     tutti::register_sums(type);
   }
-  tutti::over_sizes(benchmark::RegisterBenchmark("codec/bfloat16/encode", tutti::encode_bfloat16));
-  tutti::over_sizes(benchmark::RegisterBenchmark("codec/bfloat16/decode", tutti::decode_bfloat16));
   benchmark::RunSpecifiedBenchmarks();
   return 0;
 }
