@@ -390,6 +390,7 @@ void check_against_oracle(const ir::Algorithm& algorithm, const Schedule& schedu
 
   const ir::Cost cost = algorithm.cost(request);
   EXPECT_EQ(cost.rounds, oracle.rounds);
+  EXPECT_EQ(cost.lossy_steps, proof.lossy_steps);
   EXPECT_EQ(cost.sent_numerator * oracle.denominator, oracle.numerator * cost.sent_denominator);
 }
 

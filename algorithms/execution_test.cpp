@@ -156,10 +156,10 @@ class Execution {
       const std::span<T> to = chunk(rank, step.dst.space, step.dst.at(i));
       ASSERT_EQ(from.size(), to.size());
       for (std::size_t j = 0; j < to.size(); ++j) {
-        if (step.verb == Verb::kCopy) to[j] = from[j];
-        if (step.verb == Verb::kReduce) to[j] += from[j];
-        if (step.verb == Verb::kEncode) to[j] = encoding_.encode(from[j]);
-        if (step.verb == Verb::kDecode) to[j] = encoding_.decode(from[j]);
+        const T plain = step.src.format == ir::kPlain ? from[j] : encoding_.decode(from[j]);
+        if (step.verb == Verb::kReduce) to[j] += plain;
+        if (step.verb == Verb::kCopy)
+          to[j] = step.dst.format == ir::kPlain ? plain : encoding_.encode(plain);
       }
     }
   }

@@ -99,7 +99,7 @@ std::vector<ChunkSet> receive_contributions(Member& me, ChunkSet like, ChunkSet 
   std::vector<ChunkSet> contributions(static_cast<std::size_t>(me.ranks), own);
   for (Rank peer = 0; peer < me.ranks; ++peer) {
     if (peer == me.rank) continue;
-    const ChunkSet arrived = me.program.scratch(like);
+    const ChunkSet arrived = me.program.scratch(like, own.format);
     me.program.recv(arrived, peer);
     contributions[static_cast<std::size_t>(peer)] = arrived;
   }

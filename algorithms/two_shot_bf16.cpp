@@ -21,44 +21,46 @@
 namespace tutti::algorithms {
 namespace two_shot_bf16_parts {
 
-/// Fresh scratch that holds the encoded form of `plain`.
-ChunkSet encoded(Member& me, ChunkSet plain) {
-  const ChunkSet code = me.program.scratch(plain);
-  me.program.encode(plain, code);
+constexpr std::string_view kFormat = "bf16";
+
+/// Fresh scratch that holds `plain` in the format.
+ChunkSet formatted(Member& me, ChunkSet plain) {
+  const ChunkSet code = me.program.scratch(plain, me.program.format(kFormat));
+  me.program.copy(plain, code);
   return code;
 }
 
 /// Fresh scratch that holds what `code` stands for.
-ChunkSet decoded(Member& me, ChunkSet code) {
-  const ChunkSet plain = me.program.scratch(code);
-  me.program.decode(code, plain);
-  return plain;
+ChunkSet plain(Member& me, ChunkSet code) {
+  const ChunkSet values = me.program.scratch(code);
+  me.program.copy(code, values);
+  return values;
 }
 
 /// The first round: contributions to this rank's chunk from all ranks, as they came over the wire.
-std::vector<ChunkSet> exchange_encoded(Member& me) {
+std::vector<ChunkSet> exchange_formatted(Member& me) {
   for (Rank distance = 1; distance < me.ranks; ++distance) {
     const Rank owner = me.away(distance);
-    me.program.send(encoded(me, in(chunk_of(owner))), owner);
+    me.program.send(formatted(me, in(chunk_of(owner))), owner);
   }
   const ChunkSet own = in(chunk_of(me.rank));
-  std::vector<ChunkSet> contributions = receive_contributions(me, own, encoded(me, own));
-  for (ChunkSet& contribution : contributions) contribution = decoded(me, contribution);
+  std::vector<ChunkSet> contributions = receive_contributions(me, own, formatted(me, own));
+  for (ChunkSet& contribution : contributions) contribution = plain(me, contribution);
   return contributions;
 }
 
 void all_reduce(Member& me) {
-  const auto contributions = exchange_encoded(me);
+  const auto contributions = exchange_formatted(me);
   const ChunkSet sum = out(chunk_of(me.rank));
   combine_in_rank_order(me, contributions, sum, false);
-  const ChunkSet code = encoded(me, sum);
+  const ChunkSet code = formatted(me, sum);
   send_to_all(me, code);
-  me.program.decode(code, sum);
+  me.program.copy(code, sum);
   for (Rank distance = 1; distance < me.ranks; ++distance) {
     const Rank owner = me.away(-distance);
     const ChunkSet result = out(chunk_of(owner));
-    const ChunkSet arrived = me.program.scratch(result);
-    me.program.recv(arrived, owner).decode(arrived, result);
+    const ChunkSet arrived = me.program.scratch(result, code.format);
+    me.program.recv(arrived, owner).copy(arrived, result);
   }
 }
 
@@ -71,10 +73,12 @@ Result<ir::Schedule> generate(const ir::Request& request) {
   return generate(request, "two_shot_bf16", static_cast<std::uint32_t>(request.ranks), all_reduce);
 }
 
-/// Encoded chunks are half as long as those of the float32 vector.
+/// Chunks in bfloat16 are half as long as plain ones.
 ir::Cost cost(const ir::Request& request) {
   const auto n = static_cast<std::uint64_t>(request.ranks);
-  return cost_of(request, 2, n - 1, n);
+  ir::Cost cost = cost_of(request, 2, n - 1, n);
+  cost.lossy_steps = n > 1 ? 2 : 0;
+  return cost;
 }
 
 }  // namespace two_shot_bf16_parts

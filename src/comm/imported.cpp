@@ -62,17 +62,13 @@ Result<std::vector<ir::Cost>> costs_of(const exchange::Schedules& schedules) {
   for (const ir::Schedule& schedule : schedules) {
     TUTTI_ASSIGN(const ir::Proof proof, ir::verify(schedule));
     const auto blocks = static_cast<std::uint64_t>(ir::largest_block_count(schedule.request));
-    costs.push_back({proof.rounds, proof.max_chunks_sent, blocks * schedule.chunks_per_block});
+    costs.push_back({proof.rounds, proof.max_chunks_sent, blocks * schedule.chunks_per_block,
+                     proof.lossy_steps});
   }
   return costs;
 }
 
-bool encodes(const ir::Schedule& schedule) {
-  return std::ranges::any_of(schedule.programs, [](const ir::Program& program) {
-    return std::ranges::any_of(program.steps,
-                               [](const ir::Step& step) { return step.verb == ir::Verb::kEncode; });
-  });
-}
+bool has_formats(const ir::Schedule& schedule) { return !schedule.formats.empty(); }
 
 /// Of `file`, which must outlive it and stay where it is. `costs`: of each of its schedules.
 ir::Algorithm algorithm_of(const ImportedFile& file, std::vector<ir::Cost> costs) {
@@ -94,7 +90,7 @@ ir::Algorithm algorithm_of(const ImportedFile& file, std::vector<ir::Cost> costs
     const ir::Schedule* const found = schedule_for(all, request);
     return found == nullptr ? ir::Cost{} : costs[static_cast<std::size_t>(found - all.data())];
   };
-  algorithm.lossy = std::ranges::any_of(all, encodes);
+  algorithm.lossy = std::ranges::any_of(all, has_formats);
   return algorithm;
 }
 

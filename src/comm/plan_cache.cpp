@@ -276,9 +276,8 @@ Result<BoundPlan> PlanCache::make(const Call& call, bool in_place, const Task& t
       }
     }
   }
-  const Codec* codec = algorithm.lossy ? &bfloat16_codec() : nullptr;
   const auto bind = [&](LoweredPointer program) {
-    return exec::Plan::bind(std::move(program), team_, volume_of(call), codec);
+    return exec::Plan::bind(std::move(program), team_, volume_of(call));
   };
   // Peers know the sizes of this rank's blocks, but not the gaps between them.
   const bool has_gaps = call.blocks && !call.blocks->packed();

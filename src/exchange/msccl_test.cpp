@@ -282,10 +282,10 @@ TEST(MscclXml, OrdersAWriteAfterAWriteByARoundTrip) {
 }
 
 TEST(MscclXml, IsWrittenOnlyWhereItHasWords) {
-  const auto encoded =
+  const auto formatted =
       write_msccl_xml(ir::samples::direct({Collective::kAllGather, 2, 0, false}, 1, true));
-  ASSERT_FALSE(encoded);
-  EXPECT_THAT(encoded.error().what, HasSubstr("which has no codecs"));
+  ASSERT_FALSE(formatted);
+  EXPECT_THAT(formatted.error().what, HasSubstr("which has no formats"));
   EXPECT_FALSE(write_msccl_xml(ir::samples::direct({Collective::kBroadcast, 3, 1, false}, 1)));
 }
 

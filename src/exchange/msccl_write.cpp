@@ -45,7 +45,7 @@ bool is_strided(const ir::ChunkSet& set) { return set.count > 1 && set.stride !=
 
 /// What the format has no words for in a step; "" when it can say it.
 std::string_view inexpressible(const ir::Step& step) {
-  if (step.verb == ir::Verb::kEncode || step.verb == ir::Verb::kDecode) return "codecs";
+  if (step.src.format != ir::kPlain || step.dst.format != ir::kPlain) return "formats";
   return is_strided(step.src) || is_strided(step.dst) ? "strided chunks" : "";
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/codec/make_format.hpp"
 #include "src/lower/slices.hpp"
 #include "src/reduce/reduce.hpp"
 
@@ -22,18 +23,18 @@ std::size_t round_up(std::size_t value, std::size_t unit) {
 }  // namespace
 
 Plan::Plan(std::shared_ptr<const lower::Lowered> lowered, const Team& team, const Volume& volume,
-           const Codec* codec)
+           std::shared_ptr<const codec::Format> format)
     : lowered_(std::move(lowered)),
       program_(&lowered_->programs[team.rank()]),
       chunks_(*lowered_, volume, team.rank()),
-      codec_(codec),
+      format_(std::move(format)),
       element_bytes_(size_of(volume.type)) {
   for (Rank rank = 0; rank < lowered_->request.ranks; ++rank) {
     const BufferElements elements = buffer_elements(lowered_->request, volume, rank);
     input_bytes_.push_back(elements.input * element_bytes_);
     output_bytes_.push_back(elements.output * element_bytes_);
   }
-  sent_ = sent_bytes(*lowered_, chunks_, team.rank(), element_bytes_, codec_);
+  sent_ = sent_bytes(*lowered_, chunks_, team.rank(), element_bytes_, format_.get());
   guess_stores(team);
 }
 
@@ -85,8 +86,7 @@ bool Plan::fits(const lower::Lowered& lowered, const Team& team) {
 }
 
 Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> lowered,
-                                         const Team& team, const Volume& volume,
-                                         const Codec* codec) {
+                                         const Team& team, const Volume& volume) {
   if (!fits(*lowered, team))
     return make_error(
         Code::kUnsupported,
@@ -94,12 +94,26 @@ Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> l
         "raise TUTTI_STAGING_BYTES or choose another algorithm",
         lowered->algorithm, lowered->request.ranks, slot_pieces_of(*lowered),
         team.options().staging_bytes);
-  std::unique_ptr<Plan> plan(new Plan(std::move(lowered), team, volume, codec));
+  std::shared_ptr<const codec::Format> format;
+  if (!lowered->format.empty()) {
+    if (volume.type != DataType::kFloat32)
+      return make_error(Code::kUnsupported, "{} converts float into {}, and the data is {}",
+                        lowered->algorithm, lowered->format, name_of(volume.type));
+    TUTTI_ASSIGN(format, codec::make_format(lowered->format));
+  }
+  std::unique_ptr<Plan> plan(new Plan(std::move(lowered), team, volume, std::move(format)));
   const std::size_t longest_input = *std::ranges::max_element(plan->input_bytes_);
   TUTTI_CHECK(plan->lowered().protocol != lower::ProgramProtocol::kPublished ||
                   longest_input <= kPacketBytes,
               "published bytes={}", longest_input);
   plan->choose_slices(team);
+  if (plan->format_ != nullptr &&
+      slot_pieces_of(plan->lowered()) * plan->stride_ > team.options().staging_bytes)
+    return make_error(Code::kUnsupported,
+                      "blocks of {} values of {} do not fit staging of {} bytes: raise "
+                      "TUTTI_STAGING_BYTES or choose smaller blocks",
+                      plan->format_->traits().block, plan->format_->traits().name,
+                      team.options().staging_bytes);
   plan->bind_waits();
   plan->bind_passes();
   plan->find_users(team);
@@ -118,11 +132,12 @@ Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> l
 void Plan::choose_slices(const Team& team) {
   const std::size_t chunk = chunks_.longest();
   slice_elements_ =
-      lower::slice_elements(*lowered_, chunk, element_bytes_, team.options().staging_bytes);
+      lower::slice_elements(*lowered_, chunk, element_bytes_, team.options().staging_bytes,
+                            format_ != nullptr ? format_->traits().block : 1);
   slices_ = std::max<std::uint64_t>(1, (chunk + slice_elements_ - 1) / slice_elements_);
   stride_ = round_up(slice_elements_ * element_bytes_, kStrideUnit);
-  if (codec_ != nullptr)
-    stride_ = std::max(stride_, round_up(codec_->encoded_bytes(slice_elements_), kStrideUnit));
+  if (format_ != nullptr)
+    stride_ = std::max(stride_, round_up(format_->bytes(slice_elements_), kStrideUnit));
   choose_slot_instances(team);
 }
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "src/codec/codec.hpp"
+#include "src/codec/format.hpp"
 #include "src/exec/chunk_places.hpp"
 #include "src/exec/sent_bytes.hpp"
 #include "src/exec/store_choice.hpp"
@@ -57,11 +57,10 @@ struct TransferRing {
 /// Resource. One launch at a time.
 class Plan {
  public:
-  /// `codec` may be null if the program neither encodes nor decodes. With volume.blocks, the
-  /// program must have been checked for blocks of any sizes.
+  /// With volume.blocks, the program must have been checked for blocks of any sizes. A program with
+  /// a format runs on float32 alone.
   static Result<std::unique_ptr<Plan>> bind(std::shared_ptr<const lower::Lowered> lowered,
-                                            const Team& team, const Volume& volume,
-                                            const Codec* codec);
+                                            const Team& team, const Volume& volume);
 
   /// Whether the slots of `lowered` fit the team's staging memory. If not, bind() fails.
   static bool fits(const lower::Lowered& lowered, const Team& team);
@@ -104,7 +103,8 @@ class Plan {
   [[nodiscard]] std::size_t output_bytes(Rank rank) const { return output_bytes_[rank]; }
   /// What this rank sends per call.
   [[nodiscard]] const SentBytes& sent() const { return sent_; }
-  [[nodiscard]] const Codec* codec() const { return codec_; }
+  /// Null if the program has none.
+  [[nodiscard]] const codec::Format* format() const { return format_.get(); }
   /// Whether this rank publishes its input in a packet.
   [[nodiscard]] bool fills_packet() const { return fills_packet_; }
   /// Null if too little is stored for a choice to matter.
@@ -135,7 +135,7 @@ class Plan {
 
  private:
   Plan(std::shared_ptr<const lower::Lowered> lowered, const Team& team, const Volume& volume,
-       const Codec* codec);
+       std::shared_ptr<const codec::Format> format);
   StoreRole find_store_role(const Team& team);
   void guess_stores(const Team& team);
   void choose_slices(const Team& team);
@@ -149,7 +149,7 @@ class Plan {
   std::shared_ptr<const lower::Lowered> lowered_;
   const lower::Program* program_;
   ChunkPlaces chunks_;
-  const Codec* codec_;
+  std::shared_ptr<const codec::Format> format_;
   std::size_t element_bytes_;
   std::vector<std::size_t> input_bytes_, output_bytes_;  ///< per rank
   SentBytes sent_;

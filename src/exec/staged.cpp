@@ -168,19 +168,18 @@ Status StagedRun::combine(const lower::Op& op, std::uint64_t slice) {
 
 Status StagedRun::convert(const lower::Op& op, std::uint64_t slice) {
   const Plan& plan = launch_.plan();
-  const Codec& codec = *plan.codec();
+  const codec::Format& format = *plan.format();
   for (std::uint32_t i = 0; i < op.like.size(); ++i) {
     const std::size_t elements = plan.slice_size(op.like[i], slice);
     if (elements == 0) continue;
-    const std::size_t plain = elements * plan.element_bytes();
-    const std::size_t encoded = codec.encoded_bytes(elements);
     TUTTI_ASSIGN(const std::byte* const from, locate(op.sources[0], i, slice));
     for (const lower::Operand& destination : op.destinations) {
       TUTTI_ASSIGN(std::byte* const to, locate(destination, i, slice));
       if (op.kind == OpKind::kEncode)
-        codec.encode({from, plain}, {to, encoded}, elements);
-      else
-        codec.decode({from, encoded}, {to, plain}, elements);
+        format.encode(reinterpret_cast<const float*>(from), elements, {}, to);
+      else if (!format.decode(from, elements, reinterpret_cast<float*>(to)))
+        return make_error(Code::kPeerFailed, "what a peer sent is nothing that {} encodes",
+                          format.traits().name);
     }
   }
   return ok_status();
@@ -212,7 +211,7 @@ Status StagedRun::post(std::uint32_t op_id, std::uint64_t slice) {
     }
     const std::size_t elements = plan.slice_size(op.like[i], slice);
     const std::size_t bytes =
-        op.encoded ? plan.codec()->encoded_bytes(elements) : elements * plan.element_bytes();
+        op.encoded ? plan.format()->bytes(elements) : elements * plan.element_bytes();
     const lower::Operand& operand = sends ? op.sources[0] : op.destinations[0];
     TUTTI_ASSIGN(std::byte* const data, locate(operand, i, slice));
     if (sends && i != last)

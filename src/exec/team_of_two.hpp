@@ -42,7 +42,7 @@ class TeamOfTwo : public ::testing::Test {
       op.sources = {source};
       lowered->programs[source.memory == lower::ProgramMemory::kInput ? 0 : 1].ops = {op};
     }
-    return Plan::bind(std::move(lowered), *teams_[rank], {bytes, DataType::kInt8}, nullptr);
+    return Plan::bind(std::move(lowered), *teams_[rank], {bytes, DataType::kInt8});
   }
 
   std::shared_ptr<SharedHeap> heap_ = *SharedHeap::create(8 << 20);

@@ -137,7 +137,7 @@ Builder::RankBuilder& Builder::RankBuilder::recv(ChunkSet dst, Rank peer, Lane l
 }
 
 Builder::RankBuilder& Builder::RankBuilder::copy(ChunkSet src, ChunkSet dst) {
-  if (builder_->same_memory(rank_, src, dst)) return *this;
+  if (src.format == dst.format && builder_->same_memory(rank_, src, dst)) return *this;
   return append(Verb::kCopy, src, dst);
 }
 
@@ -145,15 +145,7 @@ Builder::RankBuilder& Builder::RankBuilder::reduce(ChunkSet src, ChunkSet dst) {
   return append(Verb::kReduce, src, dst);
 }
 
-Builder::RankBuilder& Builder::RankBuilder::encode(ChunkSet src, ChunkSet dst) {
-  return append(Verb::kEncode, src, dst);
-}
-
-Builder::RankBuilder& Builder::RankBuilder::decode(ChunkSet src, ChunkSet dst) {
-  return append(Verb::kDecode, src, dst);
-}
-
-ChunkSet Builder::RankBuilder::scratch(ChunkSet like) {
+ChunkSet Builder::RankBuilder::scratch(ChunkSet like, FormatId format) {
   std::vector<std::uint32_t>& sizes =
       builder_->schedule_.programs[static_cast<std::size_t>(rank_)].scratch;
   const auto first = static_cast<std::uint32_t>(sizes.size());
@@ -161,7 +153,14 @@ ChunkSet Builder::RankBuilder::scratch(ChunkSet like) {
     const std::uint32_t chunk = like.at(i);
     sizes.push_back(like.space == Space::kScratch ? sizes[chunk] : chunk);
   }
-  return {Space::kScratch, first, like.count, 1};
+  return {Space::kScratch, first, like.count, 1, format};
+}
+
+FormatId Builder::format(std::string_view name) {
+  std::vector<std::string>& formats = schedule_.formats;
+  auto known = std::find(formats.begin(), formats.end(), name);
+  if (known == formats.end()) known = formats.emplace(formats.end(), name);
+  return static_cast<FormatId>(known - formats.begin() + 1);
 }
 
 Schedule Builder::finish() && { return std::move(schedule_); }

@@ -36,16 +36,15 @@ class Builder {
    public:
     RankBuilder& send(ChunkSet src, Rank peer, Lane lane = 0);
     RankBuilder& recv(ChunkSet dst, Rank peer, Lane lane = 0);
-    /// Appends nothing if in-place aliasing makes `src` and `dst` the same memory, so one generator
-    /// serves both cases.
+    /// Converts if the formats differ. Appends nothing if in-place aliasing makes `src` and `dst`
+    /// the same memory, so one generator serves both cases.
     RankBuilder& copy(ChunkSet src, ChunkSet dst);
     RankBuilder& reduce(ChunkSet src, ChunkSet dst);
-    RankBuilder& encode(ChunkSet src, ChunkSet dst);
-    RankBuilder& decode(ChunkSet src, ChunkSet dst);
 
     /// Allocates scratch chunks, one for each chunk of `like` and of its length, contiguous and in
-    /// order.
-    ChunkSet scratch(ChunkSet like);
+    /// order. They are for values in `format`.
+    ChunkSet scratch(ChunkSet like, FormatId format = kPlain);
+    FormatId format(std::string_view name) { return builder_->format(name); }
 
    private:
     friend class Builder;
@@ -55,6 +54,8 @@ class Builder {
     Rank rank_;
   };
   RankBuilder rank(Rank r) { return {*this, r}; }
+  /// The number of a format of this name, which is added if there is none.
+  FormatId format(std::string_view name);
 
   [[nodiscard]] std::int32_t ranks() const { return schedule_.request.ranks; }
   Schedule finish() &&;

@@ -55,6 +55,7 @@ class Embedder {
   Status run() {
     TUTTI_CHECK(part_.members.size() == leaf_.programs.size(), "{} members for {} ranks",
                 part_.members.size(), leaf_.programs.size());
+    for (const std::string& name : leaf_.formats) formats_.push_back(whole_.format(name));
     for (Rank member = 0; member < leaf_.request.ranks; ++member) place(member);
     pair_messages();
     for (Rank member = 0; member < leaf_.request.ranks; ++member) TUTTI_TRY(append(member));
@@ -147,7 +148,9 @@ class Embedder {
                           leaf_.algorithm, src_.size(), from.member, dst_.size(), to.member);
       // A lane for each piece: neither end waits with the next one for the other to take the last.
       std::uint32_t lane = step.lane;
-      for (const Piece& piece : pieces_of(src_, dst_)) {
+      for (Piece& piece : pieces_of(src_, dst_)) {
+        piece.src.format = format_in_whole(step.src.format);
+        piece.dst.format = format_in_whole(step.dst.format);
         append(rank, step, piece, static_cast<Lane>(lane));
         lane += leaf_.lanes;
       }
@@ -170,18 +173,17 @@ class Embedder {
       case Verb::kReduce:
         rank.reduce(piece.src, piece.dst);
         return;
-      case Verb::kEncode:
-        rank.encode(piece.src, piece.dst);
-        return;
-      case Verb::kDecode:
-        rank.decode(piece.src, piece.dst);
-        return;
     }
+  }
+
+  [[nodiscard]] FormatId format_in_whole(FormatId of_leaf) const {
+    return of_leaf == kPlain ? kPlain : formats_[std::size_t{of_leaf} - 1];
   }
 
   const Schedule& leaf_;
   const Part& part_;
   Builder& whole_;
+  std::vector<FormatId> formats_;  // of the leaf, in the whole
   std::vector<Places> places_;
   std::vector<std::vector<End>> others_;  // of each member's steps: the other end of the message
   std::vector<Cell> src_, dst_;           // of the step being appended

@@ -14,11 +14,14 @@ namespace {
 
 constexpr SetId kNobody = std::numeric_limits<SetId>::max();
 
-/// What a cell holds: the sum over `from` of chunk `chunk` of their inputs. Eight bytes, since a
-/// replay holds one for every chunk of every rank.
+/// What a cell holds: the sum over `from` of chunk `chunk` of their inputs, in `format`, after
+/// `lossy` conversions into formats. Eight bytes, since a replay holds one for every chunk of every
+/// rank.
 struct Value {
-  std::uint32_t chunk : 31 = 0;
-  std::uint32_t encoded : 1 = 0;
+  static constexpr std::uint32_t kChunkBits = 25, kMostLossy = 15;
+  std::uint32_t chunk : kChunkBits = 0;
+  std::uint32_t format : 3 = kPlain;
+  std::uint32_t lossy : 4 = 0;
   SetId from = kNobody;
 
   [[nodiscard]] bool defined() const { return from != kNobody; }
@@ -105,7 +108,7 @@ class Replay {
   Status execute(Rank rank, StepId id, const Step& step);
   Status send(Rank rank, StepId id, const Step& step);
   Status receive(Rank rank, StepId id, const Step& step);
-  Status compute(Rank rank, StepId id, const Step& step);
+  Status copy(Rank rank, StepId id, const Step& step);
   Status reduce(Rank rank, StepId id, const Step& step);
   Status check_readable(Rank rank, StepId id, const ChunkSet& set);
   Status check_outputs(Rank rank);
@@ -143,7 +146,7 @@ Replay::Replay(const Schedule& schedule, const Matching& matching, const VerifyO
     s.cells.resize(s.map.size());
     for (std::uint32_t chunk = 0; chunk < s.map.chunks(Space::kInput); ++chunk) {
       Value& value = s.cells[s.map.cell(Space::kInput, chunk)];
-      value.chunk = chunk & 0x7fffffff;
+      value.chunk = chunk & ((1U << Value::kChunkBits) - 1);
       value.from = RankSets::only(rank);
     }
     const std::size_t steps = program(rank).steps.size();
@@ -228,9 +231,7 @@ Status Replay::execute(Rank rank, StepId id, const Step& step) {
     case Verb::kReduce:
       return reduce(rank, id, step);
     case Verb::kCopy:
-    case Verb::kEncode:
-    case Verb::kDecode:
-      return compute(rank, id, step);
+      return copy(rank, id, step);
   }
   return ok_status();
 }
@@ -251,22 +252,21 @@ void Replay::count_round(Rank rank, StepId id, const Step& step) {
 
 Status Replay::check_readable(Rank rank, StepId id, const ChunkSet& set) {
   for (std::uint32_t i = 0; i < set.count; ++i) {
-    if (!at(rank, set, i).defined())
+    const Value& value = at(rank, set, i);
+    const ChunkSet chunk{set.space, set.at(i), 1, 1, set.format};
+    if (!value.defined())
       return fail(rank, id, "reads {}, where data was expected and nothing has been written",
-                  print(ChunkSet{set.space, set.at(i), 1, 1}));
+                  print(chunk, schedule_.formats));
+    if (value.format != set.format)
+      return fail(rank, id, "reads {}, which holds {}", print(chunk, schedule_.formats),
+                  show(value));
   }
   return ok_status();
 }
 
 Status Replay::send(Rank rank, StepId id, const Step& step) {
   Fifo& fifo = fifos_[channel_of(rank, id)];
-  const bool encoded = at(rank, step.src, 0).encoded != 0;
-  for (std::uint32_t i = 0; i < step.src.count; ++i) {
-    const Value& value = at(rank, step.src, i);
-    if ((value.encoded != 0) != encoded)
-      return fail(rank, id, "mixes plain and encoded chunks in one message; one kind was expected");
-    fifo.values.push_back(value);
-  }
+  for (std::uint32_t i = 0; i < step.src.count; ++i) fifo.values.push_back(at(rank, step.src, i));
   ++fifo.sent;
   state(rank).chunks_sent += step.src.count;
   wake(step.peer);
@@ -277,11 +277,8 @@ Status Replay::receive(Rank rank, StepId id, const Step& step) {
   Fifo& fifo = fifos_[channel_of(rank, id)];
   for (std::uint32_t i = 0; i < step.dst.count; ++i) {
     const Value& value = fifo.values[fifo.head + i];
-    if (value.encoded != 0 && step.dst.space != Space::kScratch)
-      return fail(rank, id,
-                  "stores encoded data ({}) where only plain data may be; scratch was "
-                  "expected",
-                  show(value));
+    if (value.format != step.dst.format)
+      return fail(rank, id, "receives {} into {}", show(value), print(step.dst, schedule_.formats));
     at(rank, step.dst, i) = value;
   }
   fifo.pop(step.dst.count);
@@ -290,20 +287,16 @@ Status Replay::receive(Rank rank, StepId id, const Step& step) {
   return ok_status();
 }
 
-Status Replay::compute(Rank rank, StepId id, const Step& step) {
+Status Replay::copy(Rank rank, StepId id, const Step& step) {
+  const FormatId to = step.dst.format;
   for (std::uint32_t i = 0; i < step.src.count; ++i) {
     Value value = at(rank, step.src, i);
-    const bool should_be_encoded = step.verb == Verb::kDecode;
-    if (step.verb != Verb::kCopy && (value.encoded != 0) != should_be_encoded)
-      return fail(rank, id, "expected {} data in {}, found {}",
-                  should_be_encoded ? "encoded" : "plain",
-                  print(ChunkSet{step.src.space, step.src.at(i), 1, 1}), show(value));
-    if (step.verb != Verb::kCopy) value.encoded = step.verb == Verb::kEncode ? 1 : 0;
-    if (value.encoded != 0 && step.dst.space != Space::kScratch)
-      return fail(rank, id,
-                  "stores encoded data ({}) where only plain data may be; scratch was "
-                  "expected",
-                  show(value));
+    if (to != kPlain && to != value.format) {
+      if (value.lossy == Value::kMostLossy)
+        return fail(rank, id, "rounds {} more than {} times", show(value), Value::kMostLossy);
+      ++value.lossy;
+    }
+    value.format = to & 7;
     at(rank, step.dst, i) = value;
   }
   return ok_status();
@@ -315,9 +308,6 @@ Status Replay::reduce(Rank rank, StepId id, const Step& step) {
   for (std::uint32_t i = 0; i < step.src.count; ++i) {
     const Value& addend = at(rank, step.src, i);
     Value& sum = at(rank, step.dst, i);
-    if (addend.encoded != 0 || sum.encoded != 0)
-      return fail(rank, id, "adds {} to {}; encoded data must be decoded before it is reduced",
-                  show(addend), show(sum));
     if (addend.chunk != sum.chunk)
       return fail(rank, id, "adds {} to {}; two sums of the same chunk were expected", show(addend),
                   show(sum));
@@ -328,6 +318,7 @@ Status Replay::reduce(Rank rank, StepId id, const Step& step) {
     if (!joined)
       return fail(rank, id, "makes more distinct sums than can be verified; fewer were expected");
     sum.from = *joined;
+    sum.lossy = std::max(sum.lossy, addend.lossy) & Value::kMostLossy;
     complete += sets_.is_all(*joined) ? 1 : 0;
   }
   if (complete != 0 && complete != step.src.count)
@@ -345,7 +336,8 @@ Status Replay::check_outputs(Rank rank) {
     const bool right_ranks =
         value.defined() && (expected.from == kNoRank ? sets_.is_all(value.from)
                                                      : value.from == RankSets::only(expected.from));
-    if (right_ranks && value.chunk == expected.chunk && value.encoded == 0) continue;
+    proof_.lossy_steps = std::max(proof_.lossy_steps, std::uint32_t{value.lossy});
+    if (right_ranks && value.chunk == expected.chunk && value.format == kPlain) continue;
     return make_error(
         Code::kInvalidArgument,
         "rank {} out[{}] ends with {}, where chunk {} of {} was expected; {}", rank, output,
@@ -370,8 +362,10 @@ std::string Replay::last_writer(Rank rank, std::uint32_t output) const {
 
 std::string Replay::show(const Value& value) const {
   if (!value.defined()) return "nothing";
-  return fmt::format("{}chunk {} of {}", value.encoded != 0 ? "encoded " : "",
-                     static_cast<std::uint32_t>(value.chunk), show(value.from));
+  const std::string format =
+      value.format == kPlain ? "" : fmt::format("{} of ", schedule_.formats[value.format - 1]);
+  return fmt::format("{}chunk {} of {}", format, static_cast<std::uint32_t>(value.chunk),
+                     show(value.from));
 }
 
 std::string Replay::show(SetId set) const {

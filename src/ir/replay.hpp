@@ -1,5 +1,5 @@
 // Runs a schedule on symbolic values. A memory cell's value says which chunk it is, which ranks
-// contributed, and whether it is encoded.
+// contributed, its format, and how often it was rounded.
 #pragma once
 
 #include "src/ir/match.hpp"

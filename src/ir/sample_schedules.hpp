@@ -39,17 +39,18 @@ inline Part part(const Request& request, std::uint32_t per_block, Rank from, Ran
   return {};
 }
 
-/// Every rank sends its part directly to every rank that wants it, encoded if asked.
-inline Schedule direct(const Request& request, std::uint32_t per_block, bool encoded = false) {
+/// Every rank sends its part directly to every rank that wants it, in a format "wire" if asked.
+inline Schedule direct(const Request& request, std::uint32_t per_block, bool formatted = false) {
   Builder build(request, "direct", per_block);
+  const FormatId format = formatted ? build.format("wire") : kPlain;
   for (Rank rank = 0; rank < request.ranks; ++rank) {
     auto program = build.rank(rank);
     for (Rank peer = 0; peer < request.ranks; ++peer) {
       const ChunkSet src = part(request, per_block, rank, peer).src;
       if (peer == rank || src.count == 0) continue;
-      if (encoded) {
-        const ChunkSet code = program.scratch(src);
-        program.encode(src, code).send(code, peer);
+      if (formatted) {
+        const ChunkSet converted = program.scratch(src, format);
+        program.copy(src, converted).send(converted, peer);
       } else {
         program.send(src, peer);
       }
@@ -60,14 +61,12 @@ inline Schedule direct(const Request& request, std::uint32_t per_block, bool enc
       const ChunkSet dst = part(request, per_block, peer, rank).dst;
       if (peer == rank || dst.count == 0) continue;
       const bool adds = reduces(request.collective);
-      ChunkSet landing = adds || encoded ? program.scratch(dst) : dst;
+      const ChunkSet landing = adds || formatted ? program.scratch(dst, format) : dst;
       program.recv(landing, peer);
-      if (encoded) {
-        const ChunkSet plain = adds ? program.scratch(dst) : dst;
-        program.decode(landing, plain);
-        landing = plain;
-      }
-      if (adds) program.reduce(landing, dst);
+      if (adds)
+        program.reduce(landing, dst);
+      else if (formatted)
+        program.copy(landing, dst);
     }
   }
   return std::move(build).finish();

@@ -1,16 +1,22 @@
 // The schedule: plain data that says who sends which chunk to whom, and what is added to what.
 //
-// There is one Program per rank, with six independent verbs. Fused forms, addresses and protocols
+// There is one Program per rank, with four independent verbs. Fused forms, addresses and protocols
 // do not appear here: src/lower decides those. The k-th send on (source, destination, lane) pairs
 // with the k-th receive there. `deps` are indices of earlier steps in the same program that must
 // complete before this step may touch memory. A step without dependencies may run at any time.
 //
 // Values in memory are sums of contributions. A chunk of a reducing collective starts as one rank's
 // contribution. kReduce joins two disjoint sets of contributions to the same chunk.
+//
+// A value in memory has a format: plain elements, or one of the schedule's formats, which keep it
+// in fewer bytes and lose precision. Each operand names the format of what it reads or writes. A
+// copy converts between the formats of its operands. A reduction may take a formatted source, and
+// adds to a plain sum. Only scratch holds formatted values.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/ir/request.hpp"
@@ -21,15 +27,19 @@ namespace tutti::ir {
 enum class Verb : std::uint8_t {
   kSend,    ///< src -> peer
   kRecv,    ///< peer -> dst
-  kCopy,    ///< dst = src
+  kCopy,    ///< dst = src, converted if their formats differ
   kReduce,  ///< dst = dst + src (the request's operator)
-  kEncode,  ///< dst = encode(src); dst is scratch and then holds encoded data
-  kDecode,  ///< dst = decode(src)
 };
-inline constexpr int kVerbs = 6;
+inline constexpr int kVerbs = 4;
 
 enum class Space : std::uint8_t { kInput, kOutput, kScratch };
 inline constexpr int kSpaces = 3;
+
+/// kPlain, or 1 more than an index into Schedule::formats.
+using FormatId = std::uint8_t;
+inline constexpr FormatId kPlain = 0;
+inline constexpr std::size_t kMostFormats = 3;
+inline constexpr std::size_t kLongestFormatName = 16;
 
 /// The chunks first, first+stride, ... (`count` of them) of one space. An unused operand is
 /// ChunkSet{}: count 0.
@@ -38,6 +48,7 @@ struct ChunkSet {
   std::uint32_t first = 0;
   std::uint32_t count = 0;
   std::uint32_t stride = 1;
+  FormatId format = kPlain;  ///< of what is read or written
 
   [[nodiscard]] std::uint32_t at(std::uint32_t i) const { return first + i * stride; }
   friend bool operator==(const ChunkSet&, const ChunkSet&) = default;
@@ -72,13 +83,22 @@ struct Schedule {
   std::string algorithm;  ///< its name, for messages and pictures
   std::uint32_t chunks_per_block = 1;
   std::uint32_t lanes = 1;
+  /// Names of one to 16 small letters, digits and underscores, each once. Whoever runs the schedule
+  /// knows what they stand for.
+  std::vector<std::string> formats;
   std::vector<Program> programs;  ///< one per rank
 
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 
+constexpr bool is_format_name(std::string_view name) {
+  for (const char c : name)
+    if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '_') return false;
+  return !name.empty() && name.size() <= kLongestFormatName;
+}
+
 constexpr std::string_view name_of(Verb verb) {
-  constexpr std::string_view kNames[] = {"send", "recv", "copy", "reduce", "encode", "decode"};
+  constexpr std::string_view kNames[] = {"send", "recv", "copy", "reduce"};
   return kNames[static_cast<std::size_t>(verb)];
 }
 constexpr std::string_view name_of(Space space) {

@@ -1,5 +1,6 @@
 #include "src/ir/text.hpp"
 
+#include <algorithm>
 #include <iterator>
 
 #include <fmt/format.h>
@@ -20,11 +21,12 @@ void print_scratch(std::string& text, const std::vector<std::uint32_t>& scratch)
   text += "\n";
 }
 
-void print_program(std::string& text, const Program& program) {
+void print_program(std::string& text, const Program& program,
+                   std::span<const std::string> formats) {
   print_scratch(text, program.scratch);
   for (std::size_t id = 0; id < program.steps.size(); ++id) {
     const Step& step = program.steps[id];
-    fmt::format_to(std::back_inserter(text), "{}: {}", id, print_action(step));
+    fmt::format_to(std::back_inserter(text), "{}: {}", id, print_action(step, formats));
     if (!step.deps.empty()) {
       fmt::format_to(std::back_inserter(text), " after {}", fmt::join(step.deps, " "));
     }
@@ -34,29 +36,36 @@ void print_program(std::string& text, const Program& program) {
 
 }  // namespace
 
-std::string print(const ChunkSet& set) {
+std::string print(const ChunkSet& set, std::span<const std::string> formats) {
   const std::string_view space = name_of(set.space);
-  if (set.count == 0) return fmt::format("{}[]", space);
-  if (set.count == 1) return fmt::format("{}[{}]", space, set.first);
-  const std::uint64_t last = set.first + (std::uint64_t{set.count} - 1) * set.stride;
-  if (set.stride == 1) return fmt::format("{}[{}..{}]", space, set.first, last);
-  return fmt::format("{}[{}..{}:{}]", space, set.first, last, set.stride);
+  const std::uint64_t last = set.first + (std::uint64_t{std::max(set.count, 1U)} - 1) * set.stride;
+  std::string text(space);
+  if (set.count == 0)
+    text += "[]";
+  else if (set.count == 1)
+    text += fmt::format("[{}]", set.first);
+  else if (set.stride == 1)
+    text += fmt::format("[{}..{}]", set.first, last);
+  else
+    text += fmt::format("[{}..{}:{}]", set.first, last, set.stride);
+  if (set.format == kPlain) return text;
+  const std::size_t format = std::size_t{set.format} - 1;
+  return text + (format < formats.size() ? "." + formats[format] : fmt::format(".{}", set.format));
 }
 
-std::string print_action(const Step& step) {
+std::string print_action(const Step& step, std::span<const std::string> formats) {
   const std::string lane = step.lane == 0 ? "" : fmt::format(" lane {}", step.lane);
   switch (step.verb) {
     case Verb::kSend:
-      return fmt::format("send {} to {}{}", print(step.src), step.peer, lane);
+      return fmt::format("send {} to {}{}", print(step.src, formats), step.peer, lane);
     case Verb::kRecv:
-      return fmt::format("recv {} from {}{}", print(step.dst), step.peer, lane);
+      return fmt::format("recv {} from {}{}", print(step.dst, formats), step.peer, lane);
     case Verb::kCopy:
     case Verb::kReduce:
-    case Verb::kEncode:
-    case Verb::kDecode:
       break;
   }
-  return fmt::format("{} {} into {}", name_of(step.verb), print(step.src), print(step.dst));
+  return fmt::format("{} {} into {}", name_of(step.verb), print(step.src, formats),
+                     print(step.dst, formats));
 }
 
 std::string print(const Schedule& schedule) {
@@ -73,10 +82,12 @@ std::string print(const Schedule& schedule) {
   if (!schedule.algorithm.empty()) line("algorithm", schedule.algorithm);
   line("chunks_per_block", schedule.chunks_per_block);
   line("lanes", schedule.lanes);
+  if (!schedule.formats.empty())
+    fmt::format_to(std::back_inserter(text), "formats {}\n", fmt::join(schedule.formats, " "));
   for (std::size_t rank = 0; rank < schedule.programs.size(); ++rank) {
     text += "\n";
     line("rank", rank);
-    print_program(text, schedule.programs[rank]);
+    print_program(text, schedule.programs[rank], schedule.formats);
   }
   return text;
 }

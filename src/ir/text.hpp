@@ -4,6 +4,7 @@
 // the line, the column, the token and what was expected.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -13,10 +14,11 @@
 namespace tutti::ir {
 
 std::string print(const Schedule& schedule);
-/// "in[3]", "out[2..5]", or with a stride "tmp[1..7:2]"; the last chunk is included.
-std::string print(const ChunkSet& set);
+/// "in[3]", "out[2..5]", with a stride "tmp[1..7:2]", or with a format "tmp[3].bf16"; the last
+/// chunk is included. `formats`: of the schedule. A format that it does not have is a number.
+std::string print(const ChunkSet& set, std::span<const std::string> formats = {});
 /// A step without its dependencies: "send in[3] to 1 lane 2".
-std::string print_action(const Step& step);
+std::string print_action(const Step& step, std::span<const std::string> formats = {});
 
 Result<Schedule> parse(std::string_view text);
 

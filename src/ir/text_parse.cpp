@@ -134,6 +134,7 @@ class Parser {
   Status in_place();
   Status layout();
   Status algorithm();
+  Status formats();
   Result<std::uint64_t> field(std::string_view key, std::uint64_t first, std::uint64_t limit);
 
   Status program(std::uint64_t rank);
@@ -170,7 +171,7 @@ Status Parser::header() {
   schedule_.chunks_per_block = static_cast<std::uint32_t>(per_block);
   TUTTI_ASSIGN(const std::uint64_t lanes, field("lanes", 1, kMostLanes + 1));
   schedule_.lanes = static_cast<std::uint32_t>(lanes);
-  return ok_status();
+  return formats();
 }
 
 /// A line of a key and a number.
@@ -224,6 +225,25 @@ Status Parser::algorithm() {
   return next_line();
 }
 
+/// formats NAME ...
+Status Parser::formats() {
+  if (line_.peek() != "formats") return ok_status();
+  line_.skip();
+  do {
+    const bool is_new =
+        std::ranges::find(schedule_.formats, line_.peek()) == schedule_.formats.end();
+    if (line_.done() || !is_format_name(line_.peek()) || !is_new ||
+        schedule_.formats.size() == kMostFormats)
+      return line_.unexpected(fmt::format(
+          "the names of one to {} different formats, of at most {} small letters, digits "
+          "and underscores",
+          kMostFormats, kLongestFormatName));
+    schedule_.formats.emplace_back(line_.peek());
+    line_.skip();
+  } while (!line_.done());
+  return next_line();
+}
+
 Status Parser::program(std::uint64_t rank) {
   if (line_.peek() != "rank") return line_.unexpected(fmt::format("a step or `rank {}`", rank));
   line_.skip();
@@ -269,7 +289,7 @@ Status Parser::step(Program& program) {
 Status Parser::action(Step& step) {
   int verb = 0;
   while (verb < kVerbs && line_.peek() != name_of(static_cast<Verb>(verb))) ++verb;
-  if (verb == kVerbs) return line_.unexpected("one of send, recv, copy, reduce, encode and decode");
+  if (verb == kVerbs) return line_.unexpected("one of send, recv, copy and reduce");
   line_.skip();
   step.verb = static_cast<Verb>(verb);
   if (uses_src(step.verb)) {
@@ -334,15 +354,24 @@ std::optional<ChunkSet> to_chunks(Space space, std::string_view range) {
 
 Result<ChunkSet> Parser::operand() {
   std::string_view word = line_.peek();
-  const bool closed = word.ends_with(']');
-  if (closed) word.remove_suffix(1);
   const auto space = to_space(take_until(word, "[").value_or(""));
-  const auto chunks = closed && space ? to_chunks(*space, word) : std::nullopt;
-  if (!chunks)
+  const auto range = take_until(word, "]");
+  const auto chunks = space && range ? to_chunks(*space, *range) : std::nullopt;
+  if (!chunks || !(word.empty() || word.starts_with('.')))
     return line_.unexpected(
         fmt::format("chunks below {}, such as in[3], out[2..5] or tmp[1..7:2]", kMostChunks));
+  ChunkSet set = *chunks;
+  if (!word.empty()) {
+    const auto format = std::ranges::find(schedule_.formats, word.substr(1));
+    if (format == schedule_.formats.end())
+      return line_.unexpected(
+          schedule_.formats.empty()
+              ? "chunks without a format, since there is no line of formats"
+              : fmt::format("one of the formats {}", fmt::join(schedule_.formats, ", ")));
+    set.format = static_cast<FormatId>(format - schedule_.formats.begin() + 1);
+  }
   line_.skip();
-  return *chunks;
+  return set;
 }
 
 }  // namespace

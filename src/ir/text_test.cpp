@@ -72,6 +72,9 @@ class RandomSchedule {
     schedule.request.in_place = below(2) == 0;
     if (below(4) != 0) schedule.algorithm = "two_shot/" + std::to_string(below(100));
     schedule.chunks_per_block = 1 + below(1U << (1 + below(24)));
+    for (std::uint32_t format = below(4); format > 0; --format)
+      schedule.formats.push_back("f" + std::to_string(format) + "_" + std::to_string(below(10)));
+    formats_ = static_cast<std::uint32_t>(schedule.formats.size());
     schedule.lanes = lanes_ = 1 + below(1U << below(17));
     for (std::uint32_t rank = 0; rank < ranks_; ++rank) schedule.programs.push_back(program());
     return schedule;
@@ -84,7 +87,8 @@ class RandomSchedule {
     const auto space = static_cast<Space>(below(kSpaces));
     const std::uint32_t count = below(2) == 0 ? 1 : 1 + below(50);
     const std::uint32_t stride = count == 1 ? 1 : 1 + below(300000);
-    return {space, below((1U << 24) - (count - 1) * stride), count, stride};
+    return {space, below((1U << 24) - (count - 1) * stride), count, stride,
+            static_cast<FormatId>(below(formats_ + 1))};
   }
 
   Program program() {
@@ -114,6 +118,7 @@ class RandomSchedule {
   std::mt19937_64 random_;
   std::uint32_t ranks_ = 1;
   std::uint32_t lanes_ = 1;
+  std::uint32_t formats_ = 0;
 };
 
 TEST(Text, PrintsOneLineAStep) { EXPECT_EQ(print(samples::ring_all_reduce(2, false)), kRing2); }
@@ -138,7 +143,7 @@ TEST(Text, RoundTripsRandomSchedules) {
   }
 }
 
-TEST(Text, RoundTripsEveryCollectiveWithEncodedData) {
+TEST(Text, RoundTripsEveryCollectiveWithAFormat) {
   for (const Collective collective : samples::kGlobalCollectives) {
     const Schedule schedule =
         samples::direct({collective, 4, rooted(collective) ? 3 : 0, false}, 3, true);
@@ -262,6 +267,30 @@ TEST(Text, RefusesStepsThatAreMisnumberedOrUnknown) {
   expect_error(replaced("after 0 2", "after 0 3"), "line 14", "a step from 1 to 2");
   expect_error(replaced("after 0 2", "after"), "line 14", "a step from 0 to 2");
   expect_error(replaced("out[0..1]\n", "out[0..1] after 0\n"), "line 11", "none is left");
+}
+
+TEST(Text, ReadsFormats) {
+  const std::string text = replaced("lanes 1\n", "lanes 1\nformats bf16 wire_2\n");
+  const Result<Schedule> schedule = parse(text);
+  ASSERT_TRUE(schedule) << schedule.error().what;
+  EXPECT_EQ(schedule->formats, (std::vector<std::string>{"bf16", "wire_2"}));
+  std::string operand = text;
+  operand.replace(operand.find("tmp[0] from"), 6, "tmp[0].wire_2");
+  const Result<Schedule> formatted = parse(operand);
+  ASSERT_TRUE(formatted) << formatted.error().what;
+  EXPECT_EQ(formatted->programs[0].steps[2].dst.format, 2);
+  EXPECT_EQ(print(*formatted), operand);
+
+  for (const std::string_view bad : {"formats", "formats BF16", "formats a a", "formats a b c d",
+                                     "formats seventeen_letters", "formats a.b"})
+    expect_error(replaced("lanes 1\n", "lanes 1\n" + std::string(bad) + "\n"), "line 8 column ",
+                 "the names of one to 3 different formats");
+  operand = text;
+  operand.replace(operand.find("tmp[0] from"), 6, "tmp[0].other");
+  expect_error(operand, "line 14 column 9: found `tmp[0].other`",
+               "one of the formats bf16, wire_2");
+  expect_error(replaced("tmp[0] from", "tmp[0].a from"), "line 13 column 9: found `tmp[0].a`",
+               "no line of formats");
 }
 
 TEST(Text, RefusesOperandsThatAreNotChunks) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "src/base/printable.hpp"
 #include "src/base/result.hpp"
 #include "src/ir/cells.hpp"
 #include "src/ir/match.hpp"
@@ -53,6 +54,15 @@ Status check_shape(const Schedule& schedule) {
   if (schedule.chunks_per_block < 1 || schedule.chunks_per_block > kMostCells)
     return make_error(Code::kInvalidArgument, "1 to {} chunks per block were expected, found {}",
                       kMostCells, schedule.chunks_per_block);
+  if (schedule.formats.size() > kMostFormats)
+    return make_error(Code::kInvalidArgument, "at most {} formats were expected, found {}",
+                      kMostFormats, schedule.formats.size());
+  for (const std::string& name : schedule.formats)
+    if (!is_format_name(name) || std::ranges::count(schedule.formats, name) > 1)
+      return make_error(Code::kInvalidArgument,
+                        "different names of at most {} small letters, digits and underscores were "
+                        "expected for formats, found '{}'",
+                        kLongestFormatName, without_controls(name));
   std::uint64_t cells = 0;
   for (Rank rank = 0; rank < schedule.request.ranks; ++rank)
     cells += CellMap(schedule, rank).size();
@@ -119,8 +129,13 @@ class ProgramCheck {
   Status check_operand(StepId id, std::string_view name, const ChunkSet& set, bool used) const {
     if (!used) {
       if (set == ChunkSet{}) return ok_status();
-      return fail(id, "no {} was expected, found {}", name, print(set));
+      return fail(id, "no {} was expected, found {}", name, print(set, schedule_.formats));
     }
+    if (set.format > schedule_.formats.size())
+      return fail(id, "the {} has format {}, but there are {} formats", name, set.format,
+                  schedule_.formats.size());
+    if (set.format != kPlain && set.space != Space::kScratch)
+      return fail(id, "the {} has a format, where only scratch holds formatted values", name);
     if (set.count == 0) return fail(id, "a {} was expected, found none", name);
     if (set.count == 1 ? set.stride != 1 : set.stride == 0)
       return fail(id,
@@ -158,6 +173,10 @@ class ProgramCheck {
                     "source chunk {} has the size of chunk {} of a block, its destination that "
                     "of chunk {}; the same was expected",
                     step.src.at(i), from, to);
+      const bool is_same_memory =
+          map_.cell(step.src.space, step.src.at(i)) == map_.cell(step.dst.space, step.dst.at(i));
+      if (is_same_memory && step.src.format != step.dst.format)
+        return fail(id, "converts chunk {} onto itself; other memory was expected", step.src.at(i));
     }
     return ok_status();
   }
@@ -166,8 +185,8 @@ class ProgramCheck {
     if (step.verb == Verb::kReduce && !reduces(schedule_.request.collective))
       return fail(id, "{} reduces nothing; no reduce was expected",
                   name_of(schedule_.request.collective));
-    if (step.verb == Verb::kEncode && step.dst.space != Space::kScratch)
-      return fail(id, "encoded data was expected to go to scratch, found {}", print(step.dst));
+    if (step.verb == Verb::kReduce && step.dst.format != kPlain)
+      return fail(id, "adds to formatted values; a plain sum was expected");
     if (!uses_dst(step.verb) || step.dst.space != Space::kInput) return ok_status();
     for (std::uint32_t i = 0; i < step.dst.count; ++i)
       if (!map_.aliased(step.dst.at(i)))
@@ -207,7 +226,8 @@ Result<Proof> verify(const Schedule& schedule, const VerifyOptions& options) {
 
 std::string describe(const Schedule& schedule, Rank rank, StepId step) {
   return fmt::format("rank {} step {}: {}", rank, step,
-                     print_action(schedule.programs[static_cast<std::size_t>(rank)].steps[step]));
+                     print_action(schedule.programs[static_cast<std::size_t>(rank)].steps[step],
+                                  schedule.formats));
 }
 
 }  // namespace tutti::ir

@@ -1,7 +1,7 @@
 // Proves a schedule correct by symbolic replay, or names the step that is wrong.
 //
 // Each chunk of memory holds a symbolic value: which chunk of data it is, which ranks contributed,
-// and whether it is encoded. verify() replays all programs and proves:
+// its format, and how often it was rounded. verify() replays all programs and proves:
 //   1. well-formed: operands lie inside their spaces, unused fields hold defaults, deps point
 //      backward, peers exist;
 //   2. every send matches a receive of as many chunks of the same sizes; no message is left over;
@@ -11,7 +11,7 @@
 //   4. no race: if two steps of a rank touch the same chunk and one of them writes, `deps` order
 //      them. Chunks that alias in place count as one;
 //   5. no operand is read before it is defined, no contribution is added twice, different chunks
-//      are never mixed, and encoded data is decoded before it is reduced;
+//      are never mixed, and values are read in the format in which they are;
 //   6. the postcondition: each output chunk of each rank holds exactly what the collective defines.
 //      The input is intact, because no step writes it where the output does not alias it.
 //
@@ -44,6 +44,8 @@ struct Proof {
   std::uint32_t rounds = 0;           ///< longest chain of messages
   std::uint64_t max_chunks_sent = 0;  ///< most chunks sent by any rank
   std::uint64_t steps = 0;            ///< over all ranks
+  /// Most conversions into formats on the way from an input to an output.
+  std::uint32_t lossy_steps = 0;
 };
 
 /// Any schedule, even a hostile one, yields a proof or kInvalidArgument. Memory and time are

@@ -50,11 +50,11 @@ TEST(Verifier, ProvesADirectScheduleOfEveryCollective) {
   for (const Collective collective : samples::kGlobalCollectives) {
     for (std::int32_t ranks = 1; ranks <= 5; ++ranks) {
       for (const bool in_place : {false, true}) {
-        for (const bool encoded : {false, true}) {
+        for (const bool formatted : {false, true}) {
           if (in_place && collective == Collective::kAllToAll) continue;
           const Request request{collective, ranks, rooted(collective) ? ranks - 1 : 0, in_place};
           for (const std::uint32_t per_block : {1U, 3U}) {
-            const Result<Proof> proof = verify(direct(request, per_block, encoded));
+            const Result<Proof> proof = verify(direct(request, per_block, formatted));
             ASSERT_TRUE(proof) << name_of(collective) << " n=" << ranks << ": "
                                << proof.error().what;
             EXPECT_EQ(proof->rounds, ranks == 1 ? 0U : 1U);
@@ -443,69 +443,116 @@ TEST(Verifier, CatchesAStepThatCompletesOnlySomeOfItsChunks) {
   expect_rejected(std::move(mixed).finish(), {"rank 0 step 5", "completes 1 of 2 chunks"});
 }
 
-// 5, encoded data.
+// 5, formats.
 
-TEST(Verifier, CatchesAReductionOfEncodedData) {
-  Schedule schedule = direct(kAllReduceOfThree, 1, true);
-  auto& program = steps_of(schedule, 0);  // ... 5 recv, 6 decode, 7 reduce ...
-  ASSERT_EQ(program[7].verb, Verb::kReduce);
-  program[7].src = program[6].src;
-  program[7].deps = {4, 5};
-  expect_rejected(schedule, {"rank 0 step 7", "adds encoded chunk 0 of rank 1",
-                             "encoded data must be decoded"});
+constexpr ChunkSet tmp(std::uint32_t chunk, FormatId format) {
+  return {Space::kScratch, chunk, 1, 1, format};
 }
 
-TEST(Verifier, CatchesEncodingTwiceAndDecodingPlainData) {
-  Schedule schedule = direct(kAllReduceOfThree, 1, true);
-  ASSERT_EQ(steps_of(schedule, 0)[6].verb, Verb::kDecode);
-  steps_of(schedule, 0)[6].verb = Verb::kEncode;
-  expect_rejected(schedule, {"rank 0 step 6", "expected plain data in tmp[2], found encoded"});
+TEST(Verifier, CatchesValuesThatAreReadInAnotherFormat) {
+  Schedule schedule = direct(kAllReduceOfThree, 1, true);  // ... 5 recv, 6 reduce ...
+  ASSERT_EQ(steps_of(schedule, 0)[6].verb, Verb::kReduce);
+  steps_of(schedule, 0)[6].src.format = kPlain;
+  expect_rejected(schedule,
+                  {"rank 0 step 6", "reads tmp[2], which holds wire of chunk 0 of rank 1"});
   schedule = direct(kAllReduceOfThree, 1);
-  steps_of(schedule, 0)[2].verb = Verb::kDecode;
-  expect_rejected(schedule, {"rank 0 step 2", "expected encoded data in in[0], found chunk 0"});
+  schedule.formats = {"wire"};
+  ASSERT_EQ(steps_of(schedule, 0)[4].verb, Verb::kReduce);
+  steps_of(schedule, 0)[4].src.format = 1;
+  expect_rejected(schedule, {"rank 0 step 4", "reads tmp[0].wire, which holds chunk 0 of rank 1"});
 }
 
-TEST(Verifier, CatchesEncodedDataOutsideScratch) {
+TEST(Verifier, CatchesAConversionThatIsMissingAtOneEnd) {
   Schedule schedule = direct(kAllGather, 1, true);
-  ASSERT_EQ(steps_of(schedule, 0)[0].verb, Verb::kEncode);
-  steps_of(schedule, 0)[0].dst = out(1);
-  expect_rejected(schedule, {"rank 0 step 0", "encoded data was expected to go to scratch"});
-  schedule = direct(kAllGather, 1, true);
-  ASSERT_EQ(steps_of(schedule, 0)[6].verb, Verb::kDecode);
-  steps_of(schedule, 0)[6].verb = Verb::kCopy;
-  expect_rejected(schedule, {"rank 0 step 6", "stores encoded data (encoded chunk 0 of rank 1)"});
-  schedule = direct(kAllGather, 1, true);
   ASSERT_EQ(steps_of(schedule, 0)[5].verb, Verb::kRecv);
-  steps_of(schedule, 0)[5].dst = out(1);
-  steps_of(schedule, 0)[6] = {Verb::kDecode, out(1), {Space::kScratch, 2, 1, 1}, kNoRank, 0, {5}};
-  expect_rejected(schedule, {"rank 0 step 5", "scratch was expected"});
+  steps_of(schedule, 0)[5].dst.format = kPlain;
+  expect_rejected(schedule, {"rank 0 step 5", "receives wire of chunk 0 of rank 1 into tmp[2]"});
 }
 
-TEST(Verifier, CatchesAMessageThatMixesPlainAndEncodedChunks) {
-  Builder build({Collective::kBroadcast, 2, 0, false}, "test", 2);
+TEST(Verifier, CatchesFormatsOutsideScratch) {
+  Schedule schedule = direct(kAllGather, 1, true);
+  ASSERT_EQ(steps_of(schedule, 0)[0].verb, Verb::kCopy);
+  steps_of(schedule, 0)[0].dst = {Space::kOutput, 1, 1, 1, 1};
+  expect_rejected(schedule, {"rank 0 step 0", "only scratch holds formatted values"});
+  schedule = direct(kAllGather, 1, true);
+  steps_of(schedule, 0)[0].src.format = 1;
+  expect_rejected(schedule, {"rank 0 step 0", "only scratch holds formatted values"});
+}
+
+TEST(Verifier, CatchesFormatsThatDoNotExist) {
+  Schedule schedule = direct(kAllGather, 1, true);
+  steps_of(schedule, 0)[0].dst.format = 2;
+  expect_rejected(schedule, {"rank 0 step 0", "has format 2, but there are 1 formats"});
+  schedule = direct(kAllGather, 1, true);
+  schedule.formats = {"a", "b", "c", "d"};
+  expect_rejected(schedule, {"at most 3 formats were expected, found 4"});
+  for (const std::string name : {"", "Wire", "a b", "seventeen_letters"}) {
+    schedule.formats = {name};
+    expect_rejected(schedule, {"different names of at most 16 small letters"});
+  }
+  schedule.formats = {"wire", "wire"};
+  expect_rejected(schedule, {"different names"});
+}
+
+TEST(Verifier, CatchesASumThatIsNotPlain) {
+  Schedule schedule = direct(kAllReduceOfThree, 1, true);
+  Step& reduce = steps_of(schedule, 0)[6];
+  ASSERT_EQ(reduce.verb, Verb::kReduce);
+  reduce.dst = tmp(2, 1);
+  expect_rejected(schedule, {"rank 0 step 6", "a plain sum was expected"});
+}
+
+TEST(Verifier, CatchesAConversionOntoItself) {
+  Builder build({Collective::kBroadcast, 1, 0, false}, "test", 1);
   auto root = build.rank(0);
-  const ChunkSet staged = root.scratch(in(0, 2));
-  root.encode(in(0), {Space::kScratch, 0, 1, 1}).copy(in(1), {Space::kScratch, 1, 1, 1});
-  root.send(staged, 1).copy(in(0, 2), out(0, 2));
-  build.rank(1).recv(out(0, 2), 0);
-  expect_rejected(std::move(build).finish(), {"rank 0 step 2", "mixes plain and encoded chunks"});
+  const FormatId format = root.format("wire");
+  const ChunkSet code = root.scratch(in(0), format);
+  root.copy(in(0), code).copy(code, tmp(code.first, kPlain)).copy(in(0), out(0));
+  expect_rejected(std::move(build).finish(), {"rank 0 step 1", "onto itself"});
 }
 
-TEST(Verifier, LetsEncodedDataBeCopiedAndForwarded) {
+/// Broadcasts along a chain whose ranks each convert into the format again, `times` times.
+Schedule convert_again(std::uint32_t times) {
+  Builder build({Collective::kBroadcast, 1, 0, false}, "test", 1);
+  auto root = build.rank(0);
+  ChunkSet value = in(0);
+  for (std::uint32_t i = 0; i < times; ++i) {
+    const ChunkSet code = root.scratch(in(0), root.format("wire"));
+    const ChunkSet plain = root.scratch(in(0));
+    root.copy(value, code).copy(code, plain);
+    value = plain;
+  }
+  root.copy(value, out(0));
+  return std::move(build).finish();
+}
+
+TEST(Verifier, CountsHowOftenValuesAreRounded) {
+  for (const std::uint32_t times : {0U, 1U, 2U, 15U}) {
+    const Result<Proof> proof = verify(convert_again(times));
+    ASSERT_TRUE(proof) << proof.error().what;
+    EXPECT_EQ(proof->lossy_steps, times);
+  }
+  expect_rejected(convert_again(16), {"more than 15 times"});
+  EXPECT_EQ(verify(direct(kAllReduceOfThree, 1, true))->lossy_steps, 1U);
+}
+
+TEST(Verifier, LetsFormattedValuesBeCopiedAndForwarded) {
   Builder build({Collective::kBroadcast, 3, 0, false}, "chain", 1);
   auto root = build.rank(0);
-  const ChunkSet code = root.scratch(in(0));
-  root.encode(in(0), code).send(code, 1).copy(in(0), out(0));
+  const FormatId format = root.format("wire");
+  const ChunkSet code = root.scratch(in(0), format);
+  root.copy(in(0), code).send(code, 1).copy(in(0), out(0));
   auto middle = build.rank(1);
-  const ChunkSet received = middle.scratch(out(0));
-  const ChunkSet copied = middle.scratch(out(0));
-  middle.recv(received, 0).copy(received, copied).send(copied, 2).decode(copied, out(0));
+  const ChunkSet received = middle.scratch(out(0), format);
+  const ChunkSet copied = middle.scratch(out(0), format);
+  middle.recv(received, 0).copy(received, copied).send(copied, 2).copy(copied, out(0));
   auto leaf = build.rank(2);
-  const ChunkSet last = leaf.scratch(out(0));
-  leaf.recv(last, 1).decode(last, out(0));
+  const ChunkSet last = leaf.scratch(out(0), format);
+  leaf.recv(last, 1).copy(last, out(0));
   const Result<Proof> proof = verify(std::move(build).finish());
   ASSERT_TRUE(proof) << proof.error().what;
   EXPECT_EQ(proof->rounds, 2U);
+  EXPECT_EQ(proof->lossy_steps, 1U);
 }
 
 // 6. Postcondition.

@@ -109,12 +109,6 @@ class RankDrafter {
         case Verb::kReduce:
           reduce(step);
           break;
-        case Verb::kEncode:
-          convert(step, OpKind::kEncode);
-          break;
-        case Verb::kDecode:
-          convert(step, OpKind::kDecode);
-          break;
       }
     }
     if (options_.scales_input && reduces(schedule_.request.collective)) scale_untouched_output();
@@ -395,7 +389,7 @@ class RankDrafter {
     op.op.kind = OpKind::kSend;
     op.op.peer = step.peer;
     op.op.lane = step.lane;
-    op.op.encoded = holds_encoded(step.src);
+    op.op.encoded = step.src.format != ir::kPlain;
     op.op.like = like(step.src);
     op.sends = message;
     // Pieces may lie in different memories only when they were settled; then all are scratch.
@@ -465,6 +459,7 @@ class RankDrafter {
   }
 
   void copy(const Step& step) {
+    if (step.src.format != step.dst.format) return convert(step.src, step.dst);
     const std::vector<PieceRef> refs = resolve(step.src);
     const auto steady = [&](const PieceRef& ref) {
       const bool untouched_input =
@@ -496,7 +491,7 @@ class RankDrafter {
   }
 
   void reduce(const Step& step) {
-    const std::vector<PieceRef> refs = resolve(step.src);
+    const std::vector<PieceRef> refs = resolve(in_plain(step.src));
     if (const auto earlier = op_to_extend(step.dst)) {
       DraftOp merged = draft_.ops[*earlier];
       const bool one_memory = std::all_of(refs.begin(), refs.end(), [&](const PieceRef& ref) {
@@ -551,12 +546,13 @@ class RankDrafter {
     return place_of(schedule_.request, schedule_.chunks_per_block, rank_, memory, piece);
   }
 
-  void convert(const Step& step, OpKind kind) {
+  void convert(const ChunkSet& src, const ChunkSet& dst) {
+    const OpKind kind = dst.format == ir::kPlain ? OpKind::kDecode : OpKind::kEncode;
     // Conversions do not scale: input that must be scaled goes through scratch.
     const std::vector<std::vector<PieceRef>> sources{
-        kind == OpKind::kEncode && options_.scales_input ? settle(step.src) : resolve(step.src)};
-    for_each_run(sources, step.dst.count, [&](std::uint32_t first, std::uint32_t count) {
-      const ChunkSet run = part(step.dst, first, count);
+        kind == OpKind::kEncode && options_.scales_input ? settle(src) : resolve(src)};
+    for_each_run(sources, dst.count, [&](std::uint32_t first, std::uint32_t count) {
+      const ChunkSet run = part(dst, first, count);
       DraftOp op;
       op.round = round();
       op.op.kind = kind;
@@ -565,15 +561,14 @@ class RankDrafter {
       op.op.destinations.push_back(target(run));
       written(run, append(std::move(op)));
     });
-    if (kind == OpKind::kEncode)
-      for (std::uint32_t i = 0; i < step.dst.count; ++i) encoded_.insert(step.dst.at(i));
-    else
-      for (std::uint32_t i = 0; i < step.dst.count; ++i)
-        if (step.dst.space == Space::kScratch) encoded_.erase(step.dst.at(i));
   }
 
-  [[nodiscard]] bool holds_encoded(const ChunkSet& set) const {
-    return set.space == Space::kScratch && set.count > 0 && encoded_.contains(set.first);
+  /// The same values as plain elements.
+  ChunkSet in_plain(const ChunkSet& set) {
+    if (set.format == ir::kPlain) return set;
+    const ChunkSet plain = fresh_scratch(set);
+    convert(set, plain);
+    return plain;
   }
 
   // --- after the walk ---
@@ -702,7 +697,6 @@ class RankDrafter {
       Publication>
       published_;
   std::vector<std::uint32_t> extra_like_;
-  std::set<std::uint32_t> encoded_;
 };
 
 }  // namespace

@@ -37,6 +37,7 @@ class Linker {
     lowered.algorithm = schedule_.algorithm;
     lowered.protocol = options_.protocol;
     lowered.chunks_per_block = schedule_.chunks_per_block;
+    if (!schedule_.formats.empty()) lowered.format = schedule_.formats.front();
     lowered.programs.resize(ranks());
     for (Rank rank = 0; rank < ranks(); ++rank) lowered.programs[rank] = assemble(rank);
     for (const Program& program : lowered.programs)
@@ -365,7 +366,7 @@ bool goes_on_with_sums(const ir::Program& program) {
 }
 
 bool can_publish(const ir::Schedule& schedule, const Placement& placement) {
-  if (!placement.all_mapped()) return false;
+  if (!placement.all_mapped() || !schedule.formats.empty()) return false;
   if (std::ranges::any_of(schedule.programs, goes_on_with_sums)) return false;
   // More sources than one op adds up at once: in place, a copy of the own input would be needed.
   const ir::Request& request = schedule.request;
@@ -375,7 +376,6 @@ bool can_publish(const ir::Schedule& schedule, const Placement& placement) {
   for (const ir::Program& program : schedule.programs) {
     bool sends_over = false;
     for (const ir::Step& step : program.steps) {
-      if (step.verb == ir::Verb::kEncode || step.verb == ir::Verb::kDecode) return false;
       if (step.verb == ir::Verb::kRecv) sends_over = true;
       if (step.verb != ir::Verb::kSend) continue;
       if (sends_over || step.src.space != ir::Space::kInput) return false;
@@ -431,12 +431,9 @@ bool sends_no_parts(const ir::Program& program) {
 bool can_go_direct(const ir::Schedule& schedule, const Placement& placement,
                    const LowerOptions& options) {
   const ir::Request& request = schedule.request;
-  if (!placement.all_mapped()) return false;
+  if (!placement.all_mapped() || !schedule.formats.empty()) return false;
   if (reduces(request.collective) && static_cast<std::size_t>(request.ranks) > kMaxSources)
     return false;
-  for (const ir::Program& program : schedule.programs)
-    for (const ir::Step& step : program.steps)
-      if (step.verb == ir::Verb::kEncode || step.verb == ir::Verb::kDecode) return false;
   return std::ranges::none_of(schedule.programs, goes_on_with_sums) &&
          settle_movers(schedule, options).has_value() &&
          std::ranges::all_of(schedule.programs, sends_no_parts);
@@ -514,6 +511,9 @@ Result<Lowered> lower(const ir::Schedule& schedule, const ir::Proof& proof,
   if (!can_lower(schedule, placement, options))
     return make_error(Code::kUnsupported, "{} over {} ranks does not fit the {} protocol",
                       schedule.algorithm, schedule.request.ranks, name_of(options.protocol));
+  if (schedule.formats.size() > 1)
+    return make_error(Code::kUnsupported, "{} uses {} formats, and programs have one so far",
+                      schedule.algorithm, schedule.formats.size());
   const bool direct = options.protocol == ProgramProtocol::kDirect;
   const Messages messages =
       direct ? *settle_movers(schedule, options) : messages_of(schedule);  // can_lower() has looked

@@ -179,6 +179,7 @@ struct Lowered {
   std::string algorithm;
   ProgramProtocol protocol = ProgramProtocol::kStaged;
   std::uint32_t chunks_per_block = 1;
+  std::string format;  ///< name of the format that kEncode converts into; "": none
   std::uint32_t slot_depth = 2;
   std::uint32_t max_slot_pieces = 0;  ///< over all ranks; executors derive the slice length from it
   std::vector<Program> programs;      ///< one per rank

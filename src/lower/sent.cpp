@@ -1,7 +1,6 @@
 #include "src/lower/sent.hpp"
 
 #include <map>
-#include <set>
 #include <utility>
 
 #include "src/ir/blocks.hpp"
@@ -19,10 +18,8 @@ class Sender {
       : schedule_(schedule), placement_(placement), rank_(rank) {}
 
   std::vector<SentChunks> run() {
-    for (const ir::Step& step : schedule_.programs[rank_].steps) {
+    for (const ir::Step& step : schedule_.programs[rank_].steps)
       if (step.verb == ir::Verb::kSend) send(step.src, step.peer);
-      if (ir::uses_dst(step.verb)) write(step.dst, step.verb == ir::Verb::kEncode);
-    }
     return in_runs();
   }
 
@@ -35,20 +32,10 @@ class Sender {
 
   void send(const ChunkSet& set, Rank peer) {
     for (std::uint32_t i = 0; i < set.count; ++i) {
-      const bool encoded = set.space == Space::kScratch && encoded_.contains(set.at(i));
-      Times& times = times_[{encoded, like(set.space, set.at(i))}];
+      Times& times = times_[{set.format != ir::kPlain, like(set.space, set.at(i))}];
       ++times.sent;
       if (!placement_.mapped(rank_, peer)) ++times.to_other_hosts;
     }
-  }
-
-  void write(const ChunkSet& set, bool encoded) {
-    if (set.space != Space::kScratch) return;
-    for (std::uint32_t i = 0; i < set.count; ++i)
-      if (encoded)
-        encoded_.insert(set.at(i));
-      else
-        encoded_.erase(set.at(i));
   }
 
   [[nodiscard]] std::uint32_t like(Space space, std::uint32_t chunk) const {
@@ -76,7 +63,6 @@ class Sender {
   const Placement& placement_;
   const Rank rank_;
   std::map<Key, Times> times_;
-  std::set<std::uint32_t> encoded_;  ///< scratch that holds encoded data
 };
 
 }  // namespace

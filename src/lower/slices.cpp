@@ -15,8 +15,9 @@ std::size_t round_down(std::size_t value, std::size_t unit) { return value / uni
 }  // namespace
 
 std::size_t slice_elements(const Lowered& lowered, std::size_t longest_chunk,
-                           std::size_t element_bytes, std::size_t staging_bytes) {
-  const std::size_t unit = std::max<std::size_t>(1, ir::Chunking::kUnitBytes / element_bytes);
+                           std::size_t element_bytes, std::size_t staging_bytes,
+                           std::size_t block) {
+  const std::size_t unit = std::max(block, ir::Chunking::kUnitBytes / element_bytes);
   const std::size_t chunk = longest_chunk;
   const std::size_t whole_chunk = round_up(std::max<std::size_t>(chunk, 1), unit);
   if (lowered.protocol != ProgramProtocol::kStaged) return whole_chunk;

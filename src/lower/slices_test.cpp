@@ -36,6 +36,17 @@ TEST(Slices, OfSlotsFitHalfTheRegion) {
   EXPECT_EQ(slice_elements(staged(4), 64 * 1024 * kKiB, 1, kRegion), kRegion / 2 / 8);
 }
 
+TEST(Slices, BeginAtBlocksOfAFormat) {
+  for (const std::size_t block : {32, 4096, 65536})
+    for (const std::size_t staging : {std::size_t{64} * kKiB, kRegion}) {
+      const std::size_t slice = slice_elements(staged(4), 1024 * kKiB + 5, 4, staging, block);
+      EXPECT_EQ(slice % block, 0U) << block;
+      EXPECT_GE(slice, block);
+    }
+  EXPECT_EQ(slice_elements(staged(4), 1024 * kKiB, 4, kRegion, 32),
+            slice_elements(staged(4), 1024 * kKiB, 4, kRegion));
+}
+
 TEST(Slices, AreWholeChunksInProgramsOfOneRound) {
   Lowered direct = staged(0);
   direct.protocol = ProgramProtocol::kDirect;

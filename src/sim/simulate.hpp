@@ -52,15 +52,15 @@ struct SlowLink {
 /// megabyte (1e6 bytes).
 struct Costs {
   double message_us = 0;          ///< rank's work to send a message; one at a time
-  double step_us = 0;             ///< fixed cost of a copy, reduction or coding
-  double copy_ps_per_byte = 0;    ///< copy, encode, decode
+  double step_us = 0;             ///< fixed cost of a copy or reduction
+  double copy_ps_per_byte = 0;    ///< copy, with or without a conversion
   double reduce_ps_per_byte = 0;  ///< reduction; the papers' gamma
   /// Ranks that a rank can send to, or receive from, at once; 0: any number.
   std::uint32_t ports = 0;
   /// Most messages of a (source, destination, lane) that have started and not been received; 0: any
   /// number.
   std::uint32_t fifo_depth = 0;
-  /// Encoded bytes per plain byte in messages of encoded data (float as bfloat16: 0.5).
+  /// Bytes per plain byte in messages of formatted values (float as bfloat16: 0.5).
   double encoded_share = 0.5;
   /// The group of each rank; ranks of a group share CPUs. Empty: every rank has its own CPU.
   std::vector<std::int32_t> cpu_groups = {};

@@ -130,13 +130,13 @@ TEST(Simulation, LetsASlowLinkTakeLonger) {
                    14);
 }
 
-TEST(Simulation, SendsEncodedDataInFewerBytes) {
+TEST(Simulation, SendsFormattedValuesInFewerBytes) {
   const ir::Schedule schedule =
-      ir::samples::direct({Collective::kBroadcast, 2, 0, false}, 1, /*encoded=*/true);
+      ir::samples::direct({Collective::kBroadcast, 2, 0, false}, 1, /*formatted=*/true);
   EXPECT_DOUBLE_EQ(time_of(schedule, 1000, {.encoded_share = 0.25}), 10.25);
   const Costs costs = {.copy_ps_per_byte = 1000, .encoded_share = 0.25};
   EXPECT_DOUBLE_EQ(time_of(schedule, 1000, costs), 1 + 10.25 + 1)
-      << "encoding, and decoding; the root's own copy comes meanwhile";
+      << "converting at both ends; the root's own copy comes meanwhile";
 }
 
 TEST(Simulation, CopiesBetweenRanksInTheSameMemory) {

@@ -18,13 +18,6 @@ std::vector<double> capacities(const Fabric& fabric, const Costs& costs) {
   return result;
 }
 
-bool has_codes(const ir::Schedule& schedule) {
-  for (const ir::Program& program : schedule.programs)
-    for (const ir::Step& step : program.steps)
-      if (step.verb == ir::Verb::kEncode) return true;
-  return false;
-}
-
 }  // namespace
 
 Simulation::Simulation(const Job& job, TaskGraph graph)
@@ -45,9 +38,6 @@ Simulation::Simulation(const Job& job, TaskGraph graph)
   for (Rank rank = 0; rank < graph_.ranks() && !job.options.rounds.empty(); ++rank)
     plan_itinerary(rank);
   if (job.options.on_step) message_start_.resize(messages_.size());
-  if (!has_codes(job.schedule)) return;
-  for (const ir::Program& program : job.schedule.programs)
-    codes_.emplace_back(program.scratch.size() * graph_.slices(), false);
 }
 
 Result<Outcome> Simulation::run() {
@@ -140,7 +130,6 @@ void Simulation::ready(const Task& task) {
   MessageState& state = messages_[id];
   if (verb == ir::Verb::kSend) {
     state.send_is_ready = true;
-    state.is_encoded = holds_code(task);
     offer(message(id).channel);
   } else {
     state.receive_is_ready = true;
@@ -282,7 +271,6 @@ void Simulation::receive(MessageId id) {
 
 void Simulation::received(MessageId id) {
   const Task task = job_.traffic.receive_of(message(id));
-  set_code(task, messages_[id].is_encoded);
   messages_[id].is_received = true;
   complete(task, message_start_.empty() ? 0 : message_start_[id]);
   --channels_[message(id).channel].in_flight;
@@ -292,7 +280,7 @@ void Simulation::received(MessageId id) {
 std::uint64_t Simulation::bytes_of(MessageId id) const {
   const Task task = job_.traffic.send_of(message(id));
   const std::uint64_t bytes = job_.volumes.bytes(task.rank, step_of(task).src, task.slice);
-  if (!messages_[id].is_encoded) return bytes;
+  if (step_of(task).src.format == ir::kPlain) return bytes;
   return static_cast<std::uint64_t>(static_cast<double>(bytes) * job_.costs.encoded_share);
 }
 
@@ -312,11 +300,6 @@ void Simulation::work_on(Rank rank) {
     worker.work = next;
     worker.since = now_;
     worker.waiting.pop();
-    if (worker.work->kind == Work::Kind::kStep) {
-      const Task& task = worker.work->task;
-      const ir::Verb verb = step_of(task).verb;
-      if (verb != ir::Verb::kReduce) set_code(task, verb == ir::Verb::kEncode);
-    }
     if (worker.work->duration > 0)
       return agenda_.enter(now_ + worker.work->duration,
                            {Happening::kWorkDone, static_cast<std::uint32_t>(rank)});
@@ -384,23 +367,6 @@ Time Simulation::duration(Rank rank, double us, double ps_per_byte, MessageId me
   const double picoseconds =
       us * kPicosecondsPerMicrosecond + ps_per_byte * static_cast<double>(bytes_of(message));
   return from_picoseconds(picoseconds * workers_[static_cast<std::size_t>(rank)].slowdown);
-}
-
-// --- encoded data ---
-
-bool Simulation::holds_code(const Task& task) const {
-  const ir::ChunkSet& chunks = step_of(task).src;
-  if (codes_.empty() || chunks.space != ir::Space::kScratch) return false;
-  const auto rank = static_cast<std::size_t>(task.rank);
-  return codes_[rank][task.slice * job_.schedule.programs[rank].scratch.size() + chunks.first];
-}
-
-void Simulation::set_code(const Task& task, bool is_encoded) {
-  const ir::ChunkSet& chunks = step_of(task).dst;
-  if (codes_.empty() || chunks.space != ir::Space::kScratch) return;
-  const auto rank = static_cast<std::size_t>(task.rank);
-  const std::size_t first = task.slice * job_.schedule.programs[rank].scratch.size();
-  for (std::uint32_t i = 0; i < chunks.count; ++i) codes_[rank][first + chunks.at(i)] = is_encoded;
 }
 
 // --- the end ---

@@ -49,7 +49,6 @@ class Simulation {
     bool has_left = false;
     bool has_arrived = false;
     bool is_received = false;
-    bool is_encoded = false;
   };
   struct ChannelState {
     MessageId next = 0;           // the next message to start
@@ -128,10 +127,6 @@ class Simulation {
   [[nodiscard]] Time duration(const Task& task) const;
   [[nodiscard]] Time duration(Rank rank, double us, double ps_per_byte, MessageId message) const;
 
-  // Which scratch chunks hold encoded data.
-  [[nodiscard]] bool holds_code(const Task& task) const;
-  void set_code(const Task& task, bool is_encoded);
-
   [[nodiscard]] Status report_progress();
   [[nodiscard]] Error stuck() const;
   [[nodiscard]] Outcome outcome() const;
@@ -147,10 +142,9 @@ class Simulation {
   std::vector<MessageState> messages_;
   std::vector<ChannelState> channels_;
   std::vector<Worker> workers_;
-  std::vector<Itinerary> itineraries_;    // by rank, or empty
-  std::vector<Cpus> cpus_;                // by group, or empty
-  std::vector<std::vector<bool>> codes_;  // by rank and slice * scratch chunks + chunk; or empty
-  std::vector<Time> message_start_;       // only for options.on_step
+  std::vector<Itinerary> itineraries_;  // by rank, or empty
+  std::vector<Cpus> cpus_;              // by group, or empty
+  std::vector<Time> message_start_;     // only for options.on_step
   std::vector<std::uint64_t> bytes_sent_;
   std::uint64_t done_ = 0;
   std::uint64_t reported_ = 0;

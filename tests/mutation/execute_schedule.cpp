@@ -19,9 +19,12 @@ namespace {
 
 using Element = std::uint64_t;  // sums wrap around, so any numbers add up exactly
 
-constexpr Element kCodecMask = 0x9e3779b97f4a7c15;
-Element encode(Element plain) { return std::rotl(plain ^ kCodecMask, 23); }
-Element decode(Element code) { return std::rotr(code, 23) ^ kCodecMask; }
+constexpr Element kFormatMask = 0x9e3779b97f4a7c15;
+/// Each format has a code of its own.
+Element encode(Element plain, FormatId format) {
+  return std::rotl(plain ^ kFormatMask, 23 + format);
+}
+Element decode(Element code, FormatId format) { return std::rotr(code, 23 + format) ^ kFormatMask; }
 
 /// The memory of one rank: input and output, overlapping as in-place says, then scratch.
 class Memory {
@@ -317,17 +320,16 @@ void Execution::touch(Task& task) {
 void Execution::compute(Task& task, std::size_t i) {
   Memory& memory = memories_[static_cast<std::size_t>(task.rank)];
   const Element value = memory.at(task.src[i]);
+  const FormatId format = task.step->src.format;
+  const Element plain = format == kPlain ? value : decode(value, format);
   switch (task.step->verb) {
     case Verb::kReduce:
-      task.computed[i] = memory.at(task.dst[i]) + value;
-      break;
-    case Verb::kEncode:
-      task.computed[i] = encode(value);
-      break;
-    case Verb::kDecode:
-      task.computed[i] = decode(value);
+      task.computed[i] = memory.at(task.dst[i]) + plain;
       break;
     case Verb::kCopy:
+      task.computed[i] =
+          task.step->dst.format == kPlain ? plain : encode(plain, task.step->dst.format);
+      break;
     case Verb::kSend:
     case Verb::kRecv:
       task.computed[i] = value;

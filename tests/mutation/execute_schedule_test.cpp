@@ -38,9 +38,10 @@ TEST(ScheduleExecution, ExecutesADirectScheduleOfEveryCollectiveExactly) {
     for (const std::int32_t ranks : {1, 2, 5}) {
       for (const bool in_place : {false, true}) {
         if (in_place && collective == Collective::kAllToAll) continue;
-        for (const bool encoded : {false, true}) {
+        for (const bool formatted : {false, true}) {
           const Request request{collective, ranks, rooted(collective) ? ranks - 1 : 0, in_place};
-          EXPECT_EQ(harm(direct(request, 3, encoded)), "") << name_of(collective) << " n=" << ranks;
+          EXPECT_EQ(harm(direct(request, 3, formatted)), "")
+              << name_of(collective) << " n=" << ranks;
         }
       }
     }
@@ -109,10 +110,10 @@ TEST(ScheduleExecution, FindsOperandsOutsideMemory) {
   EXPECT_THAT(harm(schedule), HasSubstr("rank 0 step 0 leaves its memory"));
 }
 
-TEST(ScheduleExecution, FindsEncodedDataTakenForPlain) {
+TEST(ScheduleExecution, FindsFormattedValuesTakenForPlain) {
   Schedule schedule = direct(kAllReduce, 1, true);
-  ASSERT_EQ(steps(schedule, 0)[6].verb, Verb::kDecode);
-  steps(schedule, 0)[6].verb = Verb::kCopy;
+  ASSERT_EQ(steps(schedule, 0)[6].verb, Verb::kReduce);
+  steps(schedule, 0)[6].src.format = kPlain;
   EXPECT_THAT(harm(schedule), HasSubstr("rank 0 has a wrong element"));
 }
 

@@ -52,6 +52,8 @@ class Mutator {
         return count();
       case Mutation::kStride:
         return stride();
+      case Mutation::kFormat:
+        return format();
       case Mutation::kScratch:
         break;
     }
@@ -159,8 +161,26 @@ class Mutator {
 
   bool verb() {
     if (uses_peer(step().verb)) return false;
-    constexpr Verb kLocal[] = {Verb::kCopy, Verb::kReduce, Verb::kEncode, Verb::kDecode};
-    step().verb = kLocal[below(std::size(kLocal))];
+    step().verb = step().verb == Verb::kCopy ? Verb::kReduce : Verb::kCopy;
+    return true;
+  }
+
+  /// Another format for an operand, for both, or for all that touch a scratch chunk. A schedule
+  /// that has no format gets one.
+  bool format() {
+    if (schedule_.formats.size() < 2)
+      schedule_.formats.push_back(schedule_.formats.empty() ? "a" : "b");
+    const auto format = static_cast<FormatId>(below(schedule_.formats.size() + 1));
+    ChunkSet& chosen = operand();
+    if (chosen.space != Space::kScratch) return false;
+    const std::size_t spread = below(3);
+    const std::uint32_t first = chosen.first;
+    chosen.format = format;
+    if (spread == 0) return true;
+    for (Step& step : steps())
+      for (ChunkSet* set : {&step.src, &step.dst})
+        if (set->count > 0 && set->space == Space::kScratch && set->first == first)
+          set->format = spread == 1 || set->format != kPlain ? format : set->format;
     return true;
   }
 
@@ -222,10 +242,10 @@ class Mutator {
 }  // namespace
 
 std::string_view name_of(Mutation mutation) {
-  constexpr std::string_view kNames[] = {"drop a step", "duplicate a step", "swap two steps",
-                                         "other chunk", "other peer",       "other lane",
-                                         "other verb",  "other space",      "drop a dependency",
-                                         "other count", "other stride",     "other scratch size"};
+  constexpr std::string_view kNames[] = {
+      "drop a step",  "duplicate a step",   "swap two steps", "other chunk",       "other peer",
+      "other lane",   "other verb",         "other space",    "drop a dependency", "other count",
+      "other stride", "other scratch size", "other format"};
   return kNames[static_cast<std::size_t>(mutation)];
 }
 

@@ -23,8 +23,9 @@ enum class Mutation : std::uint8_t {
   kCount,       ///< an operand has more or fewer chunks
   kStride,      ///< an operand's chunks lie further apart, or closer
   kScratch,     ///< a scratch chunk is sized like another chunk
+  kFormat,      ///< an operand is read or written in another format
 };
-inline constexpr int kMutations = 12;
+inline constexpr int kMutations = 13;
 
 std::string_view name_of(Mutation mutation);
 

@@ -148,6 +148,7 @@ TEST_F(ScheduleMutants, WithoutADependencyAreCaughtOrHarmless) { check(Mutation:
 TEST_F(ScheduleMutants, WithAnotherCountAreCaughtOrHarmless) { check(Mutation::kCount); }
 TEST_F(ScheduleMutants, WithAnotherStrideAreCaughtOrHarmless) { check(Mutation::kStride); }
 TEST_F(ScheduleMutants, WithOtherScratchSizesAreCaughtOrHarmless) { check(Mutation::kScratch); }
+TEST_F(ScheduleMutants, WithAnotherFormatAreCaughtOrHarmless) { check(Mutation::kFormat); }
 
 }  // namespace
 }  // namespace tutti::ir

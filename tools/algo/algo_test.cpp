@@ -89,7 +89,7 @@ TEST(Algo, AScheduleInXmlSaysWhatItCannotExpress) {
   EXPECT_THAT(rooted.output, HasSubstr("root 2 cannot be expressed in MSCCL's XML"));
   const Outcome coded = tutti("algo show two_shot_bf16 -n 4 -o x.xml");
   EXPECT_EQ(coded.code, kExitUsage) << coded.output;
-  EXPECT_THAT(coded.output, HasSubstr("which has no codecs"));
+  EXPECT_THAT(coded.output, HasSubstr("which has no formats"));
 }
 
 TEST(Algo, EveryAlgorithmIsListed) {

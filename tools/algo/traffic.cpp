@@ -192,14 +192,13 @@ std::string title_of(const ir::Schedule& schedule) {
 
 std::string summary_of(const ir::Schedule& schedule, const ir::Proof& proof,
                        const Traffic& traffic) {
-  const auto encodes = [](const ir::Program& program) {
-    return std::ranges::any_of(program.steps,
-                               [](const auto& step) { return step.verb == ir::Verb::kEncode; });
-  };
   std::string text = fmt::format("{}; {} of data, S in all; a rank sends {} at most",
                                  counted(traffic.rounds, "round"), counted(traffic.chunks, "chunk"),
                                  counted(proof.max_chunks_sent, "chunk"));
-  if (!std::ranges::any_of(schedule.programs, encodes))
+  if (!schedule.formats.empty())
+    text += fmt::format(", as {}; {} on the way to a result at most",
+                        fmt::join(schedule.formats, ", "), counted(proof.lossy_steps, "rounding"));
+  else
     text += fmt::format(", {} S", decimal(static_cast<double>(proof.max_chunks_sent) /
                                           static_cast<double>(traffic.chunks)));
   return text;

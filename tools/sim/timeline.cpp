@@ -29,15 +29,15 @@ constexpr std::size_t kRows = 3;
 
 constexpr std::string_view kSendColour = "#3b76c4", kReceiveColour = "#8fb8e8",
                            kReduceColour = "#e07b1a", kCopyColour = "#8458b3",
-                           kCodecColour = "#3a9a4b";
+                           kConvertColour = "#3a9a4b";
 
 struct Kind {
   Row row;
   std::string_view colour;
 };
 
-Kind kind_of(ir::Verb verb) {
-  switch (verb) {
+Kind kind_of(const ir::Step& step) {
+  switch (step.verb) {
     case ir::Verb::kSend:
       return {kSends, kSendColour};
     case ir::Verb::kRecv:
@@ -45,12 +45,9 @@ Kind kind_of(ir::Verb verb) {
     case ir::Verb::kReduce:
       return {kWorks, kReduceColour};
     case ir::Verb::kCopy:
-      return {kWorks, kCopyColour};
-    case ir::Verb::kEncode:
-    case ir::Verb::kDecode:
       break;
   }
-  return {kWorks, kCodecColour};
+  return {kWorks, step.src.format == step.dst.format ? kCopyColour : kConvertColour};
 }
 
 struct Rgb {
@@ -135,7 +132,7 @@ class Timeline {
       if (step.end_us <= step.start_us) continue;
       const auto rank = static_cast<std::size_t>(step.task.rank);
       const ir::Step& what = traced_.schedule.programs[rank].steps[step.task.step];
-      const Kind kind = kind_of(what.verb);
+      const Kind kind = kind_of(what);
       lanes_[rank].at(kind.row).push_back(
           {x_of(step.start_us), x_of(step.end_us), kind.colour, step.task.slice, what.peer});
       slices_ = std::max(slices_, step.task.slice + 1);
@@ -234,7 +231,7 @@ class Timeline {
                                                 {"receives", kReceiveColour},
                                                 {"adds", kReduceColour},
                                                 {"copies", kCopyColour},
-                                                {"encodes, decodes", kCodecColour}}};
+                                                {"converts", kConvertColour}}};
     double x = kTimelineLeft;
     if (slices_ > 1)
       draw_slices();
