@@ -46,7 +46,7 @@ struct Algorithm {
   /// Exact cost for supported requests; tests hold the generated schedule to it. An upper bound if
   /// the nodes of the layout differ in size.
   OfRequest<Cost> cost;
-  /// True when results lack the precision that the codec loses.
+  /// True when results lack the precision that a format loses.
   bool lossy = false;
   /// True for an algorithm that exists for its guarantee and not for its speed. It runs only when
   /// asked for by name: neither model nor measurement proposes it. If it has no room, the call

@@ -10,7 +10,7 @@
 //              de Geijn, "Collective communication: theory, practice, and experience", 2007, has
 //              all three bounds for one port).
 //
-// They hold if data travels unencoded and only ranks add it, not switches.
+// They hold if data travels in plain and only ranks add it, not switches.
 #pragma once
 
 #include <algorithm>

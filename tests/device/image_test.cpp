@@ -53,10 +53,10 @@ TEST(Image, IsRefusedWhereMessagesGoToOtherHosts) {
                      "messages are for host executors");
 }
 
-TEST(Image, IsRefusedWhereDataIsEncoded) {
+TEST(Image, IsRefusedWhereValuesHaveAFormat) {
   const auto lowered = lowered_for(algorithms::two_shot_bf16(),
                                    {Collective::kAllReduce, 3, 0, false, {}}, one_host(3));
-  expect_unsupported(build_image(lowered, {100}, 0, {ReduceOp::kSum, 1, kLargeArea}), "codecs");
+  expect_unsupported(build_image(lowered, {100}, 0, {ReduceOp::kSum, 1, kLargeArea}), "formats");
 }
 
 TEST(Image, IsRefusedForMoreRanksThanShareMemory) {

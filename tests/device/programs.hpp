@@ -14,7 +14,7 @@ struct Lowering {
   bool scales_input = false;  ///< for kPreMulSum, and for nothing else
 };
 
-/// Everything that lowering makes of every algorithm without a codec over so many ranks: each
+/// Everything that lowering makes of every algorithm without a format over so many ranks: each
 /// collective, in place and not, in each protocol. Roots in turn.
 std::vector<Lowering> all_lowerings(Rank ranks);
 

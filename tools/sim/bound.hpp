@@ -13,7 +13,7 @@
 //   latency    of the longest path that data must take, at the speed of its links.
 //   additions  n-1 of each element, shared by all ranks.
 //
-// All hold if data is not encoded (no codec) and only ranks add, not switches.
+// All hold if data travels in plain and only ranks add, not switches.
 #pragma once
 
 #include <string>

@@ -45,7 +45,7 @@ struct Point {
   std::size_t bytes = 0;  ///< whole elements, the same number for each rank
   std::string algorithm;
   sim::Outcome outcome;
-  /// None of an algorithm with a codec, which may beat them, nor of plain hosts.
+  /// None of an algorithm with a format, which may beat them, nor of plain hosts.
   std::optional<LowerBound> bound;
   /// Bound over time; 0 without one.
   [[nodiscard]] double efficiency() const;

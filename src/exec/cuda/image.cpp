@@ -70,10 +70,11 @@ Status check_supported(const lower::Lowered& lowered, const Volume& volume,
           break;
         case lower::OpKind::kEncode:
         case lower::OpKind::kDecode:
-          return make_error(Code::kUnsupported,
-                            "{} encodes what it sends, and codecs run on the host alone: choose an "
-                            "algorithm without",
-                            lowered.algorithm);
+          return make_error(
+              Code::kUnsupported,
+              "{} sends values in a format, and formats run on the host alone: choose an "
+              "algorithm without",
+              lowered.algorithm);
         case lower::OpKind::kSend:
         case lower::OpKind::kRecv:
           return make_error(Code::kUnsupported,

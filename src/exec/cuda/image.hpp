@@ -24,7 +24,7 @@ struct ImageOptions {
 /// aligned for device::Header.
 ///
 /// kUnsupported, with the remedy: device code cannot run the program (it has messages to other
-/// hosts, codecs, or more than device::kMaxRanks ranks), or areas of this shape have too little
+/// hosts, formats, or more than device::kMaxRanks ranks), or areas of this shape have too little
 /// memory.
 Result<std::vector<std::byte>> build_image(const lower::Lowered& lowered, const Volume& volume,
                                            Rank rank, const ImageOptions& options);
