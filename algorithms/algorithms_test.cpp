@@ -391,6 +391,7 @@ void check_against_oracle(const ir::Algorithm& algorithm, const Schedule& schedu
   const ir::Cost cost = algorithm.cost(request);
   EXPECT_EQ(cost.rounds, oracle.rounds);
   EXPECT_EQ(cost.lossy_steps, proof.lossy_steps);
+  EXPECT_TRUE(proof.same_bits.value_or(true));
   EXPECT_EQ(cost.sent_numerator * oracle.denominator, oracle.numerator * cost.sent_denominator);
 }
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <string>
+#include <utility>
 
 #include "src/base/result.hpp"
 #include "src/ir/cells.hpp"
@@ -60,17 +62,36 @@ Promise promise(const Schedule& schedule, Rank rank, std::uint32_t output) {
   return {};
 }
 
+/// How a number came about, hashed: two values with the same recipe have the same bits. Converting
+/// back to plain changes no number, so it changes no recipe.
+using Recipe = std::uint64_t;
+
+Recipe scrambled(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+Recipe recipe_of_input(Rank rank, std::uint32_t chunk) {
+  return scrambled((static_cast<std::uint64_t>(rank) << 32 | chunk) + 0x9e3779b97f4a7c15);
+}
+/// Addition is commutative, but not associative.
+Recipe recipe_of_sum(Recipe a, Recipe b) { return scrambled(a + b) ^ scrambled(~(a ^ b)); }
+Recipe recipe_in(FormatId format, Recipe a) { return scrambled(a + 0x9e3779b97f4a7c15 * format); }
+
 /// The messages between a send and a receive, oldest first.
 struct Fifo {
   std::uint32_t sent = 0;
   std::uint32_t received = 0;
-  std::vector<Value> values;  // of the messages in flight, one after the other
+  std::vector<Value> values;    // of the messages in flight, one after the other
+  std::vector<Recipe> recipes;  // as many, or none
   std::size_t head = 0;
 
   void pop(std::size_t count) {
     head += count;
     if (2 * head < values.size()) return;
-    values.erase(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(head));
+    const auto gone = static_cast<std::ptrdiff_t>(head);
+    values.erase(values.begin(), values.begin() + gone);
+    if (!recipes.empty()) recipes.erase(recipes.begin(), recipes.begin() + gone);
     head = 0;
   }
 };
@@ -84,6 +105,7 @@ class Replay {
   struct RankState {
     CellMap map;
     std::vector<Value> cells;
+    std::vector<Recipe> recipes;  // of the cells, if the schedule has formats
     StepId next = 0;
     std::uint64_t chunks_sent = 0;
   };
@@ -95,6 +117,12 @@ class Replay {
   Value& at(Rank rank, const ChunkSet& set, std::uint32_t i) {
     RankState& s = state(rank);
     return s.cells[s.map.cell(set.space, set.at(i))];
+  }
+  [[nodiscard]] bool has_recipes() const { return !schedule_.formats.empty(); }
+  /// Only if has_recipes().
+  Recipe& recipe(Rank rank, const ChunkSet& set, std::uint32_t i) {
+    RankState& s = state(rank);
+    return s.recipes[s.map.cell(set.space, set.at(i))];
   }
   ChannelId channel_of(Rank rank, StepId id) const {
     return matching_.channel_of[static_cast<std::size_t>(rank)][id];
@@ -112,6 +140,7 @@ class Replay {
   Status reduce(Rank rank, StepId id, const Step& step);
   Status check_readable(Rank rank, StepId id, const ChunkSet& set);
   Status check_outputs(Rank rank);
+  void compare_recipes();
   void count_round(Rank rank, StepId id, const Step& step);
 
   std::string show(const Value& value) const;
@@ -142,12 +171,14 @@ Replay::Replay(const Schedule& schedule, const Matching& matching, const VerifyO
       fifos_(matching.channels.size()),
       is_ready_(schedule.programs.size(), false) {
   for (Rank rank = 0; rank < schedule.request.ranks; ++rank) {
-    RankState& s = states_.emplace_back(RankState{CellMap(schedule, rank), {}, 0, 0});
+    RankState& s = states_.emplace_back(RankState{CellMap(schedule, rank), {}, {}, 0, 0});
     s.cells.resize(s.map.size());
+    if (has_recipes()) s.recipes.resize(s.map.size());
     for (std::uint32_t chunk = 0; chunk < s.map.chunks(Space::kInput); ++chunk) {
       Value& value = s.cells[s.map.cell(Space::kInput, chunk)];
       value.chunk = chunk & ((1U << Value::kChunkBits) - 1);
       value.from = RankSets::only(rank);
+      if (has_recipes()) s.recipes[s.map.cell(Space::kInput, chunk)] = recipe_of_input(rank, chunk);
     }
     const std::size_t steps = program(rank).steps.size();
     proof_.completes.emplace_back(steps, false);
@@ -170,6 +201,7 @@ Result<Proof> Replay::run() && {
     TUTTI_TRY(check_outputs(rank));
     proof_.max_chunks_sent = std::max(proof_.max_chunks_sent, state(rank).chunks_sent);
   }
+  if (has_recipes()) compare_recipes();
   return std::move(proof_);
 }
 
@@ -266,7 +298,10 @@ Status Replay::check_readable(Rank rank, StepId id, const ChunkSet& set) {
 
 Status Replay::send(Rank rank, StepId id, const Step& step) {
   Fifo& fifo = fifos_[channel_of(rank, id)];
-  for (std::uint32_t i = 0; i < step.src.count; ++i) fifo.values.push_back(at(rank, step.src, i));
+  for (std::uint32_t i = 0; i < step.src.count; ++i) {
+    fifo.values.push_back(at(rank, step.src, i));
+    if (has_recipes()) fifo.recipes.push_back(recipe(rank, step.src, i));
+  }
   ++fifo.sent;
   state(rank).chunks_sent += step.src.count;
   wake(step.peer);
@@ -280,6 +315,7 @@ Status Replay::receive(Rank rank, StepId id, const Step& step) {
     if (value.format != step.dst.format)
       return fail(rank, id, "receives {} into {}", show(value), print(step.dst, schedule_.formats));
     at(rank, step.dst, i) = value;
+    if (has_recipes()) recipe(rank, step.dst, i) = fifo.recipes[fifo.head + i];
   }
   fifo.pop(step.dst.count);
   ++fifo.received;
@@ -295,6 +331,11 @@ Status Replay::copy(Rank rank, StepId id, const Step& step) {
       if (value.lossy == Value::kMostLossy)
         return fail(rank, id, "rounds {} more than {} times", show(value), Value::kMostLossy);
       ++value.lossy;
+    }
+    if (has_recipes()) {
+      const bool rounds = to != kPlain && to != value.format;
+      const Recipe from = recipe(rank, step.src, i);
+      recipe(rank, step.dst, i) = rounds ? recipe_in(to, from) : from;
     }
     value.format = to & 7;
     at(rank, step.dst, i) = value;
@@ -319,6 +360,10 @@ Status Replay::reduce(Rank rank, StepId id, const Step& step) {
       return fail(rank, id, "makes more distinct sums than can be verified; fewer were expected");
     sum.from = *joined;
     sum.lossy = std::max(sum.lossy, addend.lossy) & Value::kMostLossy;
+    if (has_recipes()) {
+      Recipe& total = recipe(rank, step.dst, i);
+      total = recipe_of_sum(total, recipe(rank, step.src, i));
+    }
     complete += sets_.is_all(*joined) ? 1 : 0;
   }
   if (complete != 0 && complete != step.src.count)
@@ -346,6 +391,21 @@ Status Replay::check_outputs(Rank rank) {
         last_writer(rank, output));
   }
   return ok_status();
+}
+
+/// Outputs with the same promise, of any two ranks.
+void Replay::compare_recipes() {
+  std::map<std::pair<std::uint32_t, Rank>, Recipe> known;
+  bool same = true;
+  for (Rank rank = 0; rank < schedule_.request.ranks; ++rank) {
+    const RankState& s = state(rank);
+    for (std::uint32_t output = 0; output < s.map.chunks(Space::kOutput); ++output) {
+      const Promise what = promise(schedule_, rank, output);
+      const Recipe made = s.recipes[s.map.cell(Space::kOutput, output)];
+      same = same && known.try_emplace({what.chunk, what.from}, made).first->second == made;
+    }
+  }
+  proof_.same_bits = same;
 }
 
 std::string Replay::last_writer(Rank rank, std::uint32_t output) const {

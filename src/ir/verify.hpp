@@ -20,6 +20,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "src/ir/algorithm.hpp"
@@ -46,6 +47,9 @@ struct Proof {
   std::uint64_t steps = 0;            ///< over all ranks
   /// Most conversions into formats on the way from an input to an output.
   std::uint32_t lossy_steps = 0;
+  /// Whether all ranks that get a result get the same bits: they round and add the same values in
+  /// the same order. Known only of schedules with formats; sums of others may depend on the rank.
+  std::optional<bool> same_bits;
 };
 
 /// Any schedule, even a hostile one, yields a proof or kInvalidArgument. Memory and time are

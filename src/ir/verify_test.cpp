@@ -536,6 +536,14 @@ TEST(Verifier, CountsHowOftenValuesAreRounded) {
   EXPECT_EQ(verify(direct(kAllReduceOfThree, 1, true))->lossy_steps, 1U);
 }
 
+TEST(Verifier, FindsOutWhetherAllRanksGetTheSameBits) {
+  EXPECT_EQ(verify(direct(kAllReduceOfThree, 1))->same_bits, std::nullopt);
+  // Each rank adds its own contribution as it is, and the others' as they were sent.
+  EXPECT_EQ(verify(direct(kAllReduceOfThree, 1, true))->same_bits, false);
+  EXPECT_EQ(verify(direct(kAllGather, 1, true))->same_bits, false);
+  EXPECT_EQ(verify(direct({Collective::kScatter, 3, 0, false}, 1, true))->same_bits, true);
+}
+
 TEST(Verifier, LetsFormattedValuesBeCopiedAndForwarded) {
   Builder build({Collective::kBroadcast, 3, 0, false}, "chain", 1);
   auto root = build.rank(0);

@@ -196,8 +196,10 @@ std::string summary_of(const ir::Schedule& schedule, const ir::Proof& proof,
                                  counted(traffic.rounds, "round"), counted(traffic.chunks, "chunk"),
                                  counted(proof.max_chunks_sent, "chunk"));
   if (!schedule.formats.empty())
-    text += fmt::format(", as {}; {} on the way to a result at most",
-                        fmt::join(schedule.formats, ", "), counted(proof.lossy_steps, "rounding"));
+    text +=
+        fmt::format(", as {}; {} on the way to a result at most", fmt::join(schedule.formats, ", "),
+                    counted(proof.lossy_steps, "rounding")) +
+        (proof.same_bits == true ? "; the same bits everywhere" : "; not the same bits everywhere");
   else
     text += fmt::format(", {} S", decimal(static_cast<double>(proof.max_chunks_sent) /
                                           static_cast<double>(traffic.chunks)));
