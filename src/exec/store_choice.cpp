@@ -28,6 +28,14 @@ bool is_common_trial(std::uint64_t cycle) {
 
 double count(Nanos time) { return static_cast<double>(std::max<Nanos::rep>(time.count(), 1)); }
 
+bool is_known(const TimesByStores& times) { return times[0].count() > 0 && times[1].count() > 0; }
+
+/// Whether to stream: as before, unless the other way is better by more than noise.
+bool streams(bool before, const TimesByStores& times) {
+  const double ratio = count(times[1]) / count(times[0]);
+  return before ? ratio < 1 / kNoise : ratio < kNoise;
+}
+
 }  // namespace
 
 StoreChoice::StoreChoice(StreamingStores first, bool may_stream_output, StoreRole role)
@@ -124,14 +132,18 @@ void StoreChoice::end_in_common(Nanos time) {
   const StreamingStores stores = choices_[running_].stores;
   for (Nanos* const least : {&by_peers_[stores.peers], &by_output_[stores.output]})
     if (least->count() == 0 || time < *least) *least = time;
-  const bool over = call / kBetween == choices_.size() && call % kBetween == kTrial - 1;
-  if (!over || role_ != StoreRole::kLoads) return;
-  // Which peers' stores are better is theirs to say.
-  const auto [ordinary, streaming] = by_output_;
-  if (ordinary.count() == 0 || streaming.count() == 0) return;
-  const bool was = choices_[best_].stores.output;
-  const double ratio = count(streaming) / count(ordinary);
-  choose({was ? ratio < 1 / kNoise : ratio < kNoise, choices_[best_].stores.peers});
+  // Which stores of the peers are better is theirs to say.
+  if (!ends_common_trial() || !is_known(by_output_)) return;
+  StreamingStores better = choices_[best_].stores;
+  better.output = streams(better.output, by_output_);
+  choose(better);
+}
+
+/// Whether the last call was the last one of the last window.
+bool StoreChoice::ends_common_trial() const {
+  const std::uint64_t call = (calls_ - 1) % kCycle;
+  return role_ == StoreRole::kLoads && call / kBetween == choices_.size() &&
+         call % kBetween == kTrial - 1;
 }
 
 void StoreChoice::choose(StreamingStores stores) {
@@ -140,9 +152,7 @@ void StoreChoice::choose(StreamingStores stores) {
 }
 
 std::optional<TimesByStores> StoreChoice::advice() const {
-  const std::uint64_t call = (calls_ - 1) % kCycle;
-  const bool over = call / kBetween == choices_.size() && call % kBetween == kTrial - 1;
-  if (role_ != StoreRole::kLoads || !over) return std::nullopt;
+  if (!ends_common_trial()) return std::nullopt;
   return by_peers_;
 }
 
@@ -152,14 +162,10 @@ bool StoreChoice::asks() const {
 }
 
 void StoreChoice::take_advice(const TimesByStores& loads) {
-  const auto known = [](const TimesByStores& times) {
-    return times[0].count() > 0 && times[1].count() > 0;
-  };
-  if (!known(loads) || !known(by_peers_)) return;
-  const bool was = choices_[best_].stores.peers;
-  const double ratio =
-      (count(loads[1]) + count(by_peers_[1])) / (count(loads[0]) + count(by_peers_[0]));
-  choose({choices_[best_].stores.output, was ? ratio < 1 / kNoise : ratio < kNoise});
+  if (!is_known(loads) || !is_known(by_peers_)) return;
+  StreamingStores better = choices_[best_].stores;
+  better.peers = streams(better.peers, {loads[0] + by_peers_[0], loads[1] + by_peers_[1]});
+  choose(better);
 }
 
 }  // namespace tutti::exec

@@ -80,6 +80,7 @@ class StoreChoice {
   [[nodiscard]] bool is_tried(std::size_t choice) const;
   Turn begin_in_common(std::uint64_t window, std::uint64_t in_window);
   void end_in_common(Nanos time);
+  [[nodiscard]] bool ends_common_trial() const;
   void choose(StreamingStores stores);
   [[nodiscard]] Nanos best_time() const;
   void look_for_changes();
