@@ -19,7 +19,7 @@
 namespace tutti::codec {
 
 /// Which compiled form of the loops is used. kScalar is there for comparison: it takes one value at
-/// a time.
+/// a time (compiled by clang, it is kBaseline).
 enum class Loops : std::uint8_t { kBest, kBaseline, kScalar };
 
 /// Of lambdas: as one of a loop, they must be compiled for the instruction set of the loop.

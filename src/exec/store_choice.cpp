@@ -152,7 +152,7 @@ void StoreChoice::choose(StreamingStores stores) {
 }
 
 std::optional<TimesByStores> StoreChoice::advice() const {
-  if (!ends_common_trial()) return std::nullopt;
+  if (!ends_common_trial() || !is_known(by_peers_)) return std::nullopt;
   return by_peers_;
 }
 

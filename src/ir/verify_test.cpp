@@ -511,7 +511,7 @@ TEST(Verifier, CatchesAConversionOntoItself) {
   expect_rejected(std::move(build).finish(), {"rank 0 step 1", "onto itself"});
 }
 
-/// Broadcasts along a chain whose ranks each convert into the format again, `times` times.
+/// One rank that converts its input into a format and back, `times` times.
 Schedule convert_again(std::uint32_t times) {
   Builder build({Collective::kBroadcast, 1, 0, false}, "test", 1);
   auto root = build.rank(0);
