@@ -28,10 +28,14 @@ void Launch::combine(std::span<const std::byte* const> sources, std::uint64_t sc
                      std::span<const Destination> destinations, std::size_t bytes,
                      bool completes) const {
   if (sources.size() == 1 && scaled == 0) return copy_bytes(sources[0], destinations, bytes);
+  reduce(reduction(completes), sources, scaled, destinations, bytes / plan_->element_bytes());
+}
+
+Reduction Launch::reduction(bool completes) const {
   Reduction reduction = args_->reduction;
   if (completes && reduction.op == ReduceOp::kAvg)
     reduction.divisor = plan_->lowered().request.ranks;
-  reduce(reduction, sources, scaled, destinations, bytes / plan_->element_bytes());
+  return reduction;
 }
 
 }  // namespace tutti::exec

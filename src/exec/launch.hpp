@@ -66,6 +66,8 @@ class Launch {
   /// `completes`: see lower::Op.
   void combine(std::span<const std::byte* const> sources, std::uint64_t scaled,
                std::span<const Destination> destinations, std::size_t bytes, bool completes) const;
+  /// `completes`: see lower::Op.
+  [[nodiscard]] Reduction reduction(bool completes) const;
   [[nodiscard]] Stores stores_to(lower::ProgramMemory memory, std::size_t bytes) const {
     const bool streams = memory == lower::ProgramMemory::kOutput ? stores_.output : stores_.peers;
     const bool pays = streams && bytes >= kStreamFrom && memory != lower::ProgramMemory::kScratch;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/codec/make_format.hpp"
+#include "src/exec/converter.hpp"
 #include "src/lower/slices.hpp"
 #include "src/reduce/reduce.hpp"
 
@@ -23,18 +24,18 @@ std::size_t round_up(std::size_t value, std::size_t unit) {
 }  // namespace
 
 Plan::Plan(std::shared_ptr<const lower::Lowered> lowered, const Team& team, const Volume& volume,
-           std::shared_ptr<const codec::Format> format)
+           Formats formats)
     : lowered_(std::move(lowered)),
       program_(&lowered_->programs[team.rank()]),
       chunks_(*lowered_, volume, team.rank()),
-      format_(std::move(format)),
+      formats_(std::move(formats)),
       element_bytes_(size_of(volume.type)) {
   for (Rank rank = 0; rank < lowered_->request.ranks; ++rank) {
     const BufferElements elements = buffer_elements(lowered_->request, volume, rank);
     input_bytes_.push_back(elements.input * element_bytes_);
     output_bytes_.push_back(elements.output * element_bytes_);
   }
-  sent_ = sent_bytes(*lowered_, chunks_, team.rank(), element_bytes_, format_.get());
+  sent_ = sent_bytes(*lowered_, chunks_, team.rank(), element_bytes_, formats_);
   guess_stores(team);
 }
 
@@ -94,26 +95,21 @@ Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> l
         "raise TUTTI_STAGING_BYTES or choose another algorithm",
         lowered->algorithm, lowered->request.ranks, slot_pieces_of(*lowered),
         team.options().staging_bytes);
-  std::shared_ptr<const codec::Format> format;
-  if (!lowered->format.empty()) {
-    if (volume.type != DataType::kFloat32)
-      return make_error(Code::kUnsupported, "{} converts float into {}, and the data is {}",
-                        lowered->algorithm, lowered->format, name_of(volume.type));
-    TUTTI_ASSIGN(format, codec::make_format(lowered->format));
+  if (!lowered->formats.empty() && !is_convertible(volume.type))
+    return make_error(Code::kUnsupported, "{} converts floats of 16 or 32 bits, and the data is {}",
+                      lowered->algorithm, name_of(volume.type));
+  Formats formats;
+  for (const std::string& name : lowered->formats) {
+    TUTTI_ASSIGN(auto format, codec::make_format(name));
+    formats.push_back(std::move(format));
   }
-  std::unique_ptr<Plan> plan(new Plan(std::move(lowered), team, volume, std::move(format)));
+  std::unique_ptr<Plan> plan(new Plan(std::move(lowered), team, volume, std::move(formats)));
   const std::size_t longest_input = *std::ranges::max_element(plan->input_bytes_);
   TUTTI_CHECK(plan->lowered().protocol != lower::ProgramProtocol::kPublished ||
                   longest_input <= kPacketBytes,
               "published bytes={}", longest_input);
   plan->choose_slices(team);
-  if (plan->format_ != nullptr &&
-      slot_pieces_of(plan->lowered()) * plan->stride_ > team.options().staging_bytes)
-    return make_error(Code::kUnsupported,
-                      "blocks of {} values of {} do not fit staging of {} bytes: raise "
-                      "TUTTI_STAGING_BYTES or choose smaller blocks",
-                      plan->format_->traits().block, plan->format_->traits().name,
-                      team.options().staging_bytes);
+  TUTTI_TRY(plan->check_room(team));
   plan->bind_waits();
   plan->bind_passes();
   plan->find_users(team);
@@ -129,15 +125,28 @@ Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> l
   return plan;
 }
 
+/// A slice has at least one block of each format, which may be more than the slots have room for.
+Status Plan::check_room(const Team& team) const {
+  if (formats_.empty() || slot_pieces_of(*lowered_) * stride_ <= team.options().staging_bytes)
+    return ok_status();
+  const auto block_of = [](const auto& format) { return format->traits().block; };
+  const auto& largest = *std::ranges::max_element(formats_, {}, block_of);
+  return make_error(Code::kUnsupported,
+                    "blocks of {} values of {} do not fit staging of {} bytes: raise "
+                    "TUTTI_STAGING_BYTES or choose smaller blocks",
+                    block_of(largest), largest->traits().name, team.options().staging_bytes);
+}
+
 void Plan::choose_slices(const Team& team) {
   const std::size_t chunk = chunks_.longest();
+  std::size_t block = 1;  // a multiple of all blocks, since they are powers of two
+  for (const auto& format : formats_) block = std::max<std::size_t>(block, format->traits().block);
   slice_elements_ =
-      lower::slice_elements(*lowered_, chunk, element_bytes_, team.options().staging_bytes,
-                            format_ != nullptr ? format_->traits().block : 1);
+      lower::slice_elements(*lowered_, chunk, element_bytes_, team.options().staging_bytes, block);
   slices_ = std::max<std::uint64_t>(1, (chunk + slice_elements_ - 1) / slice_elements_);
   stride_ = round_up(slice_elements_ * element_bytes_, kStrideUnit);
-  if (format_ != nullptr)
-    stride_ = std::max(stride_, round_up(format_->bytes(slice_elements_), kStrideUnit));
+  for (const auto& format : formats_)
+    stride_ = std::max(stride_, round_up(format->bytes(slice_elements_), kStrideUnit));
   choose_slot_instances(team);
 }
 

@@ -2,6 +2,7 @@
 // that does not change between calls.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -57,8 +58,8 @@ struct TransferRing {
 /// Resource. One launch at a time.
 class Plan {
  public:
-  /// With volume.blocks, the program must have been checked for blocks of any sizes. A program with
-  /// a format runs on float32 alone.
+  /// With volume.blocks, the program must have been checked for blocks of any sizes. Programs with
+  /// formats run on types that is_convertible() alone.
   static Result<std::unique_ptr<Plan>> bind(std::shared_ptr<const lower::Lowered> lowered,
                                             const Team& team, const Volume& volume);
 
@@ -103,8 +104,19 @@ class Plan {
   [[nodiscard]] std::size_t output_bytes(Rank rank) const { return output_bytes_[rank]; }
   /// What this rank sends per call.
   [[nodiscard]] const SentBytes& sent() const { return sent_; }
-  /// Null if the program has none.
-  [[nodiscard]] const codec::Format* format() const { return format_.get(); }
+  /// Whether the operands of a combination are formatted, any of them.
+  [[nodiscard]] bool converts(const lower::Op& op) const {
+    return !formats_.empty() && (std::ranges::any_of(op.sources, is_formatted) ||
+                                 std::ranges::any_of(op.destinations, is_formatted));
+  }
+  /// Null: plain.
+  [[nodiscard]] const codec::Format* format(ir::FormatId format) const {
+    return format == ir::kPlain ? nullptr : formats_[format - 1].get();
+  }
+  /// Of so many elements in a format.
+  [[nodiscard]] std::size_t bytes_in(ir::FormatId format, std::size_t elements) const {
+    return format == ir::kPlain ? elements * element_bytes_ : formats_[format - 1]->bytes(elements);
+  }
   /// Whether this rank publishes its input in a packet.
   [[nodiscard]] bool fills_packet() const { return fills_packet_; }
   /// Null if too little is stored for a choice to matter.
@@ -134,11 +146,14 @@ class Plan {
   }
 
  private:
+  static bool is_formatted(const lower::Operand& operand) { return operand.format != ir::kPlain; }
+  using Formats = std::vector<std::shared_ptr<const codec::Format>>;
   Plan(std::shared_ptr<const lower::Lowered> lowered, const Team& team, const Volume& volume,
-       std::shared_ptr<const codec::Format> format);
+       Formats formats);
   StoreRole find_store_role(const Team& team);
   void guess_stores(const Team& team);
   void choose_slices(const Team& team);
+  [[nodiscard]] Status check_room(const Team& team) const;
   void choose_slot_instances(const Team& team);
   void bind_waits();
   void bind_passes();
@@ -149,7 +164,7 @@ class Plan {
   std::shared_ptr<const lower::Lowered> lowered_;
   const lower::Program* program_;
   ChunkPlaces chunks_;
-  std::shared_ptr<const codec::Format> format_;
+  Formats formats_;  ///< of the program
   std::size_t element_bytes_;
   std::vector<std::size_t> input_bytes_, output_bytes_;  ///< per rank
   SentBytes sent_;

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 
 #include "src/codec/format.hpp"
 #include "src/exec/chunk_places.hpp"
@@ -17,8 +19,9 @@ struct SentBytes {
 };
 
 /// What `rank` sends by the schedule that `lowered` was made from; 0 if that is not known.
-/// `format`: see Plan::bind().
+/// `formats` are the program's.
 SentBytes sent_bytes(const lower::Lowered& lowered, const ChunkPlaces& chunks, Rank rank,
-                     std::size_t element_bytes, const codec::Format* format);
+                     std::size_t element_bytes,
+                     std::span<const std::shared_ptr<const codec::Format>> formats);
 
 }  // namespace tutti::exec

@@ -134,9 +134,6 @@ Status StagedRun::execute(std::uint32_t op_id, std::uint64_t slice) {
   switch (op.kind) {
     case OpKind::kCombine:
       return combine(op, slice);
-    case OpKind::kEncode:
-    case OpKind::kDecode:
-      return convert(op, slice);
     case OpKind::kSend:
     case OpKind::kRecv:
       return post(op_id, slice);
@@ -146,6 +143,7 @@ Status StagedRun::execute(std::uint32_t op_id, std::uint64_t slice) {
 
 Status StagedRun::combine(const lower::Op& op, std::uint64_t slice) {
   const Plan& plan = launch_.plan();
+  if (plan.converts(op)) return convert(op, slice);
   std::uint64_t scaled = 0;
   for (std::size_t s = 0; launch_.scales_input() && s < op.sources.size(); ++s)
     if (op.sources[s].memory == ProgramMemory::kInput) scaled |= std::uint64_t{1} << s;
@@ -166,23 +164,38 @@ Status StagedRun::combine(const lower::Op& op, std::uint64_t slice) {
   return ok_status();
 }
 
+/// The same where some operands are formatted.
 Status StagedRun::convert(const lower::Op& op, std::uint64_t slice) {
   const Plan& plan = launch_.plan();
-  const codec::Format& format = *plan.format();
   for (std::uint32_t i = 0; i < op.like.size(); ++i) {
     const std::size_t elements = plan.slice_size(op.like[i], slice);
     if (elements == 0) continue;
-    TUTTI_ASSIGN(const std::byte* const from, locate(op.sources[0], i, slice));
-    for (const lower::Operand& destination : op.destinations) {
-      TUTTI_ASSIGN(std::byte* const to, locate(destination, i, slice));
-      if (op.kind == OpKind::kEncode)
-        format.encode(reinterpret_cast<const float*>(from), elements, {}, to);
-      else if (!format.decode(from, elements, reinterpret_cast<float*>(to)))
-        return make_error(Code::kPeerFailed, "what a peer sent is nothing that {} encodes",
-                          format.traits().name);
+    for (std::size_t s = 0; s < op.sources.size(); ++s) {
+      TUTTI_ASSIGN(const std::byte* const data, locate(op.sources[s], i, slice));
+      coded_sources_[s] = {data, plan.format(op.sources[s].format)};
     }
+    for (std::size_t d = 0; d < op.destinations.size(); ++d) {
+      const lower::Operand& destination = op.destinations[d];
+      TUTTI_ASSIGN(std::byte* const data, locate(destination, i, slice));
+      const std::size_t bytes = plan.bytes_in(destination.format, elements);
+      coded_destinations_[d] = {{data, launch_.stores_to(destination.memory, bytes)},
+                                plan.format(destination.format)};
+    }
+    TUTTI_ASSIGN(const bool valid,
+                 converter_.combine(
+                     launch_.reduction(op.completes), {coded_sources_.data(), op.sources.size()},
+                     {coded_destinations_.data(), op.destinations.size()}, elements, {}));
+    if (!valid) return invalid_code(op);
   }
   return ok_status();
+}
+
+Error StagedRun::invalid_code(const lower::Op& op) const {
+  for (const lower::Operand& source : op.sources)
+    if (source.format != ir::kPlain)
+      return make_error(Code::kPeerFailed, "what a peer sent is nothing that {} encodes",
+                        launch_.plan().format(source.format)->traits().name);
+  return make_error(Code::kInternal, "plain data is invalid");
 }
 
 Status StagedRun::post(std::uint32_t op_id, std::uint64_t slice) {
@@ -210,9 +223,8 @@ Status StagedRun::post(std::uint32_t op_id, std::uint64_t slice) {
       continue;
     }
     const std::size_t elements = plan.slice_size(op.like[i], slice);
-    const std::size_t bytes =
-        op.encoded ? plan.format()->bytes(elements) : elements * plan.element_bytes();
     const lower::Operand& operand = sends ? op.sources[0] : op.destinations[0];
+    const std::size_t bytes = plan.bytes_in(operand.format, elements);
     TUTTI_ASSIGN(std::byte* const data, locate(operand, i, slice));
     if (sends && i != last)
       connection.send_with_next(stream, tag, {data, bytes}, transfer);

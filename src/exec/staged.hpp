@@ -3,7 +3,7 @@
 // Iteration t runs each op for slice t - stage, in program order (lower/program.hpp defines the
 // words). An op runs as soon as two conditions hold: the progress counters of mapped peers have
 // reached what it waits for, and the transfers of this rank that it needs are complete. It combines
-// data in this rank's buffers and its peers' slots, encodes or decodes it, or posts a message.
+// data in this rank's buffers and its peers' slots, converted between formats, or posts a message.
 // After an op that peers wait for, this rank's counter advances.
 //
 // Slots lie in one of two regions, for even and for odd calls. A call's region is free once all
@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "src/exec/converter.hpp"
 #include "src/exec/entries.hpp"
 #include "src/exec/launch.hpp"
 #include "src/exec/plan.hpp"
@@ -46,6 +47,7 @@ class StagedRun {
   Status execute(std::uint32_t op_id, std::uint64_t slice);
   Status combine(const lower::Op& op, std::uint64_t slice);
   Status convert(const lower::Op& op, std::uint64_t slice);
+  [[nodiscard]] Error invalid_code(const lower::Op& op) const;
   Status post(std::uint32_t op_id, std::uint64_t slice);
   [[nodiscard]] StreamId stream_of(const lower::Op& op) const;
 
@@ -66,6 +68,9 @@ class StagedRun {
   // Of the current combination. Members, because initialising them for each one would take long.
   std::array<const std::byte*, lower::kMaxSources> sources_{};
   std::array<Destination, lower::kMaxDestinations> destinations_{};
+  std::array<CodedSource, lower::kMaxSources> coded_sources_{};
+  std::array<CodedDestination, lower::kMaxDestinations> coded_destinations_{};
+  Converter converter_;
 };
 
 }  // namespace tutti::exec

@@ -156,6 +156,14 @@ ChunkSet Builder::RankBuilder::scratch(ChunkSet like, FormatId format) {
   return {Space::kScratch, first, like.count, 1, format};
 }
 
+ChunkSet Builder::RankBuilder::scratch_for(std::span<const std::uint32_t> chunks, FormatId format) {
+  std::vector<std::uint32_t>& sizes =
+      builder_->schedule_.programs[static_cast<std::size_t>(rank_)].scratch;
+  const auto first = static_cast<std::uint32_t>(sizes.size());
+  sizes.insert(sizes.end(), chunks.begin(), chunks.end());
+  return {Space::kScratch, first, static_cast<std::uint32_t>(chunks.size()), 1, format};
+}
+
 FormatId Builder::format(std::string_view name) {
   std::vector<std::string>& formats = schedule_.formats;
   auto known = std::find(formats.begin(), formats.end(), name);

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -44,6 +45,8 @@ class Builder {
     /// Allocates scratch chunks, one for each chunk of `like` and of its length, contiguous and in
     /// order. They are for values in `format`.
     ChunkSet scratch(ChunkSet like, FormatId format = kPlain);
+    /// The same for data that is as long as these chunks (Program::scratch).
+    ChunkSet scratch_for(std::span<const std::uint32_t> chunks, FormatId format = kPlain);
     FormatId format(std::string_view name) { return builder_->format(name); }
 
    private:

@@ -9,6 +9,7 @@
 #include "src/base/result.hpp"
 #include "src/ir/cells.hpp"
 #include "src/ir/contributions.hpp"
+#include "src/ir/recipe.hpp"
 #include "src/ir/text.hpp"
 
 namespace tutti::ir {
@@ -61,22 +62,6 @@ Promise promise(const Schedule& schedule, Rank rank, std::uint32_t output) {
   }
   return {};
 }
-
-/// How a number came about, hashed: two values with the same recipe have the same bits. Converting
-/// back to plain changes no number, so it changes no recipe.
-using Recipe = std::uint64_t;
-
-Recipe scrambled(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-Recipe recipe_of_input(Rank rank, std::uint32_t chunk) {
-  return scrambled((static_cast<std::uint64_t>(rank) << 32 | chunk) + 0x9e3779b97f4a7c15);
-}
-/// Addition is commutative, but not associative.
-Recipe recipe_of_sum(Recipe a, Recipe b) { return scrambled(a + b) ^ scrambled(~(a ^ b)); }
-Recipe recipe_in(FormatId format, Recipe a) { return scrambled(a + 0x9e3779b97f4a7c15 * format); }
 
 /// The messages between a send and a receive, oldest first.
 struct Fifo {
@@ -140,7 +125,7 @@ class Replay {
   Status reduce(Rank rank, StepId id, const Step& step);
   Status check_readable(Rank rank, StepId id, const ChunkSet& set);
   Status check_outputs(Rank rank);
-  void compare_recipes();
+  void collect_recipes();
   void count_round(Rank rank, StepId id, const Step& step);
 
   std::string show(const Value& value) const;
@@ -201,7 +186,7 @@ Result<Proof> Replay::run() && {
     TUTTI_TRY(check_outputs(rank));
     proof_.max_chunks_sent = std::max(proof_.max_chunks_sent, state(rank).chunks_sent);
   }
-  if (has_recipes()) compare_recipes();
+  if (has_recipes()) collect_recipes();
   return std::move(proof_);
 }
 
@@ -393,15 +378,17 @@ Status Replay::check_outputs(Rank rank) {
   return ok_status();
 }
 
-/// Outputs with the same promise, of any two ranks.
-void Replay::compare_recipes() {
+/// Compares outputs with the same promise, of any two ranks.
+void Replay::collect_recipes() {
   std::map<std::pair<std::uint32_t, Rank>, Recipe> known;
   bool same = true;
   for (Rank rank = 0; rank < schedule_.request.ranks; ++rank) {
     const RankState& s = state(rank);
+    std::vector<Recipe>& recipes = proof_.recipes.emplace_back();
     for (std::uint32_t output = 0; output < s.map.chunks(Space::kOutput); ++output) {
       const Promise what = promise(schedule_, rank, output);
       const Recipe made = s.recipes[s.map.cell(Space::kOutput, output)];
+      recipes.push_back(made);
       same = same && known.try_emplace({what.chunk, what.from}, made).first->second == made;
     }
   }

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "src/ir/algorithm.hpp"
+#include "src/ir/recipe.hpp"
 #include "src/ir/schedule.hpp"
 #include "tutti/error.hpp"
 
@@ -50,6 +51,8 @@ struct Proof {
   /// Whether all ranks that get a result get the same bits: they round and add the same values in
   /// the same order. Known only of schedules with formats; sums of others may depend on the rank.
   std::optional<bool> same_bits;
+  /// recipes[rank][output chunk]: what lowered programs are held to. Empty where same_bits is.
+  std::vector<std::vector<Recipe>> recipes;
 };
 
 /// Any schedule, even a hostile one, yields a proof or kInvalidArgument. Memory and time are

@@ -41,8 +41,9 @@ struct Value {
   std::uint32_t slice = 0;
   std::uint64_t origin = 0;  ///< chunk; for collectives that do not reduce, rank and chunk
   ir::SetId contributors = 0;
+  ir::Recipe recipe = 0;  ///< if the program has formats
   bool defined = false;
-  bool encoded = false;
+  ir::FormatId format = ir::kPlain;
   bool raw = false;  ///< the user's input as it is: kPreMulSum has not scaled it
 };
 
@@ -133,6 +134,7 @@ class Replay {
   [[nodiscard]] std::int32_t ranks() const { return lowered_.request.ranks; }
   [[nodiscard]] const Program& program(Rank rank) const { return lowered_.programs[rank]; }
   [[nodiscard]] bool reducing() const { return reduces(lowered_.request.collective); }
+  [[nodiscard]] bool has_recipes() const { return !lowered_.formats.empty(); }
   [[nodiscard]] bool staged() const { return lowered_.protocol == ProgramProtocol::kStaged; }
 
   template <class... Args>
@@ -258,6 +260,7 @@ class Replay {
     value.contributors = ir::RankSets::only(rank);
     value.defined = true;
     value.raw = true;
+    if (has_recipes()) value.recipe = ir::recipe_of_input(rank, chunk);
     return value;
   }
   [[nodiscard]] std::uint64_t origin(Rank rank, std::uint32_t chunk) const {
@@ -423,8 +426,7 @@ class Replay {
                    op.like.size());
     for (std::size_t i = 0; i < message.size(); ++i) {
       TUTTI_TRY(check_length(rank, message[i], op.like[i]));
-      if (message[i].encoded != op.encoded)
-        return wrong(rank, "receives data that is {}encoded", op.encoded ? "not " : "");
+      TUTTI_TRY(check_format(rank, message[i], op.destinations[0]));
       Cell& cell = own_cell(rank, op.destinations[0], op.destinations[0].pieces[i], slice);
       cell.value = message[i];
       cell.receiver = kNoOp;
@@ -438,8 +440,6 @@ class Replay {
       const std::uint32_t piece = op.sources[0].pieces[i];
       TUTTI_ASSIGN(Value value, load(rank, op.sources[0], piece, slice));
       TUTTI_TRY(check_length(rank, value, op.like[i]));
-      if (value.encoded != op.encoded)
-        return wrong(rank, "sends data that is {}encoded", value.encoded ? "" : "not ");
       TUTTI_TRY(check_scaled(rank, value));
       value.raw = false;
       ++own_cell(rank, op.sources[0], piece, slice).sends;
@@ -485,7 +485,8 @@ class Replay {
     for (std::uint32_t i = 0; i < op.like.size(); ++i) {
       TUTTI_ASSIGN(const Value result, evaluate(rank, op, i, slice));
       for (const Operand& destination : op.destinations)
-        TUTTI_TRY(store(rank, destination, destination.pieces[i], slice, result));
+        TUTTI_TRY(store(rank, destination, destination.pieces[i], slice,
+                        in_format(destination.format, result)));
     }
     return ok_status();
   }
@@ -498,29 +499,39 @@ class Replay {
                    load(rank, op.sources[s], op.sources[s].pieces[index], slice));
       TUTTI_TRY(add(rank, value, other));
     }
-    if (op.kind != OpKind::kCombine) TUTTI_TRY(convert(rank, op, index, slice, value));
-    if (op.kind == OpKind::kCombine && value.encoded)
-      return wrong(rank, "reads data that is encoded");
+    TUTTI_TRY(check_apart(rank, op, index, slice));
     value.raw = false;
-    const bool completes = reducing() && op.kind == OpKind::kCombine && op.sources.size() > 1 &&
-                           sets_.is_all(value.contributors);
+    const bool completes = reducing() && op.sources.size() > 1 && sets_.is_all(value.contributors);
     if (completes != op.completes)
       return wrong(rank, "is {}marked as completing the sum", op.completes ? "" : "not ");
     return value;
   }
 
-  Status convert(Rank rank, const Op& op, std::uint32_t index, std::uint64_t slice, Value& value) {
-    const bool decodes = op.kind == OpKind::kDecode;
-    if (value.encoded != decodes)
-      return wrong(rank, "reads data that is {}encoded", value.encoded ? "" : "not ");
-    TUTTI_TRY(check_scaled(rank, value));
-    const Operand& from = op.sources[0];
-    for (const Operand& to : op.destinations)
-      if ((from.memory != ProgramMemory::kSlot || from.owner == rank) &&
-          cell_index(rank, from, from.pieces[index], slice) ==
-              cell_index(rank, to, to.pieces[index], slice))
-        return wrong(rank, "converts onto itself");
-    value.encoded = !decodes;
+  /// The value as it is stored.
+  [[nodiscard]] Value in_format(ir::FormatId format, Value value) const {
+    const bool rounds = format != ir::kPlain && format != value.format;
+    if (rounds && has_recipes()) value.recipe = ir::recipe_in(format, value.recipe);
+    value.format = format;
+    return value;
+  }
+
+  Status check_format(Rank rank, const Value& value, const Operand& operand) const {
+    const auto name = [&](ir::FormatId format) {
+      return format == ir::kPlain ? std::string_view("plain") : lowered_.formats[format - 1];
+    };
+    if (value.format != operand.format)
+      return wrong(rank, "takes {} data for {}", name(value.format), name(operand.format));
+    return ok_status();
+  }
+
+  /// A place cannot be read in one format while it is written in another.
+  Status check_apart(Rank rank, const Op& op, std::uint32_t index, std::uint64_t slice) const {
+    for (const Operand& from : op.sources)
+      for (const Operand& to : op.destinations)
+        if (from.format != to.format && from.memory == to.memory && from.owner == to.owner &&
+            cell_index(rank, from, from.pieces[index], slice) ==
+                cell_index(rank, to, to.pieces[index], slice))
+          return wrong(rank, "converts onto itself");
     return ok_status();
   }
 
@@ -542,7 +553,6 @@ class Replay {
 
   Status add(Rank rank, Value& sum, const Value& other) {
     if (!reducing()) return wrong(rank, "adds in a collective that does not reduce");
-    if (sum.encoded || other.encoded) return wrong(rank, "adds encoded data");
     if (sum.origin != other.origin)
       return wrong(rank, "adds chunk {} to chunk {}", other.origin, sum.origin);
     if (!sets_.disjoint(sum.contributors, other.contributors))
@@ -550,6 +560,8 @@ class Replay {
     const auto joined = sets_.join(sum.contributors, other.contributors);
     if (!joined) return wrong(rank, "has more distinct partial sums than a replay can hold");
     sum.contributors = *joined;
+    sum.format = ir::kPlain;
+    if (has_recipes()) sum.recipe = ir::recipe_of_sum(sum.recipe, other.recipe);
     return ok_status();
   }
 
@@ -574,6 +586,7 @@ class Replay {
     if (cell.value.raw != (source.memory == ProgramMemory::kInput))
       return wrong(rank, "takes {} for {}", cell.value.raw ? "raw input" : "a result",
                    cell.value.raw ? "a result" : "raw input");
+    TUTTI_TRY(check_format(rank, cell.value, source));
     return cell.value;
   }
   /// Of another rank: a copy that nobody changes, or the input itself.
@@ -637,10 +650,14 @@ class Replay {
         if (!value.defined || value.call != states_[rank].call || value.slice != slice)
           return wrong(rank, "output chunk {} is not written", chunk);
         const bool whole = !reducing() || sets_.is_all(value.contributors);
-        if (value.origin != expected(rank, chunk) || !whole || value.encoded)
+        if (value.origin != expected(rank, chunk) || !whole || value.format != ir::kPlain)
           return wrong(rank, "output chunk {} does not hold what {} promises", chunk,
                        name_of(lowered_.request.collective));
         TUTTI_TRY(check_scaled(rank, value));
+        if (has_recipes() && options_.recipes != nullptr &&
+            value.recipe != (*options_.recipes)[rank][chunk])
+          return wrong(rank, "output chunk {} is not rounded and added up as in the schedule",
+                       chunk);
       }
     return ok_status();
   }

@@ -14,10 +14,11 @@
 //     Messages order nothing, because empty messages are never sent;
 //   - slots, scratch instances and transfers are not reused too early, within a call or between
 //     calls;
-//   - lengths, encodings and scaling: no piece is used beyond its length, and none is treated as
-//     encoded or scaled when it is not. If blocks may differ in size, chunks of two blocks never
-//     count as equally long;
-//   - the postcondition of the collective, for each element range.
+//   - lengths, formats and scaling: no piece is used beyond its length, read in another format than
+//     it has, or taken for scaled when it is not. If blocks may differ in size, chunks of two
+//     blocks never count as equally long;
+//   - the postcondition of the collective, for each element range;
+//   - recipes: with formats, each result is rounded and added up as the schedule's was.
 // Why this covers every number of slices: two ops use the same place in the same slice, or in
 // slices that are a multiple of some depth apart. If the slices are one depth apart, all uses by
 // the earlier slice come before those by the later one. If they are several depths apart, the same
@@ -28,6 +29,7 @@
 
 #include <cstdint>
 
+#include "src/ir/recipe.hpp"
 #include "src/lower/program.hpp"
 #include "tutti/error.hpp"
 
@@ -39,6 +41,8 @@ struct CheckOptions {
   /// Whether blocks may have any sizes (src/ir/blocks.hpp), in collectives that
   /// ir::may_be_uneven().
   bool uneven_blocks = false;
+  /// Of the schedule's proof, which says how results come about; null: any way will do.
+  const std::vector<std::vector<ir::Recipe>>* recipes = nullptr;
 };
 
 /// Any Lowered yields ok or kInternal. The error names rank, op and the mistake.

@@ -67,9 +67,11 @@ struct PieceRef {
   Rank owner = kNoRank;
   std::optional<MessageId> message;  ///< kSlot
   std::uint32_t piece = 0;
+  ir::FormatId format = ir::kPlain;
 
   [[nodiscard]] bool same_memory(const PieceRef& other) const {
-    return memory == other.memory && owner == other.owner && message == other.message;
+    return memory == other.memory && owner == other.owner && message == other.message &&
+           format == other.format;
   }
 };
 
@@ -178,6 +180,7 @@ class RankDrafter {
     Operand operand;
     operand.memory =
         set.space == Space::kScratch ? ProgramMemory::kScratch : ProgramMemory::kOutput;
+    operand.format = set.format;
     for (std::uint32_t i = 0; i < set.count; ++i) operand.pieces.push_back(set.at(i));
     return operand;
   }
@@ -196,6 +199,7 @@ class RankDrafter {
       Operand operand;
       operand.memory = ref.memory;
       operand.owner = ref.owner;
+      operand.format = ref.format;
       if (ref.message) {
         operand.index = static_cast<std::uint32_t>(op.messages.size());
         op.messages.push_back(*ref.message);
@@ -221,7 +225,7 @@ class RankDrafter {
   }
 
   static ChunkSet part(const ChunkSet& set, std::uint32_t first, std::uint32_t count) {
-    return {set.space, set.at(first), count, set.stride};
+    return {set.space, set.at(first), count, set.stride, set.format};
   }
 
   /// dst = combination of `sources`, each a list of one PieceRef per piece of dst.
@@ -241,7 +245,10 @@ class RankDrafter {
 
   std::vector<PieceRef> resolve(const ChunkSet& set) {
     std::vector<PieceRef> refs;
-    for (std::uint32_t i = 0; i < set.count; ++i) refs.push_back(resolve(set.space, set.at(i)));
+    for (std::uint32_t i = 0; i < set.count; ++i) {
+      refs.push_back(resolve(set.space, set.at(i)));
+      refs.back().format = set.format;
+    }
     return refs;
   }
 
@@ -291,6 +298,7 @@ class RankDrafter {
     target.memory = ProgramMemory::kSlot;
     target.owner = rank_;
     target.index = slot;
+    target.format = step.src.format;
     for (std::uint32_t i = 0; i < step.src.count; ++i) target.pieces.push_back(i);
 
     const std::uint32_t op = op_that_can_also_write(step.src, std::move(target));
@@ -368,14 +376,16 @@ class RankDrafter {
     }
     const DraftOp& op = draft_.ops[*writer];
     if (op.dead || op.op.destinations.empty()) return std::nullopt;
-    const Operand& written = op.op.destinations.front();
-    if (written.pieces.size() != set.count) return std::nullopt;
-    for (std::uint32_t i = 0; i < set.count; ++i) {
-      const Space space =
-          written.memory == ProgramMemory::kScratch ? Space::kScratch : Space::kOutput;
-      if (key(space, written.pieces[i]) != key(set.space, set.at(i))) return std::nullopt;
-    }
-    return writer;
+    const auto is_written_by = [&](const Operand& destination) {
+      if (!is_own(destination.memory) || destination.format != set.format ||
+          destination.pieces.size() != set.count)
+        return false;
+      for (std::uint32_t i = 0; i < set.count; ++i)
+        if (place(destination.memory, destination.pieces[i]) != key(set.space, set.at(i)))
+          return false;
+      return true;
+    };
+    return std::ranges::any_of(op.op.destinations, is_written_by) ? writer : std::nullopt;
   }
 
   void mark_read(const ChunkSet& set) {
@@ -389,7 +399,6 @@ class RankDrafter {
     op.op.kind = OpKind::kSend;
     op.op.peer = step.peer;
     op.op.lane = step.lane;
-    op.op.encoded = step.src.format != ir::kPlain;
     op.op.like = like(step.src);
     op.sends = message;
     // Pieces may lie in different memories only when they were settled; then all are scratch.
@@ -397,8 +406,8 @@ class RankDrafter {
     draft_.sends[message] = append(std::move(op));
   }
 
-  /// References to `set` that a transfer or a conversion may read as they are: nothing of a peer's,
-  /// no raw input that must be scaled, one memory.
+  /// References to `set` that a transfer may read as they are: nothing of a peer's, no raw input
+  /// that must be scaled, one memory.
   std::vector<PieceRef> settle(const ChunkSet& set) {
     std::vector<PieceRef> refs = resolve(set);
     const auto fits = [&](const PieceRef& ref) {
@@ -414,7 +423,7 @@ class RankDrafter {
   }
 
   ChunkSet fresh_scratch(const ChunkSet& set) {
-    ChunkSet scratch{Space::kScratch, scratch_end(), set.count, 1};
+    ChunkSet scratch{Space::kScratch, scratch_end(), set.count, 1, set.format};
     for (const std::uint32_t chunk : like(set)) extra_like_.push_back(chunk);
     return scratch;
   }
@@ -437,7 +446,8 @@ class RankDrafter {
     if (one_round(options_.protocol))
       return {
           ProgramMemory::kPublished, message.source, {}, messages_.at(message).source.at(piece)};
-    return {ProgramMemory::kSlot, message.source, message, piece};
+    const ir::FormatId format = messages_.at(message).source.format;
+    return {ProgramMemory::kSlot, message.source, message, piece, format};
   }
 
   void alias(const ChunkSet& dst, const std::vector<PieceRef>& refs) {
@@ -491,7 +501,7 @@ class RankDrafter {
   }
 
   void reduce(const Step& step) {
-    const std::vector<PieceRef> refs = resolve(in_plain(step.src));
+    const std::vector<PieceRef> refs = resolve(step.src);
     if (const auto earlier = op_to_extend(step.dst)) {
       DraftOp merged = draft_.ops[*earlier];
       const bool one_memory = std::all_of(refs.begin(), refs.end(), [&](const PieceRef& ref) {
@@ -546,29 +556,27 @@ class RankDrafter {
     return place_of(schedule_.request, schedule_.chunks_per_block, rank_, memory, piece);
   }
 
+  /// Whoever made a plain value also encodes it, where that may move to an earlier op.
   void convert(const ChunkSet& src, const ChunkSet& dst) {
-    const OpKind kind = dst.format == ir::kPlain ? OpKind::kDecode : OpKind::kEncode;
-    // Conversions do not scale: input that must be scaled goes through scratch.
-    const std::vector<std::vector<PieceRef>> sources{
-        kind == OpKind::kEncode && options_.scales_input ? settle(src) : resolve(src)};
-    for_each_run(sources, dst.count, [&](std::uint32_t first, std::uint32_t count) {
-      const ChunkSet run = part(dst, first, count);
-      DraftOp op;
-      op.round = round();
-      op.op.kind = kind;
-      op.op.like = like(run);
-      for (std::uint32_t i = 0; i < count; ++i) add_piece(op, 0, sources[0][first + i]);
-      op.op.destinations.push_back(target(run));
-      written(run, append(std::move(op)));
-    });
+    if (const auto writer = src.format == ir::kPlain ? writer_of_exactly(src) : std::nullopt;
+        writer && is_untouched(dst) && can_encode(draft_.ops[*writer].op, dst.format)) {
+      mark_read(src);
+      draft_.ops[*writer].op.destinations.push_back(target(dst));
+      return written(dst, writer);
+    }
+    combine({resolve(src)}, dst);
   }
-
-  /// The same values as plain elements.
-  ChunkSet in_plain(const ChunkSet& set) {
-    if (set.format == ir::kPlain) return set;
-    const ChunkSet plain = fresh_scratch(set);
-    convert(set, plain);
-    return plain;
+  bool is_untouched(const ChunkSet& set) {
+    for (std::uint32_t i = 0; i < set.count; ++i)
+      if (cell(set.space, set.at(i)).version > 0) return false;
+    return true;
+  }
+  static bool can_encode(const Op& op, ir::FormatId format) {
+    const auto serves = [&](const Operand& destination) {
+      return destination.format == ir::kPlain || destination.format == format;
+    };
+    return op.kind == OpKind::kCombine && has_room(op) &&
+           std::ranges::all_of(op.destinations, serves);
   }
 
   // --- after the walk ---
@@ -608,7 +616,8 @@ class RankDrafter {
   static bool copies_input_to_scratch(const Op& op) {
     return op.kind == OpKind::kCombine && op.sources.size() == 1 && op.destinations.size() == 1 &&
            op.sources[0].memory == ProgramMemory::kInput &&
-           op.destinations[0].memory == ProgramMemory::kScratch;
+           op.destinations[0].memory == ProgramMemory::kScratch &&
+           op.destinations[0].format == ir::kPlain;
   }
   /// The only op that touches these scratch pieces apart from their writer `id`, reading them as
   /// one whole operand of a combination.

@@ -37,7 +37,7 @@ class Linker {
     lowered.algorithm = schedule_.algorithm;
     lowered.protocol = options_.protocol;
     lowered.chunks_per_block = schedule_.chunks_per_block;
-    if (!schedule_.formats.empty()) lowered.format = schedule_.formats.front();
+    lowered.formats = schedule_.formats;
     lowered.programs.resize(ranks());
     for (Rank rank = 0; rank < ranks(); ++rank) lowered.programs[rank] = assemble(rank);
     for (const Program& program : lowered.programs)
@@ -179,11 +179,6 @@ class Linker {
       for (Operand& source : op.sources)
         if (source.memory == ProgramMemory::kSlot)
           source.index = publication(drafted.messages[source.index]).slot;
-      if (drafted.receives) {
-        const MessageId& message = *drafted.receives;
-        const Draft& sender = drafts_[message.source];
-        op.encoded = sender.ops[sender.sends.at(message)].op.encoded;
-      }
       program.last_stage = std::max(program.last_stage, op.stage);
       program.ops.push_back(std::move(op));
     }
@@ -312,7 +307,7 @@ struct OutsideView {
   struct Transfer {
     OpKind kind = OpKind::kSend;
     std::uint32_t stage = 0;
-    bool encoded = false;
+    ir::FormatId format = ir::kPlain;
     std::vector<std::uint32_t> like;
     friend bool operator==(const Transfer&, const Transfer&) = default;
   };
@@ -343,9 +338,11 @@ OutsideView outside_view(const Program& program) {
       for (const Operand& operand : *operands)
         if (is_peers_buffer(operand.memory)) remote.push_back(operand);
     if (!remote.empty()) view.remote.push_back(std::move(remote));
-    if (op.peer != kNoRank)
+    if (op.peer != kNoRank) {
+      const Operand& data = op.kind == OpKind::kSend ? op.sources[0] : op.destinations[0];
       view.transfers[{op.kind, op.peer, op.lane}].push_back(
-          {op.kind, op.stage, op.encoded, op.like});
+          {op.kind, op.stage, data.format, op.like});
+    }
   }
   return view;
 }
@@ -511,9 +508,6 @@ Result<Lowered> lower(const ir::Schedule& schedule, const ir::Proof& proof,
   if (!can_lower(schedule, placement, options))
     return make_error(Code::kUnsupported, "{} over {} ranks does not fit the {} protocol",
                       schedule.algorithm, schedule.request.ranks, name_of(options.protocol));
-  if (schedule.formats.size() > 1)
-    return make_error(Code::kUnsupported, "{} uses {} formats, and programs have one so far",
-                      schedule.algorithm, schedule.formats.size());
   const bool direct = options.protocol == ProgramProtocol::kDirect;
   const Messages messages =
       direct ? *settle_movers(schedule, options) : messages_of(schedule);  // can_lower() has looked
@@ -524,6 +518,7 @@ Result<Lowered> lower(const ir::Schedule& schedule, const ir::Proof& proof,
   lowered.sent = sent_chunks(schedule, placement);
   CheckOptions checks;
   checks.scales_input = options.scales_input;
+  if (!proof.recipes.empty()) checks.recipes = &proof.recipes;
   TUTTI_TRY(check(lowered, placement, checks));
   return lowered;
 }

@@ -3,7 +3,8 @@
 // (src/exec/plan.hpp) or in an image for GPUs (src/device/program.hpp).
 //
 // A schedule says which chunk goes where. A program says which loads, stores and waits move it. It
-// still has no sizes or addresses: an executor binds it to a count, a type and buffers.
+// still has no sizes or addresses: an executor binds it to a count, a type and buffers, and its
+// formats to encodings.
 //
 // Words:
 //   slice     chunks are processed in slices of equal length; all ranks have the same number.
@@ -84,12 +85,14 @@ constexpr bool is_peers_buffer(ProgramMemory memory) {
 }
 
 /// Pieces of one memory. In input, output, kPublished and kPeerOutput a piece is a chunk number. In
-/// scratch it is a scratch piece, in a slot its position there.
+/// scratch it is a scratch piece, in a slot its position there. Formatted data is in scratch and
+/// slots alone.
 struct Operand {
   ProgramMemory memory = ProgramMemory::kInput;
   Rank owner = kNoRank;     ///< kSlot, kPublished, kPeerOutput
   std::uint32_t index = 0;  ///< kSlot: which slot of the owner
   std::vector<std::uint32_t> pieces;
+  ir::FormatId format = ir::kPlain;  ///< of what is read or written
   friend bool operator==(const Operand&, const Operand&) = default;
 };
 
@@ -110,17 +113,17 @@ struct TransferWait {
 };
 
 enum class OpKind : std::uint8_t {
-  kCombine,  ///< destinations = sources combined in order; one source: a copy
-  kEncode,   ///< destinations = encode(source)
-  kDecode,   ///< destinations = decode(source)
-  kSend,     ///< posts a message per piece from the source to `peer`
-  kRecv,     ///< posts a receive per piece into the destination
+  /// Destinations = sources combined in order; one source: a copy. Formatted sources are decoded,
+  /// and formatted destinations, all of one format, get the result encoded once. Where the one
+  /// source has that format already, its bytes are copied.
+  kCombine,
+  kSend,  ///< posts a message per piece from the source to `peer`
+  kRecv,  ///< posts a receive per piece into the destination
 };
 
 struct Op {
   OpKind kind = OpKind::kCombine;
   bool completes = false;     ///< the result is the sum over all ranks: kAvg divides here
-  bool encoded = false;       ///< kSend, kRecv: the data is encoded
   bool published = false;     ///< another rank waits for this op: store progress after it
   std::uint32_t ordinal = 0;  ///< if published: its index among the published ops
   Lane lane = 0;
@@ -170,7 +173,7 @@ struct SentChunks {
   std::uint32_t first = 0, count = 0;  ///< as long as these chunks (as Op::like)
   std::uint32_t times = 0;             ///< how often each is sent
   std::uint32_t to_other_hosts = 0;    ///< how many of these go to other hosts
-  bool encoded = false;
+  ir::FormatId format = ir::kPlain;
   friend bool operator==(const SentChunks&, const SentChunks&) = default;
 };
 
@@ -179,7 +182,7 @@ struct Lowered {
   std::string algorithm;
   ProgramProtocol protocol = ProgramProtocol::kStaged;
   std::uint32_t chunks_per_block = 1;
-  std::string format;  ///< name of the format that kEncode converts into; "": none
+  std::vector<std::string> formats;  ///< as in ir::Schedule
   std::uint32_t slot_depth = 2;
   std::uint32_t max_slot_pieces = 0;  ///< over all ranks; executors derive the slice length from it
   std::vector<Program> programs;      ///< one per rank
@@ -204,7 +207,7 @@ constexpr std::string_view name_of(ProgramProtocol protocol) {
   return kNames[static_cast<std::size_t>(protocol)];
 }
 constexpr std::string_view name_of(OpKind kind) {
-  constexpr std::string_view kNames[] = {"combine", "encode", "decode", "send", "recv"};
+  constexpr std::string_view kNames[] = {"combine", "send", "recv"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 constexpr std::string_view name_of(ProgramMemory memory) {

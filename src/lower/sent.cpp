@@ -28,11 +28,11 @@ class Sender {
     std::uint32_t sent = 0, to_other_hosts = 0;
     friend bool operator==(const Times&, const Times&) = default;
   };
-  using Key = std::pair<bool, std::uint32_t>;  ///< encoded, and as long as that chunk
+  using Key = std::pair<ir::FormatId, std::uint32_t>;  ///< format, and as long as that chunk
 
   void send(const ChunkSet& set, Rank peer) {
     for (std::uint32_t i = 0; i < set.count; ++i) {
-      Times& times = times_[{set.format != ir::kPlain, like(set.space, set.at(i))}];
+      Times& times = times_[{set.format, like(set.space, set.at(i))}];
       ++times.sent;
       if (!placement_.mapped(rank_, peer)) ++times.to_other_hosts;
     }
@@ -47,13 +47,13 @@ class Sender {
     std::vector<SentChunks> runs;
     Times last;
     for (const auto& [key, times] : times_) {
-      const auto [encoded, chunk] = key;
-      const bool continues = !runs.empty() && runs.back().encoded == encoded && last == times &&
+      const auto [format, chunk] = key;
+      const bool continues = !runs.empty() && runs.back().format == format && last == times &&
                              runs.back().first + runs.back().count == chunk;
       if (continues)
         ++runs.back().count;
       else
-        runs.push_back({chunk, 1, times.sent, times.to_other_hosts, encoded});
+        runs.push_back({chunk, 1, times.sent, times.to_other_hosts, format});
       last = times;
     }
     return runs;

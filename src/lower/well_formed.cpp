@@ -43,6 +43,8 @@ Status check_frame(const Lowered& lowered, const Placement& placement) {
     return malformed("{} chunks per block", lowered.chunks_per_block);
   if (beyond(lowered.protocol, ProgramProtocol::kDirect))
     return malformed("protocol {}", static_cast<int>(lowered.protocol));
+  if (lowered.formats.size() > ir::kMostFormats)
+    return malformed("{} formats", lowered.formats.size());
   if (one_round(lowered.protocol) && !placement.all_mapped())
     return malformed("ranks of several hosts read each other's inputs");
   if (lowered.slot_depth == 0 || lowered.slot_depth > kMostInstances)
@@ -151,6 +153,7 @@ class Form {
 
   Status check_operands(const Op& op) const {
     if (op.like.empty()) return wrong("has no pieces");
+    TUTTI_TRY(check_formats(op));
     for (const std::uint32_t chunk : op.like)
       if (chunk >= chunks_) return wrong("a piece has the length of chunk {}", chunk);
     for (const Operand& source : op.sources) {
@@ -168,15 +171,31 @@ class Form {
     return ok_status();
   }
 
+  /// Buffers of users have room for elements; encoded data may need more.
+  Status check_formats(const Op& op) const {
+    ir::FormatId written = ir::kPlain;
+    for (const auto* operands : {&op.sources, &op.destinations})
+      for (const Operand& operand : *operands) {
+        if (operand.format == ir::kPlain) continue;
+        if (operand.format > lowered_.formats.size()) return wrong("format {}", operand.format);
+        if (operand.memory != ProgramMemory::kScratch && operand.memory != ProgramMemory::kSlot)
+          return wrong("keeps formatted data in {}", name_of(operand.memory));
+      }
+    for (const Operand& destination : op.destinations) {
+      if (destination.format == ir::kPlain) continue;
+      if (written != ir::kPlain && written != destination.format)
+        return wrong("encodes in two formats");
+      written = destination.format;
+    }
+    return ok_status();
+  }
+
   Status check_destination(const Op& op, const Operand& destination) const {
     switch (destination.memory) {
       case ProgramMemory::kInput:
       case ProgramMemory::kPublished:
         return wrong("writes {}", name_of(destination.memory));
       case ProgramMemory::kOutput:
-        // The output has room for elements; encoded data may need more.
-        if (op.kind == OpKind::kEncode || (op.kind == OpKind::kRecv && op.encoded))
-          return wrong("writes encoded data to the output");
         return ok_status();
       case ProgramMemory::kSlot:
         if (destination.owner != rank_) return wrong("writes a slot of rank {}", destination.owner);

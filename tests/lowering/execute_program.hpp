@@ -45,6 +45,7 @@ using Span = std::pair<Element*, std::uint32_t>;
 inline constexpr std::uint32_t kStride = 2;
 inline constexpr Element kScale = 3;
 inline constexpr Element kPoison = 0xdeadbeefdeadbeef;
+inline constexpr std::uint32_t kMostFormats = 8;
 inline constexpr Element kCode = 0x5a5a5a5a5a5a5a5a;
 inline constexpr std::uint32_t kMostInFlight = 4;  // src/exec/plan.hpp, TransferRing
 
@@ -444,9 +445,6 @@ class Execution {
     switch (op.kind) {
       case OpKind::kCombine:
         return combine(id, op, i, length, slice);
-      case OpKind::kEncode:
-      case OpKind::kDecode:
-        return convert(id, op, i, length, slice);
       case OpKind::kSend:
       case OpKind::kRecv:
         return post(id, op, i, length, slice);
@@ -464,7 +462,8 @@ class Execution {
       const bool scales =
           options_.scales_input && reducing() && source.memory == ProgramMemory::kInput;
       scaled = scaled || scales;
-      for (std::uint32_t e = 0; e < length; ++e) result[e] += data[e] * (scales ? kScale : 1);
+      for (std::uint32_t e = 0; e < length; ++e)
+        result[e] += decoded(source.format, data[e]) * (scales ? kScale : 1);
     }
     if (op.sources.size() > 1 && !reducing()) return wrong("adds where nothing is reduced");
     if (op.completes && op.sources.size() > 1 && !options_.scales_input)
@@ -473,15 +472,12 @@ class Execution {
       write(id, destination, i, result, length, slice);
   }
 
-  void convert(Rank id, const Op& op, std::uint32_t i, std::uint32_t length, std::uint64_t slice) {
-    std::array<Element, kStride> result{};
-    if (op.sources.empty() || length == 0) return;
-    const Element* from = locate(id, op.sources[0], i, length, slice);
-    if (from == nullptr) return;
-    for (std::uint32_t e = 0; e < length; ++e)
-      result[e] = op.kind == OpKind::kEncode ? (from[e] ^ kCode) + 1 : (from[e] - 1) ^ kCode;
-    for (const Operand& destination : op.destinations)
-      write(id, destination, i, result, length, slice);
+  /// Formatted values look nothing like plain ones, nor like those of another format.
+  static Element encoded(ir::FormatId format, Element value) {
+    return format == ir::kPlain ? value : (value ^ kCode) + format;
+  }
+  static Element decoded(ir::FormatId format, Element code) {
+    return format == ir::kPlain ? code : (code - format) ^ kCode;
   }
 
   void write(Rank id, const Operand& destination, std::uint32_t i,
@@ -492,10 +488,10 @@ class Execution {
                          (destination.memory == ProgramMemory::kSlot && destination.owner != id);
     if (foreign) return wrong("writes memory that is not its own");
     if (Element* to = locate(id, destination, i, length, slice))
-      std::copy_n(values.begin(), length, to);
+      for (std::uint32_t e = 0; e < length; ++e) to[e] = encoded(destination.format, values[e]);
   }
 
-  /// The lengths on the wire tell encoded data from plain.
+  /// The lengths on the wire tell formats apart.
   void post(Rank id, const Op& op, std::uint32_t i, std::uint32_t length, std::uint64_t slice) {
     const bool sends = op.kind == OpKind::kSend;
     const auto& operands = sends ? op.sources : op.destinations;
@@ -507,7 +503,7 @@ class Execution {
     Element* data = locate(id, operands[0], i, length, slice);
     if (data == nullptr) return;
     ++posted.pending;
-    const std::uint32_t bytes = length * 2 + (op.encoded ? 1 : 0);
+    const std::uint32_t bytes = length * kMostFormats + operands[0].format % kMostFormats;
     Stream& stream = sends ? streams_[{id, op.peer, op.lane}] : streams_[{op.peer, id, op.lane}];
     (sends ? stream.sends : stream.receives).push_back({data, bytes, &posted});
   }
@@ -528,14 +524,14 @@ class Execution {
   bool move(Stream& stream) {
     if (!stream.receives.empty() && below(4) == 0) {  // a part of the message may be there
       const Transfer& receive = stream.receives[below(stream.receives.size())];
-      std::fill_n(receive.data, receive.length / 2, kPoison);
+      std::fill_n(receive.data, receive.length / kMostFormats, kPoison);
     }
     const bool can_read = !stream.sends.empty() &&
                           (!send_needs_receive_ || stream.receives.size() > stream.flying.size());
     const bool can_deliver = !stream.flying.empty() && !stream.receives.empty();
     if (can_read && (!can_deliver || below(2) == 0)) {
       const Transfer& send = stream.sends.front();
-      stream.flying.emplace_back(send.data, send.data + send.length / 2);
+      stream.flying.emplace_back(send.data, send.data + send.length / kMostFormats);
       stream.flying.back().push_back(send.length);
       --send.posted->pending;
       stream.sends.pop_front();

@@ -45,8 +45,6 @@ class Mutator {
         return duplicate_op();
       case Mutation::kSwapOps:
         return swap_ops();
-      case Mutation::kKind:
-        return kind();
       case Mutation::kStage:
         return stage();
       case Mutation::kDropWait:
@@ -66,9 +64,8 @@ class Mutator {
       case Mutation::kCompletes:
         op().completes = !op().completes;
         return true;
-      case Mutation::kEncoded:
-        op().encoded = !op().encoded;
-        return op().peer != kNoRank;
+      case Mutation::kFormats:
+        return formats();
       case Mutation::kPeer:
         return transfer([&](Op& op) { op.peer = static_cast<Rank>(below(ranks())); });
       case Mutation::kLane:
@@ -97,6 +94,10 @@ class Mutator {
       case Mutation::kOwner:
         return operand([&](Operand& operand) {
           if (operand.owner != kNoRank) operand.owner = static_cast<Rank>(below(ranks()));
+        });
+      case Mutation::kFormat:
+        return operand([&](Operand& operand) {
+          operand.format = static_cast<ir::FormatId>(below(lowered_.formats.size() + 2));
         });
       case Mutation::kMemory:
         return operand([&](Operand& operand) { memory(operand); });
@@ -202,10 +203,16 @@ class Mutator {
     return true;
   }
 
-  bool kind() {
-    constexpr OpKind kLocal[] = {OpKind::kCombine, OpKind::kEncode, OpKind::kDecode};
-    if (op().peer != kNoRank) return false;
-    op().kind = kLocal[below(std::size(kLocal))];
+  /// All that the program keeps in one format, it keeps in another or plain: it stays consistent.
+  bool formats() {
+    if (lowered_.formats.empty()) return false;
+    const auto from = static_cast<ir::FormatId>(1 + below(lowered_.formats.size()));
+    const auto to = static_cast<ir::FormatId>(below(lowered_.formats.size() + 1));
+    for (Program& program : lowered_.programs)
+      for (Op& op : program.ops)
+        for (auto* operands : {&op.sources, &op.destinations})
+          for (Operand& operand : *operands)
+            if (operand.format == from) operand.format = to;
     return true;
   }
 
@@ -425,7 +432,6 @@ std::string_view name_of(Mutation mutation) {
   constexpr std::string_view kNames[] = {"drop an op",
                                          "duplicate an op",
                                          "swap adjacent ops",
-                                         "other kind",
                                          "other stage",
                                          "drop a wait",
                                          "other wait rank",
@@ -437,6 +443,7 @@ std::string_view name_of(Mutation mutation) {
                                          "other destination piece",
                                          "other slot",
                                          "other owner",
+                                         "other format",
                                          "other memory",
                                          "drop a source",
                                          "reorder sources",
@@ -444,7 +451,7 @@ std::string_view name_of(Mutation mutation) {
                                          "other length",
                                          "unpublish",
                                          "toggle completes",
-                                         "toggle encoded",
+                                         "other formats everywhere",
                                          "other peer",
                                          "other lane",
                                          "less slot depth",

@@ -4,6 +4,8 @@
 //
 // "reorder sources" is by its nature harmless to exact sums; it may change the last bits of
 // floating point ones, which is for the order of the schedule's steps to fix and not for the check.
+// "other formats everywhere" is harmless to exact formats, and always refused: it rounds otherwise
+// than the schedule.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +17,7 @@
 #include <gtest/gtest.h>
 
 #include "algorithms/algorithms.hpp"
+#include "src/ir/compress.hpp"
 #include "src/ir/verify.hpp"
 #include "src/lower/check.hpp"
 #include "src/lower/lower.hpp"
@@ -38,13 +41,14 @@ struct Original {
   Lowered lowered;
   Placement placement;
   bool scales_input = false;
+  std::vector<std::vector<ir::Recipe>> recipes = {};  ///< as Proof::recipes
 
   [[nodiscard]] std::string name() const {
-    return fmt::format("{} {} n={} root={} in_place={} hosts={} protocol={} scales={}",
+    return fmt::format("{} {} n={} root={} in_place={} hosts={} protocol={} scales={} formats={}",
                        lowered.algorithm, tutti::name_of(lowered.request.collective),
                        lowered.request.ranks, lowered.request.root, lowered.request.in_place,
                        fmt::join(placement.host, ","), static_cast<int>(lowered.protocol),
-                       scales_input);
+                       scales_input, lowered.formats.size());
   }
 };
 
@@ -74,11 +78,12 @@ void add_lowered(const ir::Schedule& schedule, std::vector<Original>& originals)
         if (!can_lower(schedule, placement, options)) continue;
         auto lowered = lower(schedule, *proof, placement, options);
         ASSERT_TRUE(lowered) << lowered.error().what;
-        originals.push_back({*std::move(lowered), placement, scales_input});
+        originals.push_back({*std::move(lowered), placement, scales_input, proof->recipes});
       }
 }
 
-/// Every algorithm lowered for every request of 2 to 6 ranks that it supports.
+/// Every algorithm lowered for every request of 2 to 6 ranks that it supports; up to 4 ranks also
+/// compressed.
 std::vector<Original> make_originals() {
   std::vector<Original> originals;
   for (const ir::Algorithm& algorithm : algorithms::all())
@@ -91,7 +96,10 @@ std::vector<Original> make_originals() {
           if (!algorithm.supports(request)) continue;
           const auto schedule = algorithm.generate(request);
           EXPECT_TRUE(schedule) << algorithm.name;
-          if (schedule) add_lowered(*schedule, originals);
+          if (!schedule) continue;
+          add_lowered(*schedule, originals);
+          if (ranks <= 4 && schedule->formats.empty())
+            add_lowered(ir::compress(*schedule, ir::CompressedMessages::kAll), originals);
         }
   return originals;
 }
@@ -131,6 +139,7 @@ class ProgramMutants : public testing::TestWithParam<int> {
     ++tally.made;
     CheckOptions options;
     options.scales_input = original.scales_input;
+    if (!original.recipes.empty()) options.recipes = &original.recipes;
     const Status status = check(mutant, original.placement, options);
     if (!status) {  // raw mutants that were refused may be anything: not executed
       const bool harmful =
@@ -194,7 +203,9 @@ TEST_P(ProgramMutants, AreCaughtOrHarmless) {
              stdout);
   EXPECT_EQ(tally.missed, 0U);
   EXPECT_GE(tally.made, 500U);
-  if (mutation != Mutation::kSwapSources) {
+  if (mutation == Mutation::kFormats) {
+    EXPECT_EQ(tally.caught_only, tally.made);
+  } else if (mutation != Mutation::kSwapSources) {
     EXPECT_GT(tally.caught_harmful, 0U);
   }
 }

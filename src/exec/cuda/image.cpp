@@ -64,17 +64,15 @@ Status check_supported(const lower::Lowered& lowered, const Volume& volume,
       !volume.blocks->packed())
     return make_error(Code::kUnsupported,
                       "blocks with gaps lie where peers cannot know: use another protocol");
+  if (!lowered.formats.empty())
+    return make_error(Code::kUnsupported,
+                      "{} sends values in a format, and formats run on the host alone: choose an "
+                      "algorithm without",
+                      lowered.algorithm);
   for (const lower::Program& program : lowered.programs)
     for (const lower::Op& op : program.ops) switch (op.kind) {
         case lower::OpKind::kCombine:
           break;
-        case lower::OpKind::kEncode:
-        case lower::OpKind::kDecode:
-          return make_error(
-              Code::kUnsupported,
-              "{} sends values in a format, and formats run on the host alone: choose an "
-              "algorithm without",
-              lowered.algorithm);
         case lower::OpKind::kSend:
         case lower::OpKind::kRecv:
           return make_error(Code::kUnsupported,

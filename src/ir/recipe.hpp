@@ -1,0 +1,35 @@
+// How a number came about, hashed: two values with the same recipe have the same bits. Replays of
+// schedules and of lowered programs follow recipes, so they can be compared.
+#pragma once
+
+#include <cstdint>
+
+#include "src/ir/schedule.hpp"
+
+namespace tutti::ir {
+
+using Recipe = std::uint64_t;
+
+namespace recipe_parts {
+constexpr Recipe scrambled(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+}  // namespace recipe_parts
+
+constexpr Recipe recipe_of_input(Rank rank, std::uint32_t chunk) {
+  return recipe_parts::scrambled((static_cast<std::uint64_t>(rank) << 32 | chunk) +
+                                 0x9e3779b97f4a7c15);
+}
+/// Addition is commutative, but not associative.
+constexpr Recipe recipe_of_sum(Recipe a, Recipe b) {
+  return recipe_parts::scrambled(a + b) ^ recipe_parts::scrambled(~(a ^ b));
+}
+/// After a conversion into a format. Converting back to plain changes no number, so it changes no
+/// recipe.
+constexpr Recipe recipe_in(FormatId format, Recipe a) {
+  return recipe_parts::scrambled(a + 0x9e3779b97f4a7c15 * format);
+}
+
+}  // namespace tutti::ir
