@@ -9,6 +9,21 @@ namespace {
 /// Inside a node every rank reaches every other at once; what runs between nodes is `between`.
 Leaves leaves(const ir::Algorithm& between) { return {one_shot(), direct(), between}; }
 
+/// Straight from where data is to where it is wanted: each contribution is added where the sum is
+/// wanted, or at one owner.
+ir::Algorithm straight() {
+  static const auto kOne = [](const ir::Request& request) -> const ir::Algorithm& {
+    static const ir::Algorithm kOneShot = one_shot(), kTwoShot = two_shot(), kDirect = direct();
+    if (request.collective == Collective::kAllReduce) return kTwoShot;
+    return reduces(request.collective) ? kOneShot : kDirect;
+  };
+  return {.name = "straight",
+          .summary = "",
+          .supports = [](const ir::Request& request) { return kOne(request).supports(request); },
+          .generate = [](const ir::Request& request) { return kOne(request).generate(request); },
+          .cost = [](const ir::Request& request) { return kOne(request).cost(request); }};
+}
+
 }  // namespace
 
 std::span<const ir::Algorithm> all() {
@@ -34,8 +49,9 @@ std::span<const ir::Algorithm> all() {
       pat(),
       bruck(),
       pairwise(),
-      two_shot_bf16(),
       fixed_tree(),
+      hierarchical("hierarchical_direct",
+                   "on all rails: in nodes, straight to every node, in nodes", leaves(straight())),
       hierarchical("hierarchical_ring", "on all rails: in nodes, a ring across them, in nodes",
                    leaves(ring())),
       hierarchical("hierarchical_circulant",

@@ -35,7 +35,6 @@ ir::Algorithm pat();
 ir::Algorithm bruck();
 ir::Algorithm pairwise();
 ir::Algorithm three_step();
-ir::Algorithm two_shot_bf16();
 ir::Algorithm fixed_tree();
 
 }  // namespace tutti::algorithms

@@ -20,6 +20,7 @@
 
 #include "algorithms/algorithms.hpp"
 #include "src/ir/chunking.hpp"
+#include "src/ir/compress.hpp"
 
 namespace tutti::algorithms {
 namespace {
@@ -369,7 +370,7 @@ INSTANTIATE_TEST_SUITE_P(Algorithms, ExecutedAllReduce, testing::ValuesIn(all_re
 TEST(Algorithms, ThatPromiseItAddContributionsInTheOrderOfRanks) {
   const Encoding<std::string> none{[](const std::string& x) { return x; },
                                    [](const std::string& x) { return x; }};
-  for (const ir::Algorithm& algorithm : {one_shot(), two_shot(), two_shot_bf16()}) {
+  for (const ir::Algorithm& algorithm : {one_shot(), two_shot()}) {
     visit_requests(algorithm, [&](const Request& request) {
       if (!reduces(request.collective)) return;
       const std::size_t count = 9;
@@ -422,17 +423,18 @@ TEST(FixedTree, AddsAlongOneTreeWhateverTheCollectiveTheRootAndThePlace) {
   });
 }
 
-TEST(TwoShotBf16, ErrsByOneRoundingOfEachContributionAndOneOfTheSum) {
+TEST(CompressedTwoShot, ErrsByOneRoundingOfEachContributionAndOneOfTheSum) {
   const std::uint32_t seed = std::random_device{}();
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
   const float half_ulp = std::exp2(-8.0F);
   for (Rank ranks = 2; ranks <= 9; ++ranks) {
     SCOPED_TRACE(fmt::format("n={} seed={}", ranks, seed));
-    const auto schedule = two_shot_bf16().generate({.ranks = ranks});
-    ASSERT_TRUE(schedule) << schedule.error().what;
+    const auto plain = two_shot().generate({.ranks = ranks});
+    ASSERT_TRUE(plain) << plain.error().what;
+    const Schedule schedule = ir::compress(*plain, ir::CompressedMessages::kAll);
     const auto outcome =
-        execute<float>(*schedule, 100, bfloat16(), [&](Rank) { return normal(random); });
+        execute<float>(schedule, 100, bfloat16(), [&](Rank) { return normal(random); });
     for (std::size_t i = 0; i < 100; ++i) {
       float sum = 0;
       float magnitude = 0;

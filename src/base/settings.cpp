@@ -87,6 +87,11 @@ constexpr SettingInfo kSettings[] = {
      "Algorithm for every collective that it supports (see `tutti algo list`), or file:PATH: a "
      "schedule of your own, in any format that `tutti algo verify` reads, for the calls that it is "
      "for. COLLECTIVE:ALGORITHM;... says it for each; empty: the tuner chooses."},
+    {"COMPRESS", Kind::kString, "", "", "", "",
+     "What float data travels as, and loses precision by: COLLECTIVE:FORMAT,... as in "
+     "all_reduce:int8:block=128,reduce_scatter:int4 (docs/fewer_bytes.md has all formats). Sums, "
+     "averages and copies of float, half and bfloat16 are compressed, everything else is sent as "
+     "it is. Rank 0's counts. Nothing is compressed unless this or the program asks for it."},
     {"PROTO", Kind::kString, "", "", "", "NCCL_PROTO",
      "Protocols in NCCL's words: LL, LL128, Simple. They are understood and change nothing, which "
      "is "

@@ -1,4 +1,5 @@
-// tuttiNccl*: collectives, messages and groups; and the collectives with a count for each rank.
+// tuttiNccl*: collectives, messages and groups; and the collectives with a count for each rank, and
+// the compressed ones.
 #include <functional>
 #include <span>
 #include <vector>
@@ -9,6 +10,8 @@
 #include "src/capi/call.hpp"
 #include "src/capi/device_batch.hpp"
 #include "src/capi/process.hpp"
+#include "src/comm/valid_call.hpp"
+#include "tutti/compression.h"
 #include "tutti/tutti.h"
 
 namespace tutti::capi {
@@ -135,6 +138,27 @@ Result<std::vector<Call>> check_one(const Comm& comm, const RawCall& raw, const 
   return calls;
 }
 
+/// A call with a compression, scaled by `factor`.
+ncclResult_t submit_compressed(const CallSite& site, const RawCall& raw, float factor,
+                               tuttiCompression_t compression, ncclComm* handle,
+                               cudaStream_t stream) {
+  return answer_for(site.function, handle, [&]() -> Result<ncclResult_t> {
+    return or_end(*handle->comm, [&]() -> Result<ncclResult_t> {
+      TUTTI_ASSIGN(const auto compressor, process().compressions.find(compression));
+      if (handle->comm->device)
+        return make_error(Code::kUnsupported,
+                          "compressed calls run on host memory alone: make the communicator with "
+                          "TUTTI_DEVICE=host");
+      Call call;
+      TUTTI_TRY(check_all(site, raw, *handle->comm, call));
+      call.compressor = compressor.get();
+      call.factor = factor;
+      TUTTI_TRY(check_compression(call));
+      return enqueue(site.function, handle, stream, {&call, 1});
+    });
+  });
+}
+
 }  // namespace
 }  // namespace tutti::capi
 
@@ -147,6 +171,7 @@ using tutti::capi::check_not_forked;
 using tutti::capi::check_one;
 using tutti::capi::Comm;
 using tutti::capi::submit;
+using tutti::capi::submit_compressed;
 using tutti::capi::submit_uneven;
 using tutti::capi::this_thread_group;
 
@@ -257,6 +282,60 @@ ncclResult_t tuttiAllToAllv(const void* sendbuff, const size_t sendcounts[], con
                             {"sendcounts", sendcounts, sdispls},
                             {"recvcounts", recvcounts, rdispls});
   });
+}
+
+ncclResult_t tuttiAllReduceCompressed(const void* sendbuff, void* recvbuff, size_t count,
+                                      ncclDataType_t datatype, ncclRedOp_t op, float prescale,
+                                      float postscale, tuttiCompression_t compression,
+                                      ncclComm_t comm, cudaStream_t stream) {
+  return submit_compressed({"tuttiAllReduceCompressed", __builtin_return_address(0)},
+                           {Collective::kAllReduce, sendbuff, recvbuff, count, datatype, op},
+                           prescale * postscale, compression, comm, stream);
+}
+
+ncclResult_t tuttiReduceScatterCompressed(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                          ncclDataType_t datatype, ncclRedOp_t op, float prescale,
+                                          float postscale, tuttiCompression_t compression,
+                                          ncclComm_t comm, cudaStream_t stream) {
+  return submit_compressed(
+      {"tuttiReduceScatterCompressed", __builtin_return_address(0)},
+      {Collective::kReduceScatter, sendbuff, recvbuff, recvcount, datatype, op},
+      prescale * postscale, compression, comm, stream);
+}
+
+ncclResult_t tuttiReduceCompressed(const void* sendbuff, void* recvbuff, size_t count,
+                                   ncclDataType_t datatype, ncclRedOp_t op, int root,
+                                   float prescale, float postscale, tuttiCompression_t compression,
+                                   ncclComm_t comm, cudaStream_t stream) {
+  return submit_compressed({"tuttiReduceCompressed", __builtin_return_address(0)},
+                           {Collective::kReduce, sendbuff, recvbuff, count, datatype, op, root},
+                           prescale * postscale, compression, comm, stream);
+}
+
+ncclResult_t tuttiAllGatherCompressed(const void* sendbuff, void* recvbuff, size_t sendcount,
+                                      ncclDataType_t datatype, tuttiCompression_t compression,
+                                      ncclComm_t comm, cudaStream_t stream) {
+  return submit_compressed({"tuttiAllGatherCompressed", __builtin_return_address(0)},
+                           {Collective::kAllGather, sendbuff, recvbuff, sendcount, datatype}, 1,
+                           compression, comm, stream);
+}
+
+ncclResult_t tuttiAlltoAllCompressed(const void* sendbuff, void* recvbuff, size_t count,
+                                     ncclDataType_t datatype, tuttiCompression_t compression,
+                                     ncclComm_t comm, cudaStream_t stream) {
+  return submit_compressed({"tuttiAlltoAllCompressed", __builtin_return_address(0)},
+                           {Collective::kAllToAll, sendbuff, recvbuff, count, datatype}, 1,
+                           compression, comm, stream);
+}
+
+ncclResult_t tuttiBroadcastCompressed(const void* sendbuff, void* recvbuff, size_t count,
+                                      ncclDataType_t datatype, int root,
+                                      tuttiCompression_t compression, ncclComm_t comm,
+                                      cudaStream_t stream) {
+  return submit_compressed(
+      {"tuttiBroadcastCompressed", __builtin_return_address(0)},
+      {Collective::kBroadcast, sendbuff, recvbuff, count, datatype, ncclSum, root}, 1, compression,
+      comm, stream);
 }
 
 ncclResult_t tuttiNcclGroupStart() {

@@ -10,6 +10,7 @@
 
 #include "nccl.h"
 #include "src/capi/comm.hpp"
+#include "src/capi/compression.hpp"
 #include "src/capi/group.hpp"
 #include "src/capi/stream.hpp"
 #include "src/comm/runtime.hpp"
@@ -25,6 +26,7 @@ class Process {
 
   HandleTable handles;
   StreamTable streams;
+  CompressionTable compressions;
 
   /// Held while one batch is put on several streams. So two batches have the same order on each.
   std::mutex dispatching;

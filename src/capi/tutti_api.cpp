@@ -1,29 +1,16 @@
 // tutti*: what NCCL's API does not have.
 #include <algorithm>
-#include <cstring>
 #include <string>
 
 #include "src/capi/answer.hpp"
 #include "src/capi/call.hpp"
 #include "src/capi/process.hpp"
+#include "src/capi/text_out.hpp"
 #include "src/comm/communicator.hpp"
 #include "tutti/tutti.h"
 
 namespace tutti::capi {
 namespace {
-
-/// Cut to `bytes`, always ended by a zero.
-void copy_text(const std::string& text, char* out, std::size_t bytes) {
-  const std::size_t length = std::min(text.size(), bytes - 1);
-  std::memcpy(out, text.data(), length);
-  out[length] = '\0';
-}
-
-Status check_text_out(const char* out, std::size_t bytes) {
-  TUTTI_TRY(check_out(out, "the text buffer"));
-  if (bytes > 0) return ok_status();
-  return make_error(Code::kInvalidArgument, "the text buffer has 0 bytes: it needs one at least");
-}
 
 std::string join(const std::vector<std::string>& names) {
   std::string joined;

@@ -4,16 +4,30 @@
 #include <string_view>
 #include <utility>
 
+#include "src/base/float_formats.hpp"
 #include "src/base/result.hpp"
 
 namespace tutti {
 namespace {
 
+/// `factor` as an element of `type`, which is_compressible() calls have.
+void store_scalar(float factor, DataType type, std::span<std::byte, 8> scalar) {
+  if (type == DataType::kFloat32) {
+    std::memcpy(scalar.data(), &factor, sizeof factor);
+    return;
+  }
+  const std::uint16_t half =
+      type == DataType::kFloat16 ? narrow<Float16>(factor) : narrow<Bfloat16>(factor);
+  std::memcpy(scalar.data(), &half, sizeof half);
+}
+
 constexpr std::string_view kGather = "the ranks tell each other the times of trials";
 
 }  // namespace
 
-Status ActiveCall::begin(const Call& call) {
+Status ActiveCall::begin(const Call& made) {
+  Call call = made;
+  if (call.compressor == nullptr) call.compressor = compressors_.find(call);
   repeatable_ = {};
   signature_ = signature_of(call);
   blocks_ = call.blocks;
@@ -29,17 +43,36 @@ Status ActiveCall::begin(const Call& call) {
   args_.reduction.type = call.type;
   args_.reduction.op = signature_.op;  // not the caller's, which only reductions look at
   std::memcpy(args_.reduction.scalar, call.scalar, sizeof call.scalar);
+  args_.rounding = {};
+  args_.errors = {};
   args_.call = &signature_;
   args_.call_hash = exec::hash_of(signature_);
   args_.caption = caption_;
   if (bound->copies_input) {
     TUTTI_ASSIGN(args_.input, input_copy_.of(call, team_.rank(), team_.size()));
   } else if (!bound->on_trial) {
-    last_call_ = call;
+    last_call_ = made;
     repeatable_ = bound->plans();
   }
+  if (call.compressor != nullptr) TUTTI_TRY(compress(call, *bound->plan));
   start(bound->plans());
   if (bound->on_trial) kind_ = Kind::kTrial;
+  return ok_status();
+}
+
+/// What a compressed call needs beside its plan.
+Status ActiveCall::compress(const Call& call, const exec::Plan& plan) {
+  TUTTI_ASSIGN(
+      const Compressor::Use use,
+      call.compressor->begin({team_.options().communicator, team_.rank(), team_.size(), signature_},
+                             plan.coded_elements()));
+  args_.rounding = use.rounding;
+  args_.errors = use.errors;
+  repeatable_ = {};  // all of this is set anew each time, and another may lie at its address
+  if (call.factor == 1 || !reduces(call.collective)) return ok_status();
+  const float ranks = call.op == ReduceOp::kAvg ? static_cast<float>(team_.size()) : 1;
+  args_.reduction.op = ReduceOp::kPreMulSum;
+  store_scalar(call.factor / ranks, call.type, args_.reduction.scalar);
   return ok_status();
 }
 

@@ -10,6 +10,7 @@
 #include "src/bootstrap/standstill.hpp"
 #include "src/comm/call.hpp"
 #include "src/comm/call_counters.hpp"
+#include "src/comm/compressor.hpp"
 #include "src/comm/group_facts.hpp"
 #include "src/comm/input_copy.hpp"
 #include "src/comm/plan_cache.hpp"
@@ -27,10 +28,12 @@ namespace tutti {
 /// thread. Resource.
 class ActiveCall {
  public:
-  ActiveCall(exec::Team& team, Trials& trials, PlanCache& plans, CallCounters& counters)
+  ActiveCall(exec::Team& team, Trials& trials, PlanCache& plans, AskedCompressors& compressors,
+             CallCounters& counters)
       : team_(team),
         trials_(trials),
         plans_(plans),
+        compressors_(compressors),
         counters_(counters),
         collective_(team),
         point_to_point_(team) {}
@@ -94,6 +97,7 @@ class ActiveCall {
   };
 
   Status begin_gather();
+  Status compress(const Call& call, const exec::Plan& plan);
   void start(const exec::Plans& plans) {
     kind_ = Kind::kCollective;
     collective_.start(plans, args_);
@@ -108,6 +112,7 @@ class ActiveCall {
   exec::Team& team_;
   Trials& trials_;
   PlanCache& plans_;
+  AskedCompressors& compressors_;
   CallCounters& counters_;
   exec::CollectiveArgs args_;  ///< of the collective that runs or ran last
   Call last_call_;             ///< what they were made from

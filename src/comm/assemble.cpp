@@ -51,6 +51,7 @@ class Assembler {
     Assembly assembly;
     assembly.team = std::move(team_);
     assembly.agreement = agreement_;
+    TUTTI_ASSIGN(assembly.compress, parse_compress_setting(agreement_.compress));
     assembly.files = std::move(files_);
     assembly.verdicts = std::move(verdicts_);
     assembly.table = std::move(table_);
@@ -128,6 +129,7 @@ class Assembler {
     mine.staging_bytes = static_cast<std::uint64_t>(runtime_.settings.integer("STAGING_BYTES"));
     mine.deterministic = runtime_.settings.flag("DETERMINISTIC");
     mine.measures = runtime_.settings.text("TUNING") == "measure";
+    mine.compress = runtime_.settings.text("COMPRESS");
     JobSettings settings;
     settings.agreement = mine;
     if (rank_ == 0 && size_ > 1) {
@@ -145,11 +147,11 @@ class Assembler {
     if (!(agreement_ == mine))
       log_warn(
           fmt::format("[rank {}/{}]", rank_, size_),
-          "the settings ALGO='{}' STAGING_BYTES={} DETERMINISTIC={} TUNING={} differ from rank 0's "
-          "('{}', {}, {}, {}), which count",
+          "the settings ALGO='{}' STAGING_BYTES={} DETERMINISTIC={} TUNING={} COMPRESS='{}' differ "
+          "from rank 0's ('{}', {}, {}, {}, '{}'), which count",
           mine.algorithm, mine.staging_bytes, mine.deterministic, mine.measures ? "measure" : "off",
-          agreement_.algorithm, agreement_.staging_bytes, agreement_.deterministic,
-          agreement_.measures ? "measure" : "off");
+          mine.compress, agreement_.algorithm, agreement_.staging_bytes, agreement_.deterministic,
+          agreement_.measures ? "measure" : "off", agreement_.compress);
     return ok_status();
   }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/bootstrap/bootstrap.hpp"
+#include "src/comm/compressor.hpp"
 #include "src/comm/job_settings.hpp"
 #include "src/comm/peer_info.hpp"
 #include "src/comm/runtime.hpp"
@@ -22,6 +23,7 @@ struct Assembly {
   Agreement agreement;
   /// What TUTTI_ALGO names, by path: the same files on all ranks. They are the Runtime's.
   std::map<std::string, const ImportedFile*> files;
+  std::vector<AskedCompression> compress;  ///< TUTTI_COMPRESS
   MeasuredTable verdicts, table;           ///< of JobSettings
   std::optional<Calibration> calibration;  ///< that rank 0 has
   std::vector<std::string> transports;     ///< in use here: "threads", "shm", "tcp"

@@ -9,6 +9,7 @@
 
 #include "src/base/code_address.hpp"
 #include "src/base/hash.hpp"
+#include "src/comm/compressor.hpp"
 #include "src/ir/request.hpp"
 
 namespace tutti {
@@ -20,10 +21,10 @@ bool is_point_to_point(const Call& call) {
 namespace {
 
 /// Not 0. Rotates, so that high bits of a count reach low bits of the hash.
-std::uint64_t hash_of(std::span<const std::size_t> counts) {
+std::uint32_t hash_of(std::span<const std::size_t> counts) {
   std::uint64_t hash = kFnvStart;
   for (const std::size_t count : counts) hash = std::rotl(fnv_step(hash, count), 29);
-  return hash | 1;
+  return static_cast<std::uint32_t>(hash ^ hash >> 32) | 1;
 }
 
 /// Bytes from the start of the buffer of all blocks to the one of `rank`.
@@ -37,8 +38,13 @@ std::size_t begin_of_block(const Call& call, Rank rank) {
 
 CallSignature signature_of(const Call& call) {
   const bool has_root = rooted(call.collective) || is_point_to_point(call);
-  return {call.collective,          call.type,  reduces(call.collective) ? call.op : ReduceOp::kSum,
-          has_root ? call.root : 0, call.count, call.blocks ? hash_of(call.blocks->counts) : 0};
+  return {call.collective,
+          call.type,
+          reduces(call.collective) ? call.op : ReduceOp::kSum,
+          has_root ? call.root : 0,
+          call.count,
+          call.blocks ? hash_of(call.blocks->counts) : 0,
+          call.compressor != nullptr ? call.compressor->code() : 0};
 }
 
 std::size_t block_bytes(const Call& call) { return call.count * size_of(call.type); }

@@ -21,6 +21,8 @@ struct CallSite {
   friend bool operator==(const CallSite&, const CallSite&) = default;
 };
 
+class Compressor;
+
 /// One collective or point-to-point call as the user made it.
 struct Call {
   Collective collective = Collective::kAllReduce;
@@ -37,6 +39,9 @@ struct Call {
   /// The sizes of blocks that differ, one per rank (ir::may_be_uneven()). Null: all have `count`
   /// elements.
   std::shared_ptr<const ir::Blocks> blocks = nullptr;
+  /// Null: what travels is plain. It outlives the call.
+  Compressor* compressor = nullptr;
+  float factor = 1;    ///< with a compressor: each rank's input is multiplied by this first
   CallSite site = {};  ///< set under TUTTI_CHECK=1 alone: errors show it and the arguments
   friend bool operator==(const Call&, const Call&) = default;
 };

@@ -5,6 +5,7 @@
 
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
+#include "src/comm/compressor.hpp"
 #include "src/comm/valid_call.hpp"
 
 namespace tutti {
@@ -31,10 +32,17 @@ Status CallQueue::usable() const {
   return ok_status();
 }
 
+/// What this rank can find wrong alone: nobody waits then.
+Status CallQueue::check(const Call& call) const {
+  TUTTI_TRY(check_call(call, facts_.rank, facts_.size));
+  if (call.compressor == nullptr) return ok_status();
+  return call.compressor->check({facts_.id, facts_.rank, facts_.size, signature_of(call)});
+}
+
 Status CallQueue::start(std::span<const Call> calls) {
   TUTTI_TRY(usable());
   std::vector<exec::PointToPoint> transfers;
-  for (const Call& call : calls) TUTTI_TRY(check_call(call, facts_.rank, facts_.size));
+  for (const Call& call : calls) TUTTI_TRY(check(call));
   TUTTI_TRY(check_group(calls, facts_.rank));
   for (const Call& call : calls) {
     if (is_point_to_point(call))
@@ -82,7 +90,7 @@ Status CallQueue::run(const Call& call) {
     active_.begin_again();  // valid, planned, and bound already
   } else {
     TUTTI_TRY(usable());
-    TUTTI_TRY(check_call(call, facts_.rank, facts_.size));
+    TUTTI_TRY(check(call));
     if (Status begun = active_.begin(call); !begun) return fail(std::move(begun).error());
     if (!active_.is_plain_collective()) {  // on trial, or waits for a verdict
       queue_.push_back({call, {}});

@@ -45,9 +45,10 @@ Communicator::Communicator(std::shared_ptr<Runtime> runtime, std::unique_ptr<Boo
       trials_(*team_, assembly.agreement.measures, assembly.arrangement,
               std::move(assembly.verdicts), *runtime_->tuning),
       plans_(*team_, trials_, std::move(tuner), runtime_->programs),
+      compressors_(std::move(assembly.compress)),
       announcements_(*team_),
       end_(*team_, *bootstrap_),
-      active_(*team_, trials_, plans_, counters_),
+      active_(*team_, trials_, plans_, compressors_, counters_),
       watch_(*team_, *bootstrap_, end_, runtime_->settings.seconds("TIMEOUT"), facts_.who()),
       calls_(facts_, *team_, active_, watch_, end_),
       membership_(*bootstrap_, facts_, calls_) {
@@ -153,7 +154,9 @@ Status Communicator::ask_for_algorithm(Collective collective, std::string_view a
 
 Result<std::string> Communicator::algorithm_for(const Call& call) {
   if (is_point_to_point(call)) return std::string("direct");
-  TUTTI_ASSIGN(const ir::Algorithm* const algorithm, plans_.algorithm_for(call));
+  Call asked = call;
+  if (asked.compressor == nullptr) asked.compressor = compressors_.find(call);
+  TUTTI_ASSIGN(const ir::Algorithm* const algorithm, plans_.algorithm_for(asked));
   return std::string(algorithm->name);
 }
 

@@ -131,6 +131,7 @@ class Communicator final : public GroupMember, public GroupContext {
   CallCounters counters_;
   Trials trials_;
   PlanCache plans_;
+  AskedCompressors compressors_;
   exec::Announcements announcements_;
   GroupEnd end_;
   ActiveCall active_;

@@ -62,8 +62,7 @@ Result<std::vector<ir::Cost>> costs_of(const exchange::Schedules& schedules) {
   for (const ir::Schedule& schedule : schedules) {
     TUTTI_ASSIGN(const ir::Proof proof, ir::verify(schedule));
     const auto blocks = static_cast<std::uint64_t>(ir::largest_block_count(schedule.request));
-    costs.push_back({proof.rounds, proof.max_chunks_sent, blocks * schedule.chunks_per_block,
-                     proof.lossy_steps});
+    costs.push_back({proof.rounds, proof.max_chunks_sent, blocks * schedule.chunks_per_block});
   }
   return costs;
 }

@@ -81,6 +81,7 @@ Blob encode(const JobSettings& settings) {
   writer.put(settings.agreement.staging_bytes);
   writer.put(static_cast<std::uint8_t>(settings.agreement.deterministic));
   writer.put(static_cast<std::uint8_t>(settings.agreement.measures));
+  writer.sized(as_bytes(settings.agreement.compress));
   put(writer, settings.verdicts);
   put(writer, settings.table);
   writer.sized(as_bytes(settings.calibration ? calibration_json(*settings.calibration) : ""));
@@ -95,6 +96,7 @@ Result<JobSettings> decode_job_settings(std::span<const std::byte> bytes, Rank r
   settings.agreement.staging_bytes = reader.get<std::uint64_t>();
   settings.agreement.deterministic = reader.get<std::uint8_t>() != 0;
   settings.agreement.measures = reader.get<std::uint8_t>() != 0;
+  settings.agreement.compress = reader.text(kLongestAlgorithm);
   TUTTI_ASSIGN(settings.verdicts, get_table(reader, rank));
   TUTTI_ASSIGN(settings.table, get_table(reader, rank));
   TUTTI_ASSIGN(settings.calibration, get_calibration(reader, rank));

@@ -20,6 +20,7 @@ struct Agreement {
   std::uint64_t staging_bytes = 0;
   bool deterministic = false;
   bool measures = true;  ///< TUTTI_TUNING
+  std::string compress;  ///< TUTTI_COMPRESS
   friend bool operator==(const Agreement&, const Agreement&) = default;
 };
 

@@ -6,6 +6,7 @@
 
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
+#include "src/comm/compressor.hpp"
 #include "src/cost/predict.hpp"
 #include "src/ir/verify.hpp"
 #include "src/lower/check.hpp"
@@ -22,6 +23,12 @@ constexpr std::size_t most_published(Collective collective) {
   return collective == Collective::kBroadcast ? exec::kPacketBytes / 2 : exec::kPacketBytes;
 }
 
+/// Whether its data travels in a format: not where that would take no fewer bytes.
+bool is_compressed(const Call& call) {
+  return call.compressor != nullptr && call.compressor->compression().format->traits().bits <
+                                           8.0 * static_cast<double>(size_of(call.type));
+}
+
 exec::Volume volume_of(const Call& call) { return {call.count, call.type, call.blocks}; }
 
 }  // namespace
@@ -29,10 +36,14 @@ exec::Volume volume_of(const Call& call) { return {call.count, call.type, call.b
 Result<BoundPlan*> PlanCache::get(const Call& call, bool in_place) {
   // All that the choice depends on: calls that run differently must not share a plan.
   const ReduceOp op = reduces(call.collective) ? call.op : ReduceOp::kSum;
-  Key key{call.collective, call.type, op, in_place, call.root, call.count, {}};
+  Key key{call.collective, call.type, op, in_place, call.root, call.count, {}, {}, false};
   if (call.blocks) {
     key.blocks = call.blocks->counts;
     key.blocks.insert(key.blocks.end(), call.blocks->starts.begin(), call.blocks->starts.end());
+  }
+  if (call.compressor != nullptr) {
+    key.format = call.compressor->compression().format->traits().name;
+    key.scales_input = call.factor != 1;
   }
   if (!recent_.empty() && recent_.front().key == key) return &recent_.front().bound;
   if (const auto found = plans_.find(key); found != plans_.end()) {
@@ -55,6 +66,11 @@ Result<BoundPlan*> PlanCache::exchange(const Call& call) {
 /// For a call without a plan, or on trial.
 Result<BoundPlan*> PlanCache::find_out(const Key& key, const Call& call) {
   const Shape shape = shape_of(call);
+  if (is_compressed(call)) {
+    TUTTI_ASSIGN(const Task task, compressed_task(call, shape));
+    TUTTI_ASSIGN(BoundPlan bound, make(call, key.in_place, task));
+    return keep(key, std::move(bound));
+  }
   TUTTI_ASSIGN(const Choice choice, choose(call));
   TUTTI_ASSIGN(const std::vector<Option> options, options_for(choice, shape));
   std::vector<Way> ways;
@@ -74,6 +90,10 @@ Result<BoundPlan*> PlanCache::find_out(const Key& key, const Call& call) {
   on_trial_.clear();  // where other trials go on, they bind theirs anew
   if (turn.measured) task.reason = "measured";
   TUTTI_ASSIGN(BoundPlan bound, make(call, key.in_place, task));
+  return keep(key, std::move(bound));
+}
+
+BoundPlan* PlanCache::keep(const Key& key, BoundPlan bound) {
   if (recent_.size() >= kMostPlans) {
     plans_.erase(recent_.back().key);
     recent_.pop_back();
@@ -81,6 +101,40 @@ Result<BoundPlan*> PlanCache::find_out(const Key& key, const Call& call) {
   recent_.push_front({key, std::move(bound)});
   plans_[key] = recent_.begin();
   return &recent_.front().bound;
+}
+
+/// Its algorithm is the first that has room, gives all ranks the same bits, and rounds a sum twice
+/// at most on each of its levels. What TUTTI_ALGO or the caller asks for may round more often.
+Result<PlanCache::Task> PlanCache::compressed_task(const Call& call, Shape shape) const {
+  const Situation situation = situation_of(call);
+  const auto chosen = [&] {
+    const std::scoped_lock lock(mutex_);
+    return tuner_.choose_compressed(situation, team_.placement());
+  };
+  TUTTI_ASSIGN(Choice choice, chosen());
+  std::vector<const ir::Algorithm*> candidates = choice.instead;
+  candidates.insert(candidates.begin(), choice.algorithm);
+  for (const ir::Algorithm* const candidate : candidates) {
+    TUTTI_ASSIGN(const bool fits, can_compress(*candidate, shape));
+    if (fits) return Task{shape, {candidate, false}, candidate, false, choice.reason};
+  }
+  return make_error(Code::kUnsupported,
+                    "{} by {} cannot be compressed over {} ranks here: its slots have no room, or "
+                    "not all ranks would get the same bits; name no algorithm, or another one",
+                    name_of(call.collective), choice.algorithm->name, shape.request.ranks);
+}
+
+/// Between hosts alone if that will do, else everywhere; sets shape.compressed.
+Result<bool> PlanCache::can_compress(const ir::Algorithm& algorithm, Shape& shape) const {
+  using enum ir::CompressedMessages;
+  for (const ir::CompressedMessages messages : {kBetweenHosts, kAll}) {
+    if (messages == kBetweenHosts && team_.placement().all_mapped()) continue;
+    shape.compressed = messages;
+    TUTTI_ASSIGN(const LoweredPointer staged,
+                 out_of_place(algorithm, shape, ProgramProtocol::kStaged));
+    if (staged && staged->same_bits && exec::Plan::fits(*staged, team_)) return true;
+  }
+  return false;
 }
 
 Situation PlanCache::situation_of(const Call& call) const {
@@ -160,6 +214,10 @@ Result<Choice> PlanCache::choose_what_fits(Choice choice, const Situation& situa
 }
 
 Result<const ir::Algorithm*> PlanCache::algorithm_for(const Call& call) const {
+  if (is_compressed(call)) {
+    TUTTI_ASSIGN(const Task task, compressed_task(call, shape_of(call)));
+    return task.option.algorithm;
+  }
   TUTTI_ASSIGN(const Choice choice, choose(call));
   if (const std::optional<Way> known = trials_.verdict(class_of(shape_of(call))))
     for (const ir::Algorithm* const other : choice.others)
@@ -184,7 +242,8 @@ PlanCache::Shape PlanCache::shape_of(const Call& call) const {
                    .ranks = team_.size(),
                    .root = rooted(call.collective) ? call.root : 0,
                    .layout = layout_};
-  shape.scales_input = call.op == ReduceOp::kPreMulSum && reduces(call.collective);
+  const bool scales = call.op == ReduceOp::kPreMulSum || call.factor != 1;
+  shape.scales_input = scales && reduces(call.collective);
   shape.uneven_blocks = call.blocks != nullptr;
   shape.largest = exec::largest_buffers(shape.request, volume_of(call));
   return shape;
@@ -257,6 +316,24 @@ Result<PlanCache::LoweredPointer> PlanCache::kernel_reads_for(const ir::Algorith
   return copies ? loads : LoweredPointer();
 }
 
+namespace {
+
+/// What logs say of a call with a compression.
+std::string compression_note(const Call& call, std::optional<ir::CompressedMessages> messages,
+                             const exec::Plan& plan) {
+  if (call.compressor == nullptr) return "";
+  const codec::FormatTraits& format = call.compressor->compression().format->traits();
+  if (!messages)
+    return fmt::format(", plain, since {} takes {:.4g} bits a value, no fewer than the data",
+                       format.name, format.bits);
+  return fmt::format(
+      ", {} as {} ({:.4g} bits a value), rounded at most {} times",
+      *messages == ir::CompressedMessages::kAll ? "compressed" : "compressed between hosts",
+      format.name, format.bits, plan.lowered().lossy_steps);
+}
+
+}  // namespace
+
 Result<BoundPlan> PlanCache::make(const Call& call, bool in_place, const Task& task) {
   const ir::Algorithm& algorithm = *task.option.algorithm;
   BoundPlan bound;
@@ -277,7 +354,8 @@ Result<BoundPlan> PlanCache::make(const Call& call, bool in_place, const Task& t
     }
   }
   const auto bind = [&](LoweredPointer program) {
-    return exec::Plan::bind(std::move(program), team_, volume_of(call));
+    return exec::Plan::bind(std::move(program), team_, volume_of(call),
+                            is_compressed(call) ? call.compressor->compression().format : nullptr);
   };
   // Peers know the sizes of this rank's blocks, but not the gaps between them.
   const bool has_gaps = call.blocks && !call.blocks->packed();
@@ -287,9 +365,11 @@ Result<BoundPlan> PlanCache::make(const Call& call, bool in_place, const Task& t
   }
   TUTTI_ASSIGN(bound.plan, bind(std::move(programs.otherwise)));
   log_info(Subsystem::kTuning, fmt::format("[rank {}/{}]", team_.rank(), team_.size()),
-           "{} of {} x {}: {} ({}), {} slices of at most {} bytes{}", name_of(call.collective),
+           "{} of {} x {}: {} ({}), {} slices of at most {} bytes{}{}", name_of(call.collective),
            call.count, name_of(call.type), algorithm.name, task.reason, bound.plan->slices(),
-           bound.plan->stride(), bound.copies_input ? ", input copied because it is in place" : "");
+           bound.plan->scratch_stride(),
+           bound.copies_input ? ", input copied because it is in place" : "",
+           compression_note(call, task.shape.compressed, *bound.plan));
   return bound;
 }
 
@@ -422,9 +502,10 @@ Result<PlanCache::LoweredPointer> PlanCache::lowered(const ir::Algorithm& algori
                                                      const ir::Request& request, const Shape& shape,
                                                      ProgramProtocol protocol,
                                                      bool stores_to_peers) const {
-  const ProgramLibrary::Key key{algorithm.name,   request.collective, request.root,
-                                request.in_place, shape.scales_input, shape.uneven_blocks,
-                                protocol,         stores_to_peers,    placement_for(shape).host};
+  const ProgramLibrary::Key key{
+      algorithm.name,     request.collective,       request.root, request.in_place,
+      shape.scales_input, shape.uneven_blocks,      protocol,     stores_to_peers,
+      shape.compressed,   placement_for(shape).host};
   {
     const std::scoped_lock lock(mutex_);
     if (const auto known = lowered_.find(key); known != lowered_.end()) return known->second;
@@ -442,7 +523,11 @@ Result<PlanCache::LoweredPointer> PlanCache::lower_anew(const ir::Algorithm& alg
                                                         const ir::Request& request,
                                                         const Shape& shape,
                                                         const lower::LowerOptions& options) const {
-  TUTTI_ASSIGN(const ir::Schedule schedule, algorithm.generate(request));
+  TUTTI_ASSIGN(ir::Schedule schedule, algorithm.generate(request));
+  if (shape.compressed) {
+    if (!schedule.formats.empty()) return LoweredPointer();  // it has formats of its own
+    schedule = ir::compress(schedule, *shape.compressed);
+  }
   const lower::Placement placement = placement_for(shape);
   if (!lower::can_lower(schedule, placement, options)) return LoweredPointer();
   TUTTI_ASSIGN(const ir::Proof proof, ir::verify(schedule));

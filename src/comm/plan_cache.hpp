@@ -75,6 +75,8 @@ class PlanCache {
     Rank root;
     std::size_t count;
     std::vector<std::size_t> blocks;  ///< counts, then starts; none where blocks have one size
+    std::string format;               ///< of compressed calls
+    bool scales_input = false;        ///< as in Shape
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   struct Entry {
@@ -97,6 +99,7 @@ class PlanCache {
     exec::LargestBuffers largest;
     /// For memory of GPUs that reach each other, whatever their hosts.
     bool all_mapped = false;
+    std::optional<ir::CompressedMessages> compressed = {};  ///< of compressed calls
   };
   /// A Way (measured_table.hpp) with its algorithm.
   struct Option {
@@ -113,6 +116,9 @@ class PlanCache {
   };
 
   Result<BoundPlan*> find_out(const Key& key, const Call& call);
+  BoundPlan* keep(const Key& key, BoundPlan bound);
+  Result<Task> compressed_task(const Call& call, Shape shape) const;
+  Result<bool> can_compress(const ir::Algorithm& algorithm, Shape& shape) const;
   Result<Choice> choose(const Call& call) const;
   Result<Choice> choose_what_fits(Choice choice, const Situation& situation,
                                   const Shape& shape) const;

@@ -7,9 +7,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <vector>
 
+#include "src/ir/compress.hpp"
 #include "src/lower/program.hpp"
 #include "tutti/error.hpp"
 #include "tutti/types.hpp"
@@ -28,7 +30,9 @@ class ProgramLibrary {
     bool in_place = false, scales_input = false;
     bool uneven_blocks = false;  ///< checked for blocks of any sizes
     lower::ProgramProtocol protocol = lower::ProgramProtocol::kStaged;
-    bool stores_to_peers = true;     ///< lower::LowerOptions::stores_to_peers
+    bool stores_to_peers = true;  ///< lower::LowerOptions::stores_to_peers
+    /// Which messages ir::compress() compresses; none: the schedule is as it is generated.
+    std::optional<ir::CompressedMessages> compressed = {};
     std::vector<std::int32_t> host;  ///< lower::Placement::host
     friend auto operator<=>(const Key&, const Key&) = default;
   };

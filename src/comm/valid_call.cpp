@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "src/base/result.hpp"
+#include "src/comm/compressor.hpp"
+#include "src/exec/converter.hpp"
 
 namespace tutti {
 namespace {
@@ -106,7 +108,27 @@ Status check_call(const Call& call, Rank rank, std::int32_t size) {
   TUTTI_TRY(check_type(static_cast<int>(call.type)));
   TUTTI_TRY(check_size(call, size));
   if (call.blocks) TUTTI_TRY(check_blocks(call, size));
+  if (call.compressor != nullptr) TUTTI_TRY(check_compression(call));
   return check_pointers(call, rank);
+}
+
+Status check_compression(const Call& call) {
+  if (is_point_to_point(call))
+    return make_error(Code::kInvalidArgument, "{} cannot be compressed: collectives can",
+                      name_of(call.collective));
+  if (!exec::is_convertible(call.type))
+    return make_error(Code::kInvalidArgument,
+                      "{} data cannot be compressed: float, half and bfloat16 can",
+                      name_of(call.type));
+  if (!is_compressible(call))
+    return make_error(Code::kInvalidArgument,
+                      "a compressed {} cannot be a {}: sums and averages can",
+                      name_of(call.collective), name_of(call.op));
+  if (!(call.factor - call.factor == 0))
+    return make_error(Code::kInvalidArgument,
+                      "a compressed {} scales its input by {}: a finite number was expected",
+                      name_of(call.collective), call.factor);
+  return ok_status();
 }
 
 Status check_group(std::span<const Call> calls, Rank rank) {

@@ -24,6 +24,9 @@ Status check_pointers(const Call& call, Rank rank);
 /// One buffer, all blocks of which have `elements`.
 Status check_blocks_pointer(const char* name, const void* buffer, std::size_t elements);
 
+/// A compression, if the call has one, can serve it.
+Status check_compression(const Call& call);
+
 /// All of these in this order, and that blocks fit the collective and its number of ranks.
 Status check_call(const Call& call, Rank rank, std::int32_t size);
 

@@ -212,4 +212,18 @@ std::vector<std::string_view> rivals_between_hosts(const Situation& situation) {
   return {};
 }
 
+std::vector<std::string_view> compressed(const ir::Request& request, std::size_t bytes,
+                                         bool one_host) {
+  const Collective collective = request.collective;
+  std::vector<std::string_view> names;
+  if (!one_host && in_levels(request) && collective != Collective::kAllToAll)
+    names.emplace_back("hierarchical_direct");
+  // What is sent compressed in several rounds is copied, not added.
+  const auto plain = !one_host && !reduces(collective)
+                         ? over_hosts(request, bytes)
+                         : on_one_host(collective, bytes, request.ranks);
+  names.insert(names.end(), plain.begin(), plain.end());
+  return names;
+}
+
 }  // namespace tutti

@@ -46,4 +46,9 @@ std::vector<std::string_view> over_hosts(const ir::Request& request, std::size_t
 /// the time saved. So for them the guess stays.
 std::vector<std::string_view> rivals_between_hosts(const Situation& situation);
 
+/// What may run a compressed call, best first: few conversions on the way of a contribution count
+/// more than few messages.
+std::vector<std::string_view> compressed(const ir::Request& request, std::size_t bytes,
+                                         bool one_host);
+
 }  // namespace tutti

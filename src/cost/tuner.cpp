@@ -99,10 +99,12 @@ Status Tuner::check_setting(const ir::Request& request) const {
 
 namespace {
 
-/// Codecs are for 32-bit floats.
+/// Formats are for floats of 16 and 32 bits.
 bool can_run(const ir::Algorithm& algorithm, const Situation& situation) {
-  return algorithm.supports(situation.request) &&
-         !(algorithm.lossy && situation.type != DataType::kFloat32);
+  const bool is_float = situation.type == DataType::kFloat32 ||
+                        situation.type == DataType::kFloat16 ||
+                        situation.type == DataType::kBfloat16;
+  return algorithm.supports(situation.request) && (is_float || !algorithm.lossy);
 }
 
 /// Blocks of the longer of a rank's two buffers, of any rank.
@@ -293,6 +295,23 @@ Result<Choice> Tuner::by_rules(const Situation& situation,
   if (one_host && !mapped.empty()) choice.mapped = mapped.front();
   choice.reason = fmt::format("{} bytes over {} ranks {}", bytes, request.ranks,
                               one_host ? "of one host" : "of several hosts");
+  return choice;
+}
+
+Result<Choice> Tuner::choose_compressed(const Situation& situation,
+                                        const lower::Placement& placement) const {
+  if (auto asked = asked_choice(situation)) return *std::move(asked);
+  const ir::Request& request = situation.request;
+  const bool one_host = placement.all_mapped();
+  const auto candidates = usable(compressed(request, situation.block_bytes, one_host), request);
+  if (candidates.empty())
+    return make_error(Code::kUnsupported, "no algorithm here does {} over {} ranks, compressed",
+                      name_of(request.collective), request.ranks);
+  Choice choice;
+  choice.algorithm = choice.mapped = candidates.front();
+  choice.instead.assign(candidates.begin() + 1, candidates.end());
+  choice.reason =
+      fmt::format("{} ranks {}", request.ranks, one_host ? "of one host" : "of several hosts");
   return choice;
 }
 

@@ -20,6 +20,7 @@ Words words_of(const CallSignature& call) {
   padded.root = call.root;
   padded.count = call.count;
   padded.blocks = call.blocks;
+  padded.compression = call.compression;
   Words words;
   std::memcpy(words.data(), &padded, sizeof padded);
   return words;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <tuple>
 
 #include "src/codec/make_format.hpp"
 
@@ -42,7 +44,7 @@ struct Converter::Job {
   const codec::Format* elements = nullptr;
   std::span<const CodedSource> sources;
   std::span<const CodedDestination> destinations;
-  codec::Rounding rounding;
+  Encoding encoding;
 
   [[nodiscard]] const codec::Format* format(const codec::Format* given) const {
     return given != nullptr ? given : elements;
@@ -51,9 +53,14 @@ struct Converter::Job {
 
 Result<bool> Converter::combine(const Reduction& reduction, std::span<const CodedSource> sources,
                                 std::span<const CodedDestination> destinations, std::size_t count,
-                                const codec::Rounding& rounding) {
-  Job job{reduction, format_of(reduction.type), sources, destinations, rounding};
+                                const Encoding& encoding) {
+  Job job{reduction, format_of(reduction.type), sources, destinations, encoding};
   job.reduction.type = DataType::kFloat32;
+  if (job.elements != nullptr) {
+    float factor = 0;
+    std::ignore = job.elements->decode(reduction.scalar, 1, &factor);
+    std::memcpy(job.reduction.scalar, &factor, sizeof factor);
+  }
   std::size_t most = kTileElements;
   for (const CodedSource& source : sources)
     if (source.format != nullptr) most = std::max<std::size_t>(most, source.format->traits().block);
@@ -76,24 +83,27 @@ Result<bool> Converter::combine(const Reduction& reduction, std::span<const Code
 const float* Converter::add_up(const Job& job, std::size_t first, std::size_t count, bool& valid) {
   std::array<const std::byte*, tutti::kMaxSources> ready{};
   std::size_t waiting = 0, decoded = 0;
+  std::uint64_t scaled = 0;  // of those that are ready
   const Destination sum{bytes_of(tile(kSum)), Stores::kCached};
   const auto flush = [&](std::int32_t divisor) {
-    if (waiting == 1 && divisor == 0) return;
+    if (waiting == 1 && divisor == 0 && scaled == 0) return;
     Reduction reduction = job.reduction;
     reduction.divisor = divisor;
-    reduce(reduction, {ready.data(), waiting}, 0, {&sum, 1}, count);
+    reduce(reduction, {ready.data(), waiting}, scaled, {&sum, 1}, count);
     ready[0] = sum.data;
     waiting = 1;
     decoded = 0;
+    scaled = 0;
   };
   for (const CodedSource& source : job.sources) {
     const codec::Format* const format = job.format(source.format);
     const std::byte* const data = source.data + offset(format, first);
+    if (format != nullptr && decoded == kDecoded) flush(0);
+    if (source.scaled) scaled |= std::uint64_t{1} << waiting;
     if (format == nullptr) {
       ready[waiting++] = data;
       continue;
     }
-    if (decoded == kDecoded) flush(0);
     float* const values = tile(decoded++);
     valid &= format->decode(data, count, values);
     ready[waiting++] = bytes_of(values);
@@ -123,7 +133,7 @@ bool Converter::run_tile(const Job& job, std::size_t first, std::size_t count) {
   };
   const CodedSource& source = job.sources.front();
   const std::byte* const source_bytes = source.data + offset(job.format(source.format), first);
-  const bool is_copy = job.sources.size() == 1 && job.reduction.divisor == 0;
+  const bool is_copy = job.sources.size() == 1 && job.reduction.divisor == 0 && !source.scaled;
   if (is_copy && source.format != nullptr && job.elements == nullptr && plains == 1 && codes == 0)
     return source.format->decode(source_bytes, count, reinterpret_cast<float*>(plain.front().data));
   if (is_copy && source.format == code && code != nullptr) {
@@ -145,10 +155,29 @@ bool Converter::run_tile(const Job& job, std::size_t first, std::size_t count) {
     result = tile(kSum);
   }
   if (codes == 0) return valid;
-  codec::Rounding rounding = job.rounding;
-  rounding.first += first;
-  code->encode(result, count, rounding, coded.front().data);
+  valid &= encode(job.encoding, result, first, count, *code, coded.front().data);
   copy_to(coded.front().data, std::span(coded.data(), codes).subspan(1), code->bytes(count));
+  return valid;
+}
+
+bool Converter::encode(const Encoding& encoding, const float* values, std::size_t first,
+                       std::size_t count, const codec::Format& format, std::byte* code) {
+  codec::Rounding rounding = encoding.rounding;
+  rounding.first += first;
+  if (encoding.errors == nullptr) {
+    format.encode(values, count, rounding, code);
+    return true;
+  }
+  float* const errors = encoding.errors + first;
+  float* const owed = tile(kSum);
+  for (std::size_t i = 0; i < count; ++i) owed[i] = values[i] + errors[i];
+  format.encode(owed, count, rounding, code);
+  float* const sent = tile(kRounded);
+  const bool valid = format.decode(code, count, sent);
+  for (std::size_t i = 0; i < count; ++i) {
+    const float off = owed[i] - sent[i];
+    errors[i] = off - off == 0 ? off : 0;
+  }
   return valid;
 }
 

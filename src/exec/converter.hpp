@@ -22,10 +22,19 @@ namespace tutti::exec {
 struct CodedSource {
   const std::byte* data = nullptr;
   const codec::Format* format = nullptr;
+  bool scaled = false;  ///< multiplied by the reduction's scalar, an element of the call's type
 };
 struct CodedDestination {
   Destination to;
   const codec::Format* format = nullptr;
+};
+
+/// How a result is encoded. Value.
+struct Encoding {
+  codec::Rounding rounding;
+  /// Null, or what the encoding of these values was off by the last time. It is added to them, and
+  /// replaced by what they are off now; by 0 where that is not finite.
+  float* errors = nullptr;
 };
 
 /// Whether data of this type can be formatted: float32, float16, bfloat16.
@@ -35,16 +44,18 @@ bool is_convertible(DataType type);
 class Converter {
  public:
   /// destinations = the sources, combined in order. `count` elements. reduction.type is float32,
-  /// float16 or bfloat16; no source is scaled. Formatted destinations have one format. The bytes
+  /// float16 or bfloat16. Formatted destinations have one format. The bytes
   /// of a formatted source may be any, since peers write them: false, if they are not valid.
   /// kUnavailable: no memory for the tiles.
   Result<bool> combine(const Reduction& reduction, std::span<const CodedSource> sources,
                        std::span<const CodedDestination> destinations, std::size_t count,
-                       const codec::Rounding& rounding);
+                       const Encoding& encoding);
 
  private:
   struct Job;
   bool run_tile(const Job& job, std::size_t first, std::size_t count);
+  bool encode(const Encoding& encoding, const float* values, std::size_t first, std::size_t count,
+              const codec::Format& format, std::byte* code);
   const float* add_up(const Job& job, std::size_t first, std::size_t count, bool& valid);
   float* tile(std::size_t number) const { return tiles_ + number * tile_elements_; }
 

@@ -41,7 +41,8 @@ std::uint64_t hash_of(const CallSignature& call) {
       static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.type) << 8 |
       static_cast<std::uint64_t>(call.op) << 16 |
       static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root)) << 32;
-  return mix(kinds + kGolden) ^ mix(call.count) ^ call.blocks;
+  return mix(kinds + kGolden) ^ mix(call.count) ^
+         (call.blocks | std::uint64_t{call.compression} << 32);
 }
 
 Entries::Entries(Team& team, const Launch& launch)

@@ -24,6 +24,9 @@ struct CollectiveArgs {
   /// Shown with `call` in that error, here and on mapped peers. Must outlive the run. "": none;
   /// then no call of the team may have one.
   std::string_view caption;
+  /// How values are encoded: `errors` is empty, or has Plan::coded_elements().
+  codec::Rounding rounding = {};
+  std::span<float> errors = {};
 };
 
 /// Resource. One per team, reused from call to call.

@@ -4,6 +4,7 @@
 
 #include "src/codec/make_format.hpp"
 #include "src/exec/converter.hpp"
+#include "src/ir/compress.hpp"
 #include "src/lower/slices.hpp"
 #include "src/reduce/reduce.hpp"
 
@@ -87,7 +88,8 @@ bool Plan::fits(const lower::Lowered& lowered, const Team& team) {
 }
 
 Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> lowered,
-                                         const Team& team, const Volume& volume) {
+                                         const Team& team, const Volume& volume,
+                                         std::shared_ptr<const codec::Format> wire) {
   if (!fits(*lowered, team))
     return make_error(
         Code::kUnsupported,
@@ -100,6 +102,12 @@ Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> l
                       lowered->algorithm, name_of(volume.type));
   Formats formats;
   for (const std::string& name : lowered->formats) {
+    if (name == ir::kWireFormat) {
+      if (wire == nullptr)
+        return make_error(Code::kUnsupported, "{} runs compressed calls alone", lowered->algorithm);
+      formats.push_back(wire);
+      continue;
+    }
     TUTTI_ASSIGN(auto format, codec::make_format(name));
     formats.push_back(std::move(format));
   }
@@ -110,6 +118,7 @@ Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> l
               "published bytes={}", longest_input);
   plan->choose_slices(team);
   TUTTI_TRY(plan->check_room(team));
+  plan->number_coded();
   plan->bind_waits();
   plan->bind_passes();
   plan->find_users(team);
@@ -127,7 +136,7 @@ Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> l
 
 /// A slice has at least one block of each format, which may be more than the slots have room for.
 Status Plan::check_room(const Team& team) const {
-  if (formats_.empty() || slot_pieces_of(*lowered_) * stride_ <= team.options().staging_bytes)
+  if (formats_.empty() || slot_pieces_of(*lowered_) * slot_stride_ <= team.options().staging_bytes)
     return ok_status();
   const auto block_of = [](const auto& format) { return format->traits().block; };
   const auto& largest = *std::ranges::max_element(formats_, {}, block_of);
@@ -139,14 +148,26 @@ Status Plan::check_room(const Team& team) const {
 
 void Plan::choose_slices(const Team& team) {
   const std::size_t chunk = chunks_.longest();
-  std::size_t block = 1;  // a multiple of all blocks, since they are powers of two
-  for (const auto& format : formats_) block = std::max<std::size_t>(block, format->traits().block);
+  // A multiple of all blocks, since they are powers of two.
+  lower::SlotUnit unit;
+  for (const auto& format : formats_)
+    unit.elements = std::max<std::size_t>(unit.elements, format->traits().block);
+  const std::uint8_t travels = lower::formats_that_travel(*lowered_);
+  const auto bytes_that_travel = [&](std::size_t elements) {
+    std::size_t bytes = travels == 0 ? elements * element_bytes_ : 0;
+    for (std::size_t format = 0; format <= formats_.size(); ++format)
+      if ((travels >> format & 1) != 0)
+        bytes = std::max(bytes, bytes_in(static_cast<ir::FormatId>(format), elements));
+    return bytes;
+  };
+  unit.bytes = bytes_that_travel(unit.elements);
   slice_elements_ =
-      lower::slice_elements(*lowered_, chunk, element_bytes_, team.options().staging_bytes, block);
+      lower::slice_elements(*lowered_, chunk, element_bytes_, team.options().staging_bytes, unit);
   slices_ = std::max<std::uint64_t>(1, (chunk + slice_elements_ - 1) / slice_elements_);
   stride_ = round_up(slice_elements_ * element_bytes_, kStrideUnit);
   for (const auto& format : formats_)
     stride_ = std::max(stride_, round_up(format->bytes(slice_elements_), kStrideUnit));
+  slot_stride_ = round_up(bytes_that_travel(slice_elements_), kStrideUnit);
   choose_slot_instances(team);
 }
 
@@ -155,10 +176,30 @@ void Plan::choose_slices(const Team& team) {
 void Plan::choose_slot_instances(const Team& team) {
   const std::uint64_t depth = lowered_->slot_depth;
   slot_instances_ = depth;
-  const std::size_t one = lowered_->max_slot_pieces * stride_;
+  const std::size_t one = lowered_->max_slot_pieces * slot_stride_;
   if (one == 0 || !team.few_per_cpu()) return;
   const std::uint64_t fit = team.options().staging_bytes / one;
   slot_instances_ = std::max(depth, std::min(fit, slices_));
+}
+
+void Plan::number_coded() {
+  if (formats_.empty()) return;
+  const auto chunks = static_cast<std::size_t>(ir::largest_block_count(lowered_->request)) *
+                      lowered_->chunks_per_block;
+  std::vector<std::size_t> begin(chunks), times(chunks);
+  std::size_t whole = 0;
+  for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) {
+    begin[chunk] = whole;
+    whole += chunks_.size(chunk);
+  }
+  first_coded_.resize(program_->ops.size());
+  for (std::size_t id = 0; id < program_->ops.size(); ++id) {
+    const lower::Op& op = program_->ops[id];
+    if (!lower::encodes(op)) continue;
+    for (const std::uint32_t like : op.like)
+      first_coded_[id].push_back(times[like]++ * whole + begin[like]);
+  }
+  if (chunks > 0) coded_elements_ = *std::ranges::max_element(times) * whole;
 }
 
 void Plan::bind_waits() {

@@ -60,8 +60,10 @@ class Plan {
  public:
   /// With volume.blocks, the program must have been checked for blocks of any sizes. Programs with
   /// formats run on types that is_convertible() alone.
+  /// `wire` is what ir::kWireFormat stands for; other names are those of formats.
   static Result<std::unique_ptr<Plan>> bind(std::shared_ptr<const lower::Lowered> lowered,
-                                            const Team& team, const Volume& volume);
+                                            const Team& team, const Volume& volume,
+                                            std::shared_ptr<const codec::Format> wire = nullptr);
 
   /// Whether the slots of `lowered` fit the team's staging memory. If not, bind() fails.
   static bool fits(const lower::Lowered& lowered, const Team& team);
@@ -87,14 +89,15 @@ class Plan {
 
   [[nodiscard]] std::uint64_t slices() const { return slices_; }
   [[nodiscard]] std::size_t element_bytes() const { return element_bytes_; }
-  /// Bytes from one piece of a slot or of scratch to the next.
-  [[nodiscard]] std::size_t stride() const { return stride_; }
+  /// Bytes from one piece of a slot, or of scratch, to the next.
+  [[nodiscard]] std::size_t slot_stride() const { return slot_stride_; }
+  [[nodiscard]] std::size_t scratch_stride() const { return stride_; }
   /// Slices s and s + slot_instances() share their slots. At least slot_depth, so that what the
   /// program waits for suffices.
   [[nodiscard]] std::uint64_t slot_instances() const { return slot_instances_; }
   /// Of a staged program, the same on all ranks.
   [[nodiscard]] std::size_t slot_bytes() const {
-    return slot_instances_ * lowered_->max_slot_pieces * stride_;
+    return slot_instances_ * lowered_->max_slot_pieces * slot_stride_;
   }
   [[nodiscard]] std::size_t scratch_bytes() const {
     return stride_ * program_->scratch_pieces * program_->scratch_depth;
@@ -104,6 +107,14 @@ class Plan {
   [[nodiscard]] std::size_t output_bytes(Rank rank) const { return output_bytes_[rank]; }
   /// What this rank sends per call.
   [[nodiscard]] const SentBytes& sent() const { return sent_; }
+  /// Values that this rank encodes in a call. They are numbered in the order of the whole vector of
+  /// the collective: first what is encoded of each chunk at first, then what is encoded of it the
+  /// second time. So the numbers depend neither on slices nor on who else is on this host.
+  [[nodiscard]] std::size_t coded_elements() const { return coded_elements_; }
+  /// The number of the first value of a piece that an op encodes.
+  [[nodiscard]] std::size_t first_coded(std::uint32_t op, std::uint32_t piece) const {
+    return first_coded_[op][piece];
+  }
   /// Whether the operands of a combination are formatted, any of them.
   [[nodiscard]] bool converts(const lower::Op& op) const {
     return !formats_.empty() && (std::ranges::any_of(op.sources, is_formatted) ||
@@ -155,6 +166,7 @@ class Plan {
   void choose_slices(const Team& team);
   [[nodiscard]] Status check_room(const Team& team) const;
   void choose_slot_instances(const Team& team);
+  void number_coded();
   void bind_waits();
   void bind_passes();
   void bind_passes_of(const lower::Op& op);
@@ -165,6 +177,8 @@ class Plan {
   const lower::Program* program_;
   ChunkPlaces chunks_;
   Formats formats_;  ///< of the program
+  std::size_t coded_elements_ = 0;
+  std::vector<std::vector<std::size_t>> first_coded_;  ///< per op; none if it encodes nothing
   std::size_t element_bytes_;
   std::vector<std::size_t> input_bytes_, output_bytes_;  ///< per rank
   SentBytes sent_;
@@ -173,7 +187,8 @@ class Plan {
   std::optional<StoreChoice> store_choice_;
   std::optional<Rank> first_reader_;
   bool fills_packet_ = false;
-  std::size_t stride_ = 0;
+  std::size_t stride_ = 0;  ///< of scratch, which may hold values plain and in any format
+  std::size_t slot_stride_ = 0;
   std::uint64_t slot_instances_ = 1;
   std::vector<std::vector<BoundWait>> waits_;
   std::vector<Pass> passes_;

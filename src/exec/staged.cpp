@@ -133,7 +133,7 @@ Status StagedRun::execute(std::uint32_t op_id, std::uint64_t slice) {
   const lower::Op& op = launch_.plan().program().ops[op_id];
   switch (op.kind) {
     case OpKind::kCombine:
-      return combine(op, slice);
+      return combine(op_id, slice);
     case OpKind::kSend:
     case OpKind::kRecv:
       return post(op_id, slice);
@@ -141,9 +141,10 @@ Status StagedRun::execute(std::uint32_t op_id, std::uint64_t slice) {
   return ok_status();
 }
 
-Status StagedRun::combine(const lower::Op& op, std::uint64_t slice) {
+Status StagedRun::combine(std::uint32_t op_id, std::uint64_t slice) {
   const Plan& plan = launch_.plan();
-  if (plan.converts(op)) return convert(op, slice);
+  const lower::Op& op = plan.program().ops[op_id];
+  if (plan.converts(op)) return convert(op_id, slice);
   std::uint64_t scaled = 0;
   for (std::size_t s = 0; launch_.scales_input() && s < op.sources.size(); ++s)
     if (op.sources[s].memory == ProgramMemory::kInput) scaled |= std::uint64_t{1} << s;
@@ -165,14 +166,17 @@ Status StagedRun::combine(const lower::Op& op, std::uint64_t slice) {
 }
 
 /// The same where some operands are formatted.
-Status StagedRun::convert(const lower::Op& op, std::uint64_t slice) {
+Status StagedRun::convert(std::uint32_t op_id, std::uint64_t slice) {
   const Plan& plan = launch_.plan();
+  const lower::Op& op = plan.program().ops[op_id];
+  const bool encodes = lower::encodes(op);
   for (std::uint32_t i = 0; i < op.like.size(); ++i) {
     const std::size_t elements = plan.slice_size(op.like[i], slice);
     if (elements == 0) continue;
     for (std::size_t s = 0; s < op.sources.size(); ++s) {
       TUTTI_ASSIGN(const std::byte* const data, locate(op.sources[s], i, slice));
-      coded_sources_[s] = {data, plan.format(op.sources[s].format)};
+      const bool scaled = launch_.scales_input() && op.sources[s].memory == ProgramMemory::kInput;
+      coded_sources_[s] = {data, plan.format(op.sources[s].format), scaled};
     }
     for (std::size_t d = 0; d < op.destinations.size(); ++d) {
       const lower::Operand& destination = op.destinations[d];
@@ -181,10 +185,17 @@ Status StagedRun::convert(const lower::Op& op, std::uint64_t slice) {
       coded_destinations_[d] = {{data, launch_.stores_to(destination.memory, bytes)},
                                 plan.format(destination.format)};
     }
+    Encoding encoding;
+    if (encodes) {
+      const std::size_t first = plan.first_coded(op_id, i) + plan.slice_begin(slice);
+      encoding.rounding = launch_.args().rounding;
+      encoding.rounding.first = first;
+      if (!launch_.args().errors.empty()) encoding.errors = &launch_.args().errors[first];
+    }
     TUTTI_ASSIGN(const bool valid,
                  converter_.combine(
                      launch_.reduction(op.completes), {coded_sources_.data(), op.sources.size()},
-                     {coded_destinations_.data(), op.destinations.size()}, elements, {}));
+                     {coded_destinations_.data(), op.destinations.size()}, elements, encoding));
     if (!valid) return invalid_code(op);
   }
   return ok_status();
@@ -261,7 +272,7 @@ Result<std::byte*> StagedRun::locate(const lower::Operand& operand, std::uint32_
       const lower::Program& program = plan.program();
       const std::uint64_t index =
           (slice % program.scratch_depth) * program.scratch_pieces + operand.pieces[piece];
-      return scratch_ + index * plan.stride();
+      return scratch_ + index * plan.scratch_stride();
     }
     case ProgramMemory::kSlot:
       return slot_memory(operand, piece, slice);
@@ -283,7 +294,7 @@ Result<std::byte*> StagedRun::slot_memory(const lower::Operand& operand, std::ui
   }
   const std::uint64_t index = (slice % plan.slot_instances()) * owner.slot_pieces +
                               owner.slots[operand.index].first_piece + operand.pieces[piece];
-  return region + index * plan.stride();
+  return region + index * plan.slot_stride();
 }
 
 }  // namespace tutti::exec

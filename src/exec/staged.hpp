@@ -45,8 +45,8 @@ class StagedRun {
   Result<bool> transfers_done(std::uint32_t op_id, std::uint64_t slice);
 
   Status execute(std::uint32_t op_id, std::uint64_t slice);
-  Status combine(const lower::Op& op, std::uint64_t slice);
-  Status convert(const lower::Op& op, std::uint64_t slice);
+  Status combine(std::uint32_t op_id, std::uint64_t slice);
+  Status convert(std::uint32_t op_id, std::uint64_t slice);
   [[nodiscard]] Error invalid_code(const lower::Op& op) const;
   Status post(std::uint32_t op_id, std::uint64_t slice);
   [[nodiscard]] StreamId stream_of(const lower::Op& op) const;

@@ -22,8 +22,6 @@ struct Cost {
   std::uint32_t rounds = 0;
   std::uint64_t sent_numerator = 0;  ///< most bytes sent by any rank = S * numerator / denominator
   std::uint64_t sent_denominator = 1;
-  /// How often a contribution is rounded at most on its way to a result: conversions into formats.
-  std::uint32_t lossy_steps = 0;
   friend bool operator==(const Cost&, const Cost&) = default;
 };
 

@@ -18,13 +18,13 @@ namespace {
 constexpr SetId kNobody = std::numeric_limits<SetId>::max();
 
 /// What a cell holds: the sum over `from` of chunk `chunk` of their inputs, in `format`, after
-/// `lossy` conversions into formats. Eight bytes, since a replay holds one for every chunk of every
-/// rank.
+/// `lossy` conversions into formats, or more than can be counted. Eight bytes, since a replay holds
+/// one for every chunk of every rank.
 struct Value {
-  static constexpr std::uint32_t kChunkBits = 25, kMostLossy = 15;
+  static constexpr std::uint32_t kChunkBits = 25, kMostLossy = kMostLossyCounted;
   std::uint32_t chunk : kChunkBits = 0;
-  std::uint32_t format : 3 = kPlain;
-  std::uint32_t lossy : 4 = 0;
+  std::uint32_t format : 2 = kPlain;
+  std::uint32_t lossy : 5 = 0;
   SetId from = kNobody;
 
   [[nodiscard]] bool defined() const { return from != kNobody; }
@@ -121,7 +121,7 @@ class Replay {
   Status execute(Rank rank, StepId id, const Step& step);
   Status send(Rank rank, StepId id, const Step& step);
   Status receive(Rank rank, StepId id, const Step& step);
-  Status copy(Rank rank, StepId id, const Step& step);
+  void copy(Rank rank, const Step& step);
   Status reduce(Rank rank, StepId id, const Step& step);
   Status check_readable(Rank rank, StepId id, const ChunkSet& set);
   Status check_outputs(Rank rank);
@@ -248,7 +248,8 @@ Status Replay::execute(Rank rank, StepId id, const Step& step) {
     case Verb::kReduce:
       return reduce(rank, id, step);
     case Verb::kCopy:
-      return copy(rank, id, step);
+      copy(rank, step);
+      break;
   }
   return ok_status();
 }
@@ -308,24 +309,19 @@ Status Replay::receive(Rank rank, StepId id, const Step& step) {
   return ok_status();
 }
 
-Status Replay::copy(Rank rank, StepId id, const Step& step) {
+void Replay::copy(Rank rank, const Step& step) {
   const FormatId to = step.dst.format;
   for (std::uint32_t i = 0; i < step.src.count; ++i) {
     Value value = at(rank, step.src, i);
-    if (to != kPlain && to != value.format) {
-      if (value.lossy == Value::kMostLossy)
-        return fail(rank, id, "rounds {} more than {} times", show(value), Value::kMostLossy);
-      ++value.lossy;
-    }
+    if (to != kPlain && to != value.format && value.lossy < Value::kMostLossy) ++value.lossy;
     if (has_recipes()) {
       const bool rounds = to != kPlain && to != value.format;
       const Recipe from = recipe(rank, step.src, i);
       recipe(rank, step.dst, i) = rounds ? recipe_in(to, from) : from;
     }
-    value.format = to & 7;
+    value.format = to & 3;
     at(rank, step.dst, i) = value;
   }
-  return ok_status();
 }
 
 Status Replay::reduce(Rank rank, StepId id, const Step& step) {

@@ -34,6 +34,8 @@ struct VerifyOptions {
   std::uint32_t fifo_depth = 1;
 };
 
+inline constexpr std::uint32_t kMostLossyCounted = 31;
+
 /// What the replay found out. Lowering relies on it.
 struct Proof {
   /// completes[rank][step]: this kReduce yields the sum over all ranks, so kAvg divides here. With
@@ -46,7 +48,8 @@ struct Proof {
   std::uint32_t rounds = 0;           ///< longest chain of messages
   std::uint64_t max_chunks_sent = 0;  ///< most chunks sent by any rank
   std::uint64_t steps = 0;            ///< over all ranks
-  /// Most conversions into formats on the way from an input to an output.
+  /// Most conversions into formats on the way from an input to an output; kMostLossyCounted: so many
+  /// or more.
   std::uint32_t lossy_steps = 0;
   /// Whether all ranks that get a result get the same bits: they round and add the same values in
   /// the same order. Known only of schedules with formats; sums of others may depend on the rank.

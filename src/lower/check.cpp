@@ -709,6 +709,18 @@ std::set<std::uint32_t> telling_slices(const Lowered& lowered) {
   return slices;
 }
 
+/// There is one for each output chunk.
+Status check_recipes(const Lowered& lowered, const std::vector<std::vector<ir::Recipe>>& recipes) {
+  bool fit = recipes.size() == lowered.programs.size();
+  for (Rank rank = 0; fit && rank < lowered.request.ranks; ++rank) {
+    const auto blocks = static_cast<std::size_t>(ir::block_counts(lowered.request, rank).output);
+    fit = recipes[rank].size() == blocks * lowered.chunks_per_block;
+  }
+  if (fit) return ok_status();
+  return make_error(Code::kInternal, "{} lowered has other outputs than its schedule",
+                    lowered.algorithm);
+}
+
 /// What anybody writes is touched by one rank alone, so no timing matters. Well-formed programs.
 Status check_direct(const Lowered& lowered) {
   if (lowered.protocol != ProgramProtocol::kDirect) return ok_status();
@@ -753,6 +765,7 @@ Status check_direct(const Lowered& lowered) {
 
 Status check(const Lowered& lowered, const Placement& placement, const CheckOptions& options) {
   TUTTI_TRY(check_form(lowered, placement, options.uneven_blocks));
+  if (options.recipes != nullptr) TUTTI_TRY(check_recipes(lowered, *options.recipes));
   TUTTI_TRY(check_direct(lowered));
   TUTTI_TRY(check_pace(lowered));
   for (const std::uint32_t slices : telling_slices(lowered))

@@ -516,6 +516,8 @@ Result<Lowered> lower(const ir::Schedule& schedule, const ir::Proof& proof,
     drafts.push_back(draft_rank(schedule, proof, placement, options, messages, rank));
   Lowered lowered = Linker(schedule, placement, options, std::move(drafts)).run();
   lowered.sent = sent_chunks(schedule, placement);
+  lowered.lossy_steps = proof.lossy_steps;
+  lowered.same_bits = proof.same_bits.value_or(true);
   CheckOptions checks;
   checks.scales_input = options.scales_input;
   if (!proof.recipes.empty()) checks.recipes = &proof.recipes;

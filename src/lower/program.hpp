@@ -137,6 +137,14 @@ struct Op {
   friend bool operator==(const Op&, const Op&) = default;
 };
 
+/// Whether an op brings its result into a format that its source has not.
+inline bool encodes(const Op& op) {
+  for (const Operand& destination : op.destinations)
+    if (op.kind == OpKind::kCombine && destination.format != ir::kPlain)
+      return op.sources.size() > 1 || op.sources.front().format != destination.format;
+  return false;
+}
+
 /// Slots lie one after another in a rank's staging memory, with `depth` instances of each.
 struct Slot {
   std::uint32_t pieces = 0;
@@ -183,6 +191,8 @@ struct Lowered {
   ProgramProtocol protocol = ProgramProtocol::kStaged;
   std::uint32_t chunks_per_block = 1;
   std::vector<std::string> formats;  ///< as in ir::Schedule
+  std::uint32_t lossy_steps = 0;     ///< with formats: as ir::Proof
+  bool same_bits = true;             ///< the same
   std::uint32_t slot_depth = 2;
   std::uint32_t max_slot_pieces = 0;  ///< over all ranks; executors derive the slice length from it
   std::vector<Program> programs;      ///< one per rank

@@ -39,11 +39,11 @@ TEST(Slices, OfSlotsFitHalfTheRegion) {
 TEST(Slices, BeginAtBlocksOfAFormat) {
   for (const std::size_t block : {32, 4096, 65536})
     for (const std::size_t staging : {std::size_t{64} * kKiB, kRegion}) {
-      const std::size_t slice = slice_elements(staged(4), 1024 * kKiB + 5, 4, staging, block);
+      const std::size_t slice = slice_elements(staged(4), 1024 * kKiB + 5, 4, staging, {block});
       EXPECT_EQ(slice % block, 0U) << block;
       EXPECT_GE(slice, block);
     }
-  EXPECT_EQ(slice_elements(staged(4), 1024 * kKiB, 4, kRegion, 32),
+  EXPECT_EQ(slice_elements(staged(4), 1024 * kKiB, 4, kRegion, {32}),
             slice_elements(staged(4), 1024 * kKiB, 4, kRegion));
 }
 

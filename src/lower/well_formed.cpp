@@ -153,7 +153,6 @@ class Form {
 
   Status check_operands(const Op& op) const {
     if (op.like.empty()) return wrong("has no pieces");
-    TUTTI_TRY(check_formats(op));
     for (const std::uint32_t chunk : op.like)
       if (chunk >= chunks_) return wrong("a piece has the length of chunk {}", chunk);
     for (const Operand& source : op.sources) {
@@ -168,7 +167,7 @@ class Form {
     if (op.kind == OpKind::kSend && op.sources[0].memory == ProgramMemory::kSlot &&
         op.sources[0].owner != rank_)
       return wrong("sends from memory of rank {}, which may refill it", op.sources[0].owner);
-    return ok_status();
+    return check_formats(op);
   }
 
   /// Buffers of users have room for elements; encoded data may need more.

@@ -63,7 +63,8 @@ struct CallSignature {
   std::uint64_t count = 0;
   /// A hash of the ranks' block sizes, if these differ; `count` is then their sum. 0: all blocks
   /// have the same size.
-  std::uint64_t blocks = 0;
+  std::uint32_t blocks = 0;
+  std::uint32_t compression = 0;  ///< codec::code_of(); 0: none
   friend bool operator==(const CallSignature&, const CallSignature&) = default;
 };
 

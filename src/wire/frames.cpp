@@ -111,6 +111,7 @@ FrameHeader encode(const Frame& frame) {
       .put(call.root)
       .put(call.count)
       .put(call.blocks)
+      .put(call.compression)
       .put(frame.bytes)
       .put(frame.offset)
       .put(frame.payload);
@@ -158,7 +159,8 @@ Result<Frame> decode(std::span<const std::byte, kHeaderBytes> header) {
   frame.tag.call.op = static_cast<ReduceOp>(op);
   frame.tag.call.root = in.get<Rank>();
   frame.tag.call.count = in.get<std::uint64_t>();
-  frame.tag.call.blocks = in.get<std::uint64_t>();
+  frame.tag.call.blocks = in.get<std::uint32_t>();
+  frame.tag.call.compression = in.get<std::uint32_t>();
   frame.bytes = in.get<std::uint64_t>();
   frame.offset = in.get<std::uint64_t>();
   frame.payload = in.get<std::uint32_t>();

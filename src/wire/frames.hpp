@@ -4,7 +4,8 @@
 //    0 magic u32    4 version u8   5 type u8     6 lane u16     8 communicator u64
 //   16 source i32  20 destination i32           24 message u64
 //   32 sequence u64                             40 collective u8, type u8, op u8, reason u8
-//   44 root i32    48 count u64   56 blocks u64 64 bytes u64   72 offset u64
+//   44 root i32    48 count u64   56 blocks u32, compression u32
+//   64 bytes u64   72 offset u64
 //   80 payload u32 84 check u32
 // `check` covers the other 84 bytes. It detects a reader that lost its place in the stream, and
 // bits flipped where TCP computes no checksum (veth pairs).
@@ -20,7 +21,7 @@
 namespace tutti {
 
 inline constexpr std::uint32_t kFrameMagic = 0x49545554;  // "TUTI"
-inline constexpr std::uint8_t kFrameVersion = 4;
+inline constexpr std::uint8_t kFrameVersion = 5;
 inline constexpr std::size_t kHeaderBytes = 88;
 
 /// Largest eager message. Eager messages travel together with their announcement.

@@ -32,9 +32,8 @@ void store(DataType type, double value, std::byte* at);
 std::vector<Case> cases_of(std::int32_t ranks, const std::vector<std::size_t>& counts,
                            const std::vector<DataType>& types);
 
-/// Of those, what `algorithm` computes exactly; every other one in place on some ranks only.
-std::vector<Case> cases_for(const std::string& algorithm, std::int32_t ranks,
-                            const std::vector<std::size_t>& counts);
+/// Of float and int32; every other one in place on some ranks only.
+std::vector<Case> cases_for(std::int32_t ranks, const std::vector<std::size_t>& counts);
 
 /// One rank's part of all cases, each checked; gives up after the first that is wrong. Buffers are
 /// of `heap`, or ordinary memory.

@@ -49,7 +49,7 @@ class EveryAlgorithm : public ::testing::TestWithParam<std::tuple<std::string, i
 
 TEST_P(EveryAlgorithm, GivesTheSameResultAsTheReference) {
   const auto [algorithm, ranks] = GetParam();
-  const auto cases = cases_for(algorithm, ranks, {1, 129, kSanitized ? 9001 : 20011});
+  const auto cases = cases_for(ranks, {1, 129, kSanitized ? 9001 : 20011});
   for (const char* direct : {"1", "0"})
     run_ranks(make_test_runtime({{"ALGO", algorithm}, {"DIRECT", direct}}), ranks,
               [&](Communicator& communicator) { run_cases(communicator, cases); });

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "algorithms/algorithms.hpp"
+#include "src/ir/compress.hpp"
 #include "src/ir/verify.hpp"
 #include "tests/device/calls.hpp"
 
@@ -54,8 +55,12 @@ TEST(Image, IsRefusedWhereMessagesGoToOtherHosts) {
 }
 
 TEST(Image, IsRefusedWhereValuesHaveAFormat) {
-  const auto lowered = lowered_for(algorithms::two_shot_bf16(),
-                                   {Collective::kAllReduce, 3, 0, false, {}}, one_host(3));
+  ir::Algorithm compressed = algorithms::two_shot();
+  compressed.generate = [](const ir::Request& request) -> Result<ir::Schedule> {
+    return ir::compress(*algorithms::two_shot().generate(request), ir::CompressedMessages::kAll);
+  };
+  const auto lowered =
+      lowered_for(compressed, {Collective::kAllReduce, 3, 0, false, {}}, one_host(3));
   expect_unsupported(build_image(lowered, {100}, 0, {ReduceOp::kSum, 1, kLargeArea}), "formats");
 }
 

@@ -313,7 +313,7 @@ class Mutator {
   }
 
   bool raw() {
-    const std::size_t field = below(ops().empty() ? 10 : 24);
+    const std::size_t field = below(ops().empty() ? 10 : 25);
     if (field < 10) return raw_frame(field);
     if (field < 17) return raw_op(field);
     return raw_operand(field);
@@ -417,6 +417,7 @@ class Mutator {
       if (field == 21) operand.memory = static_cast<ProgramMemory>(any());
       if (field == 22) (below(2) == 0 ? operand.index : operand.pieces.at(0)) = any();
       if (field == 23) operand.owner = static_cast<Rank>(any());
+      if (field == 24) operand.format = static_cast<ir::FormatId>(any());
     });
   }
 

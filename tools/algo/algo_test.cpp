@@ -87,7 +87,7 @@ TEST(Algo, AScheduleInXmlSaysWhatItCannotExpress) {
   const Outcome rooted = tutti("algo show direct -n 4 --coll broadcast --root 2 -o x.xml");
   EXPECT_EQ(rooted.code, kExitUsage) << rooted.output;
   EXPECT_THAT(rooted.output, HasSubstr("root 2 cannot be expressed in MSCCL's XML"));
-  const Outcome coded = tutti("algo show two_shot_bf16 -n 4 -o x.xml");
+  const Outcome coded = tutti("algo show two_shot -n 4 --compress all -o x.xml");
   EXPECT_EQ(coded.code, kExitUsage) << coded.output;
   EXPECT_THAT(coded.output, HasSubstr("which has no formats"));
 }

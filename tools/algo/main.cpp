@@ -16,6 +16,7 @@
 #include "src/base/clock.hpp"
 #include "src/base/result.hpp"
 #include "src/exchange/msccl_xml.hpp"
+#include "src/ir/compress.hpp"
 #include "src/ir/text.hpp"
 #include "src/ir/verify.hpp"
 #include "tools/algo/export.hpp"
@@ -47,25 +48,46 @@ constexpr const char* kLayoutHelp =
 
 // --- list ----------------------------------------------------------------------------------------
 
+/// How often a sum over 8 ranks, or over 2 hosts of 4, is rounded when its data is compressed.
+Result<std::optional<std::uint32_t>> roundings_of(const Algorithm& algorithm) {
+  for (const Collective collective : collectives_of(algorithm)) {
+    if (!reduces(collective)) continue;
+    for (const Layout& layout : {Layout{}, Layout::grid({4, 2})}) {
+      const Request request{collective, 8, 0, false, layout};
+      if (!algorithm.supports(request)) continue;
+      TUTTI_ASSIGN(const Schedule schedule, algorithm.generate(request));
+      const auto messages = layout.empty() ? tutti::ir::CompressedMessages::kAll
+                                           : tutti::ir::CompressedMessages::kBetweenHosts;
+      TUTTI_ASSIGN(const Proof proof, tutti::ir::verify(tutti::ir::compress(schedule, messages)));
+      return std::optional(proof.lossy_steps);
+    }
+  }
+  return std::optional<std::uint32_t>();
+}
+
 int list(const std::string& json_path) {
-  Table table({"ALGORITHM", "COLLECTIVES", "FOR", "RESULT", "SUMMARY"});
+  Table table({"ALGORITHM", "COLLECTIVES", "FOR", "ROUNDED", "SUMMARY"});
   Json json = Json::array();
   for (const Algorithm& algorithm : tutti::algorithms::all()) {
     std::vector<std::string> names;
     for (const Collective collective : collectives_of(algorithm))
       names.emplace_back(name_of(collective));
     const std::string_view needs = name_of(needs_of(algorithm));
+    const auto roundings = roundings_of(algorithm);
+    if (!roundings) return fail(kProgram, roundings.error());
     table.add({std::string(algorithm.name), fmt::format("{}", fmt::join(names, " ")),
-               std::string(needs), algorithm.lossy ? "lossy" : "exact",
+               std::string(needs), *roundings ? fmt::format("{} x", **roundings) : "-",
                std::string(algorithm.summary)});
     json.push_back({{"name", algorithm.name},
                     {"collectives", names},
                     {"for", needs},
-                    {"lossy", algorithm.lossy},
+                    {"roundings", *roundings ? Json(**roundings) : Json()},
                     {"summary", algorithm.summary}});
   }
-  const Status written =
-      write_results(json_path, table.text(), [&] { return json.dump(2) + "\n"; });
+  const std::string text = table.text() +
+                           "ROUNDED: a contribution to a sum over 8 ranks, or 2 hosts of 4, when "
+                           "its data is compressed\n";
+  const Status written = write_results(json_path, text, [&] { return json.dump(2) + "\n"; });
   return written ? kExitFine : fail(kProgram, written.error());
 }
 
@@ -79,6 +101,7 @@ struct ShowOptions {
   int root = 0;
   bool in_place = false;
   bool rounds = false;
+  std::string compress;  ///< which messages; "": none
   std::string output;
 };
 
@@ -160,7 +183,15 @@ Result<Schedule> schedule_of(const ShowOptions& options) {
 Status show(const ShowOptions& options) {
   const std::string output = options.output.empty() ? "-" : options.output;
   TUTTI_TRY(check_writable(output));
-  TUTTI_ASSIGN(const Schedule schedule, schedule_of(options));
+  TUTTI_ASSIGN(Schedule schedule, schedule_of(options));
+  if (!options.compress.empty()) {
+    if (!schedule.formats.empty())
+      return make_error(Code::kInvalidArgument, "--compress: {} has formats of its own",
+                        options.algorithm);
+    schedule = tutti::ir::compress(schedule, options.compress == "all"
+                                                 ? tutti::ir::CompressedMessages::kAll
+                                                 : tutti::ir::CompressedMessages::kBetweenHosts);
+  }
   TUTTI_ASSIGN(const std::string text,
                render(schedule, std::filesystem::path(options.output).extension(), options.rounds));
   return write_output(output, text);
@@ -200,6 +231,7 @@ Result<std::vector<Proved>> prove_text(const std::string& path, const std::strin
     row.schedules = 1;
     row.steps = proof.steps;
     row.rounds = proof.rounds;
+    row.compressed = {proof.lossy_steps, proof.same_bits.value_or(true)};
     row.seconds = std::chrono::duration<double>(tutti::Clock::now() - started).count();
   }
   return rows;
@@ -221,9 +253,24 @@ std::string layouts_of(const Proved& row) {
   return is_short ? row.layouts[0] : std::to_string(row.layouts.size());
 }
 
+/// Of a contribution: where all messages are compressed, and where those between hosts are. "*":
+/// not all ranks get the same bits.
+std::string roundings_in(const Proved& row) {
+  const auto text = [](const Proved::Compressed& compressed) {
+    const bool all_counted = compressed.roundings < tutti::ir::kMostLossyCounted;
+    return fmt::format("{}{}{}", compressed.roundings, all_counted ? "" : "+",
+                       compressed.same_bits ? "" : "*");
+  };
+  return row.between_hosts ? fmt::format("{} / {}", text(row.compressed), text(*row.between_hosts))
+                           : text(row.compressed);
+}
+Json in_json(const Proved::Compressed& compressed) {
+  return {{"roundings", compressed.roundings}, {"same_bits", compressed.same_bits}};
+}
+
 Status print_rows(const std::vector<Proved>& rows, const std::string& json_path, double seconds) {
-  Table table(
-      {"COLLECTIVE", "ALGORITHM", "RANKS", "LAYOUTS", "SCHEDULES", "ROUNDS", "STEPS", "SECONDS"});
+  Table table({"COLLECTIVE", "ALGORITHM", "RANKS", "LAYOUTS", "SCHEDULES", "ROUNDS", "ROUNDED",
+               "STEPS", "SECONDS"});
   Json json = Json::array();
   Proved sum{};
   for (const Proved& row : rows) {
@@ -232,7 +279,7 @@ Status print_rows(const std::vector<Proved>& rows, const std::string& json_path,
                    ? std::to_string(row.first_ranks)
                    : fmt::format("{}..{}", row.first_ranks, row.last_ranks),
                layouts_of(row), std::to_string(row.schedules), std::to_string(row.rounds),
-               std::to_string(row.steps), fmt::format("{:.3f}", row.seconds)});
+               roundings_in(row), std::to_string(row.steps), fmt::format("{:.3f}", row.seconds)});
     json.push_back({{"collective", name_of(row.collective)},
                     {"algorithm", row.algorithm},
                     {"first_ranks", row.first_ranks},
@@ -241,14 +288,20 @@ Status print_rows(const std::vector<Proved>& rows, const std::string& json_path,
                     {"every_root", row.every_root},
                     {"schedules", row.schedules},
                     {"rounds", row.rounds},
+                    {"compressed", in_json(row.compressed)},
                     {"steps", row.steps},
                     {"seconds", row.seconds}});
+    if (row.between_hosts) json.back()["compressed_between_hosts"] = in_json(*row.between_hosts);
     sum.schedules += row.schedules;
     sum.steps += row.steps;
     sum.every_root &= row.every_root;
   }
-  std::string text = fmt::format("{}{} schedules of {} steps proved in {:.2f} s\n",
-                                 table.text({2, 3, 4, 5, 6, 7}), sum.schedules, sum.steps, seconds);
+  std::string text =
+      fmt::format("{}{} schedules of {} steps proved in {:.2f} s\n",
+                  table.text({2, 3, 4, 5, 6, 7, 8}), sum.schedules, sum.steps, seconds);
+  text +=
+      "ROUNDED: a contribution, when all data is compressed / when only what crosses hosts is; "
+      "*: not all ranks get the same bits\n";
   if (!sum.every_root)
     text += fmt::format("of more than {} ranks, only roots 0, 1, n/2 and n-1 were proved\n",
                         kEveryRootUpTo);
@@ -375,6 +428,10 @@ int main(int argc, char** argv) {
   show_command.add_flag("--in-place", show_options.in_place, "input and output overlap");
   show_command.add_flag("--rounds", show_options.rounds,
                         "text of the messages of each round, instead of the steps of each rank");
+  show_command
+      .add_option("--compress", show_options.compress,
+                  "make it send compressed data: in all messages, or in those between hosts")
+      .one_of({"all", "hosts"});
   show_command.add_option("-o,--output", show_options.output,
                           "FILE.txt, FILE.svg, FILE.xml (MSCCL's) or FILE.json (for other "
                           "programs, not read again); default: text on standard output");

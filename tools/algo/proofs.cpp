@@ -11,6 +11,7 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/result.hpp"
+#include "src/ir/compress.hpp"
 #include "src/ir/verify.hpp"
 #include "tools/algo/names.hpp"
 
@@ -79,6 +80,8 @@ void add_requests(Claim& claim, std::int32_t ranks, const Layout& layout) {
 struct Shown {
   std::uint64_t steps = 0;
   std::uint32_t rounds = 0;
+  Proved::Compressed compressed;
+  std::optional<Proved::Compressed> between_hosts;
   double seconds = 0;
   std::optional<Error> error;
 };
@@ -98,6 +101,15 @@ Shown prove_one(const Algorithm& algorithm, const Request& request) {
     TUTTI_ASSIGN(const ir::Proof proof, ir::verify(schedule));
     shown.steps = proof.steps;
     shown.rounds = proof.rounds;
+    const bool has_formats = !schedule.formats.empty();
+    const auto prove_compressed = [&](ir::CompressedMessages messages) {
+      return has_formats ? Result<ir::Proof>(proof) : ir::verify(ir::compress(schedule, messages));
+    };
+    TUTTI_ASSIGN(const ir::Proof all, prove_compressed(ir::CompressedMessages::kAll));
+    shown.compressed = {all.lossy_steps, all.same_bits.value_or(true)};
+    if (request.layout.empty() || has_formats) return ok_status();
+    TUTTI_ASSIGN(const ir::Proof some, prove_compressed(ir::CompressedMessages::kBetweenHosts));
+    shown.between_hosts = {some.lossy_steps, some.same_bits.value_or(true)};
     return ok_status();
   }();
   if (!verified) shown.error = at_request(algorithm, request, verified.error());
@@ -183,6 +195,15 @@ void add_to(Proved& row, const Request& request, const Shown& shown) {
   row.steps += shown.steps;
   row.rounds = std::max(row.rounds, shown.rounds);
   row.seconds += shown.seconds;
+  const auto add = [](Proved::Compressed& sum, const Proved::Compressed& one) {
+    sum.roundings = std::max(sum.roundings, one.roundings);
+    sum.same_bits = sum.same_bits && one.same_bits;
+  };
+  add(row.compressed, shown.compressed);
+  if (shown.between_hosts) {
+    if (!row.between_hosts) row.between_hosts.emplace();
+    add(*row.between_hosts, *shown.between_hosts);
+  }
   if (rooted(request.collective) && request.ranks > kEveryRootUpTo) row.every_root = false;
   if (request.layout.empty()) return;
   std::string layout = print(request.layout);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +33,14 @@ struct Proved {
   std::uint64_t schedules = 0;
   std::uint64_t steps = 0;
   std::uint32_t rounds = 0;  ///< most of any schedule
+  /// The same schedules, made to send compressed data in all messages, and in those between hosts
+  /// alone (where there are hosts). Of schedules with formats of their own: these.
+  struct Compressed {
+    std::uint32_t roundings = 0;  ///< of a contribution: most of any schedule
+    bool same_bits = true;        ///< all ranks get the same bits, in each schedule
+  };
+  Compressed compressed;
+  std::optional<Compressed> between_hosts;
   double seconds = 0;        ///< of work, on however many threads
 };
 

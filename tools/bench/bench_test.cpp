@@ -267,8 +267,8 @@ Report small_report() {
   Row row;
   row.shape = {Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 2, 0, 268435456};
   row.algorithm = "two_shot";
-  row.out_of_place = Timing{4011.9, 4000, 4100, 4500, 20, 0, 62.5};
-  row.in_place = Timing{4008.4, 3999, 4100, 4400, 20, 3, std::nullopt};
+  row.out_of_place = Timing{4011.9, 4000, 4100, 4500, 20, 0, 62.5, std::nullopt};
+  row.in_place = Timing{4008.4, 3999, 4100, 4400, 20, 3, std::nullopt, std::nullopt};
   report.rows = {row};
   return report;
 }

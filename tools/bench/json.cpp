@@ -29,6 +29,7 @@ json timing_json(const Shape& shape, const std::optional<Timing>& timing) {
                  {"iterations", timing->iterations},
                  {"limit_percent", nullptr}};
   if (timing->wrong) object["nwrong"] = *timing->wrong;
+  if (timing->loss) object["error"] = {{"max", timing->loss->max}, {"mean", timing->loss->mean}};
   if (timing->limit_percent) object["limit_percent"] = *timing->limit_percent;
   return object;
 }

@@ -1,5 +1,6 @@
 // tutti-bench: times and checks collectives. Also all_reduce_perf and nccl-tests' other names.
 #include <csignal>
+#include <cstdlib>
 
 #include <nlohmann/json.hpp>
 
@@ -83,7 +84,9 @@ int main(int argc, char** argv) {
     return code;
   }
   if (!parsed->run) return say(parsed->text, program);
-  const Options& options = *parsed->run;
+  Options options = *parsed->run;
+  if (const char* const setting = std::getenv("TUTTI_COMPRESS"))
+    tutti::bench::take_compress_setting(setting, options);
   const auto launch =
       tutti::bench::plan_launch(options, tutti::process_environment(), ranks_that_fit(options));
   if (!launch) return tutti::tools::fail(options.program, launch.error());

@@ -28,6 +28,7 @@ struct Words {
   std::string binding = "auto";
   std::string limit = "auto";
   std::string device = "host";
+  std::string compress;
   int blocking = 0;
   int registration = 0;
   int average = 1;
@@ -154,6 +155,11 @@ Status apply_words(const Words& words, bool perf_program, Options& options) {
   TUTTI_ASSIGN(options.types, values_named<DataType>("type", words.type, kDataTypes));
   TUTTI_ASSIGN(options.ops, values_named<ReduceOp>("reduction", words.op, kReduceOps));
   TUTTI_ASSIGN(options.root, root_named(words.root));
+  if (!words.compress.empty()) {
+    TUTTI_ASSIGN(const codec::Compression compression, codec::parse_compression(words.compress));
+    for (const Collective test : all_tests())
+      if (test != kSendRecv) options.compressions.emplace(test, compression);
+  }
   options.memory = words.memory == "alloc" ? Memory::kAlloc : Memory::kPages;
   options.binding = words.binding == "none" ? Binding::kNone : Binding::kAuto;
   options.on_gpus = words.device == "cuda";
@@ -167,6 +173,15 @@ Status apply_words(const Words& words, bool perf_program, Options& options) {
 }
 
 Status check_consistency(const Options& options) {
+  if (!options.compressions.empty() && options.on_gpus)
+    return make_error(Code::kInvalidArgument,
+                      "--compress: compressed calls run on host memory alone; use --device host");
+  for (const auto& [test, compression] : options.compressions)
+    if (compression.feedback)
+      return make_error(Code::kInvalidArgument,
+                        "--compress {}: errors are fed back by programs that keep them; leave "
+                        "errors=feedback out",
+                        compression.text());
   if (options.gate_percent >= 0 && options.compare.empty()) {
     return make_error(Code::kInvalidArgument,
                       "--gate {} compares with an earlier run: name its JSON with --compare FILE",
@@ -244,6 +259,9 @@ void add_rank_options(tools::CommandLine& app, Options& options, Words& words) {
   app.add_flag(kJoinedFlag, options.joined).hidden();
   app.add_option("--bind", words.binding, "auto: a core for each local rank where they fit; none")
       .one_of({"auto", "none"});
+  app.add_option("--compress", words.compress,
+                 "send floats in this format (as TUTTI_COMPRESS), as in int8:block=128; shows how "
+                 "far results are off");
   app.add_option("--algo", options.algorithm, "run this algorithm (as TUTTI_ALGO)");
   app.add_option("-T,--timeout", options.timeout_s, "seconds for one operation (as TUTTI_TIMEOUT)")
       .in_range(0, 604800);
@@ -318,6 +336,18 @@ Result<ParsedOptions> parse_options(std::span<const std::string> arguments) {
   TUTTI_TRY(apply_words(words, program_test.has_value(), options));
   TUTTI_TRY(check_consistency(options));
   return ParsedOptions{std::move(options), ""};
+}
+
+void take_compress_setting(std::string_view setting, Options& options) {
+  if (!options.compressions.empty()) return;
+  while (!setting.empty()) {
+    const std::string_view part = setting.substr(0, setting.find(','));
+    setting.remove_prefix(std::min(part.size() + 1, setting.size()));
+    const std::size_t colon = std::min(part.find(':'), part.size());
+    const auto test = test_by_name(part.substr(0, colon));
+    auto compression = codec::parse_compression(part.substr(std::min(colon + 1, part.size())));
+    if (test && compression) options.compressions.emplace(*test, *std::move(compression));
+  }
 }
 
 }  // namespace tutti::bench

@@ -1,6 +1,7 @@
 #include "tools/bench/report.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -35,6 +36,13 @@ std::string percentile_columns(const std::optional<Timing>& timing) {
 std::string limit_column(const std::optional<Timing>& timing) {
   return timing && timing->limit_percent ? "  " + fitted(*timing->limit_percent, 7)
                                          : fmt::format("  {:>7}", "");
+}
+
+/// Blank where results are exact: the columns before it keep their places.
+std::string loss_columns(const std::optional<Timing>& timing) {
+  return timing && timing->loss
+             ? fmt::format("  {:>9.2e}  {:>9.2e}", timing->loss->max, timing->loss->mean)
+             : fmt::format("  {:>9}  {:>9}", "", "");
 }
 
 std::string redop_text(const Shape& shape) {
@@ -82,6 +90,12 @@ std::string table_head(const Options& options, const Job& job) {
       multiplies ? options.sizes.factor : options.sizes.step, multiplies ? "factor" : "bytes",
       options.warmups, options.iterations == 0 ? "adaptive" : fmt::to_string(options.iterations),
       options.aggregated, options.checks);
+  std::string before;
+  for (const auto& [test, compression] : options.compressions)
+    if (std::ranges::find(options.tests, test) != options.tests.end() &&
+        std::exchange(before, compression.text()) != compression.text())
+      text += fmt::format("# Floats of {} travel as {}, {:.4g} bits a value\n", test_name(test),
+                          compression.text(), compression.format->traits().bits);
   text += fmt::format(
       "# Using {} ranks on {} host{} over {}\n", job.ranks, job.hosts, job.hosts == 1 ? "" : "s",
       job.transports.empty() ? "memory" : fmt::to_string(fmt::join(job.transports, ", ")));
@@ -117,6 +131,10 @@ std::string column_titles(const Options& options, Collective test) {
     names += fmt::format("  {:>7}", "%limit");
     units += fmt::format("  {:>7}", "");
   }
+  if (!options.compressions.empty()) {
+    names += fmt::format("  {:>9}  {:>9}", "max err", "mean err");
+    units += fmt::format("  {:>9}  {:>9}", "(rel.)", "(rel.)");
+  }
   if (options.timestamps) names += fmt::format("  {:>20}", "time stamp");
   const std::string title =
       options.tests.size() > 1 ? fmt::format("#\n# {}\n", test_name(test)) : std::string();
@@ -139,6 +157,7 @@ std::string table_row(const Options& options, const Row& row) {
                    : fmt::format("  {:>8}  {:>8}", "N/A", "N/A");
   }
   if (options.show_limit) text += limit_column(timing);
+  if (!options.compressions.empty()) text += loss_columns(timing);
   if (options.timestamps) text += fmt::format("  {:>20}", row.timestamp);
   return text + "\n";
 }

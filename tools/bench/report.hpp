@@ -26,6 +26,12 @@ struct Timing {
   std::uint64_t iterations = 0;
   std::optional<std::uint64_t> wrong;   ///< elements, over all ranks; nullopt when unchecked
   std::optional<double> limit_percent;  ///< of the machine's limit; nullopt where there is none
+  /// How far compressed results are off, at most and in the mean, relative to the largest and to
+  /// the mean magnitude of what was wanted, over all ranks; nullopt when unchecked, or exact.
+  struct Loss {
+    double max = 0, mean = 0;
+  };
+  std::optional<Loss> loss;
 };
 
 struct Row {

@@ -324,6 +324,13 @@ bool would_lead(bool launched) { return !launched || environment_number("RANK") 
 void export_settings(const Options& options) {
   ::setenv("TUTTI_DEVICE", options.on_gpus ? "cuda" : "host", 1);
   if (!options.algorithm.empty()) ::setenv("TUTTI_ALGO", options.algorithm.c_str(), 1);
+  if (!options.compressions.empty()) {
+    std::string setting;
+    for (const auto& [test, compression] : options.compressions)
+      setting +=
+          fmt::format("{}{}:{}", setting.empty() ? "" : ",", name_of(test), compression.text());
+    ::setenv("TUTTI_COMPRESS", setting.c_str(), 1);
+  }
   if (options.timeout_s > 0) {
     ::setenv("TUTTI_TIMEOUT", fmt::to_string(options.timeout_s).c_str(), 1);
   }

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "src/base/clock.hpp"
+#include "src/base/hash.hpp"
 #include "src/base/result.hpp"
 #include "tools/bench/stats.hpp"
 #include "tools/bench/wrong.hpp"
@@ -52,7 +53,11 @@ Result<CrewBuffers> allocate_buffers(Crew& crew, const Options& options, std::si
 
 Series::Series(Crew& crew, const Options& options, const Shape& shape, const CrewBuffers& buffers,
                std::uint64_t& iteration)
-    : crew_(crew), options_(options), data_(shape), buffers_(buffers), iteration_(iteration) {}
+    : crew_(crew), options_(options), data_(shape), buffers_(buffers), iteration_(iteration) {
+  const auto found = options.compressions.find(shape.test);
+  if (found != options.compressions.end() && is_lossy(shape))
+    lossy_.emplace(shape, found->second.format->traits(), found->second.random);
+}
 
 bool Series::place(bool in_place) {
   in_place_ = in_place;
@@ -110,7 +115,10 @@ Status Series::fill() {
     const Placement& placement = placements_[i];
     set_guard(placement.guarded - kGuardBytes);
     set_guard(placement.guarded + placement.guarded_bytes);
-    data_.fill(crew_.ranks()[i], iteration_, placement.send);
+    if (lossy_)
+      lossy_->fill(crew_.ranks()[i], iteration_, placement.send);
+    else
+      data_.fill(crew_.ranks()[i], iteration_, placement.send);
     TUTTI_TRY(upload(i));
   }
   return ok_status();
@@ -148,7 +156,9 @@ Result<std::uint64_t> Series::check() {
   for (std::size_t i = 0; i < placements_.size(); ++i) {
     const Placement& placement = placements_[i];
     TUTTI_TRY(download(i));
-    Findings found = data_.check(crew_.ranks()[i], iteration_, placement.recv);
+    const Rank rank = crew_.ranks()[i];
+    Findings found = lossy_ ? lossy_->check(rank, iteration_, placement.recv, losses_)
+                            : data_.check(rank, iteration_, placement.recv);
     found.wrong += broken_guard_bytes(placement.guarded - kGuardBytes) +
                    broken_guard_bytes(placement.guarded + placement.guarded_bytes);
     wrong_here_ += found.wrong;
@@ -156,9 +166,43 @@ Result<std::uint64_t> Series::check() {
     findings.push_back(found);
   }
   TUTTI_TRY(crew_.sum(wrong));
+  if (lossy_) TUTTI_TRY(add_unequal(wrong[0]));
   if (wrong[0] != 0 && !reported_) TUTTI_TRY(report_first_wrong(findings));
   reported_ = reported_ || wrong[0] != 0;
   return static_cast<std::uint64_t>(wrong[0]);
+}
+
+/// Compressed results are to be equal to the bit, where all ranks get the same: counts the ranks
+/// whose bits are not those of rank 0.
+Status Series::add_unequal(double& wrong) {
+  const Collective test = data_.shape().test;
+  if (test != Collective::kAllReduce && test != Collective::kAllGather &&
+      test != Collective::kBroadcast)
+    return ok_status();
+  std::vector<double> hashes;  // exact in a double
+  for (const Placement& placement : placements_) {
+    const std::size_t bytes = placement.guarded_bytes;
+    hashes.push_back(static_cast<double>(fnv({placement.guarded, bytes}) >> 11));
+  }
+  const double first[1] = {crew_.ranks()[0] == 0 ? hashes[0] : 0};
+  double of_rank_0[1] = {first[0]};
+  TUTTI_TRY(crew_.largest(of_rank_0));
+  double unequal[1] = {0};
+  for (const double hash : hashes) unequal[0] += hash == of_rank_0[0] ? 0 : 1;
+  wrong_here_ += static_cast<std::uint64_t>(unequal[0]);
+  TUTTI_TRY(crew_.sum(unequal));
+  wrong += unequal[0];
+  return ok_status();
+}
+
+/// Over all crews.
+Result<Timing::Loss> Series::loss() {
+  double largest[2] = {losses_.largest_off, losses_.largest_wanted};
+  double sums[2] = {losses_.sum_off, losses_.sum_wanted};
+  TUTTI_TRY(crew_.largest(largest));
+  TUTTI_TRY(crew_.sum(sums));
+  const Losses all{largest[0], largest[1], sums[0], sums[1]};
+  return Timing::Loss{all.max_relative(), all.mean_relative()};
 }
 
 Result<std::uint64_t> Series::checked_iteration() {
@@ -253,6 +297,7 @@ Result<std::uint64_t> Series::timed_rounds(Readings& readings) {
 
 Result<std::optional<Timing>> Series::measure(bool in_place) {
   if (!place(in_place)) return std::optional<Timing>();
+  losses_ = {};
   TUTTI_TRY(fill());
   std::uint64_t wrong = 0;
   for (int k = 0; k < options_.checks; ++k) {
@@ -273,6 +318,9 @@ Result<std::optional<Timing>> Series::measure(bool in_place) {
   timing.p90_us = quantile(readings.batches, 0.9);
   timing.p99_us = quantile(readings.batches, 0.99);
   if (options_.checks > 0) timing.wrong = wrong;
+  if (options_.checks > 0 && lossy_) {
+    TUTTI_ASSIGN(timing.loss, loss());
+  }
   return std::optional<Timing>(timing);
 }
 

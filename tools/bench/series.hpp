@@ -8,6 +8,7 @@
 
 #include "tools/bench/crew.hpp"
 #include "tools/bench/data.hpp"
+#include "tools/bench/lossy.hpp"
 #include "tools/bench/options.hpp"
 #include "tools/bench/report.hpp"
 
@@ -72,6 +73,8 @@ class Series {
   Status download(std::size_t i) const;
   Status iterate(std::uint64_t times);
   Result<std::uint64_t> check();
+  Status add_unequal(double& wrong);
+  Result<Timing::Loss> loss();
   Result<std::uint64_t> checked_iteration();
   Result<double> estimate_us();
   Status run_round(const Round& round, Readings& readings);
@@ -84,6 +87,8 @@ class Series {
   Crew& crew_;
   const Options& options_;
   Data data_;
+  std::optional<LossyData> lossy_;  ///< in place of data_, where calls are compressed
+  Losses losses_;                   ///< of the form being measured, of this crew
   const CrewBuffers& buffers_;
   std::uint64_t& iteration_;
   std::uint64_t wrong_here_ = 0;

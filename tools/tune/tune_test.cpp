@@ -108,7 +108,6 @@ TEST(Ways, AreThoseThatLoseNothingAndCanDoIt) {
     return all;
   };
   EXPECT_THAT(names(Collective::kAllReduce, {0, 0, 0, 0}, false), Contains("two_shot"));
-  EXPECT_THAT(names(Collective::kAllReduce, {0, 0, 0, 0}, false), Not(Contains("two_shot_bf16")));
   EXPECT_THAT(names(Collective::kAllGather, {0, 0}, false),
               Not(Contains("direct by kernel reads")));
   EXPECT_THAT(names(Collective::kAllGather, {0, 0}, true), Contains("direct by kernel reads"));

@@ -1,0 +1,99 @@
+/* Collectives that send floats in fewer bytes, and lose precision by it.
+ *
+ * A tuttiCompression_t says how: in which format, how values are rounded, and whether what one call
+ * rounds off is added in the next one. docs/fewer_bytes.md says what each format loses.
+ *
+ *   tuttiCompression_t int8;
+ *   tuttiCompressionCreate(&int8, "int8:block=128");
+ *   tuttiAllReduceCompressed(in, out, count, ncclFloat, ncclSum, 1, 1, int8, comm, NULL);
+ *   tuttiCompressionDestroy(int8);
+ *
+ * Data is ncclFloat, ncclHalf or ncclBfloat16 in host memory; reductions are ncclSum or ncclAvg.
+ * All ranks of a call pass equal compressions, each its own. They get the same bits, whatever the
+ * hosts that they are on. Between several hosts only what crosses is compressed, where that keeps
+ * this promise. Data that a format would not make smaller is sent as it is.
+ */
+#ifndef TUTTI_COMPRESSION_H_
+#define TUTTI_COMPRESSION_H_
+
+#include "tutti/tutti.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One rank's compression for a series of calls, which must not overlap. */
+typedef struct tuttiCompression* tuttiCompression_t;
+
+/* `how` is a format with settings, each behind a colon: "int8:block=128:scale=fp16",
+ * "topk:k=1%:errors=feedback", "int4:rounding=random:seed=7". ncclInvalidArgument: the text names
+ * the word that is wrong, and what may stand there. */
+TUTTI_API ncclResult_t tuttiCompressionCreate(tuttiCompression_t* compression, const char* how);
+/* No call may use it any more. */
+TUTTI_API ncclResult_t tuttiCompressionDestroy(tuttiCompression_t compression);
+/* Its format with all settings, cut to `bytes` and ended by a zero. */
+TUTTI_API ncclResult_t tuttiCompressionText(tuttiCompression_t compression, char* text,
+                                            size_t bytes);
+
+/* ---- What a rank owes ---------------------------------------------------------------------- */
+
+/* With errors=feedback a compression keeps what its calls have rounded off at this rank, and adds it
+ * in the next call. All its calls must then be alike: of one communicator, collective, count and
+ * type; another one is ncclInvalidUsage until tuttiCompressionReset. Errors may be read and written
+ * between calls, to be saved with a checkpoint. */
+
+/* How many errors there are: 0 before the first call. */
+TUTTI_API ncclResult_t tuttiCompressionErrorCount(tuttiCompression_t compression, size_t* count);
+/* `count` must be that number. */
+TUTTI_API ncclResult_t tuttiCompressionGetErrors(tuttiCompression_t compression, float* errors,
+                                                 size_t count);
+/* Before the first call: as many as the calls will have, or those of MoveErrors. */
+TUTTI_API ncclResult_t tuttiCompressionSetErrors(tuttiCompression_t compression,
+                                                 const float* errors, size_t count);
+/* Forgets the errors: the next call may be any. */
+TUTTI_API ncclResult_t tuttiCompressionReset(tuttiCompression_t compression);
+/* For an all-reduce of `elements` elements that goes on with `new_ranks` ranks: what rank `rank` of
+ * those owes at first, such that all together owe what the old ones did. errors[r] are the counts[r]
+ * errors of old rank r. Writes `elements` floats to `moved`. */
+TUTTI_API ncclResult_t tuttiCompressionMoveErrors(const float* const errors[],
+                                                  const size_t counts[], int ranks, size_t elements,
+                                                  int rank, int new_ranks, float* moved);
+
+/* ---- Collectives --------------------------------------------------------------------------- */
+
+/* NCCL's arguments, and a compression. Reductions also take two factors: the inputs are multiplied
+ * by `prescale`, and the result by `postscale`, in one multiplication of the inputs. Groups and
+ * streams work as with NCCL's calls; `compression` must live until the call is done. */
+TUTTI_API ncclResult_t tuttiAllReduceCompressed(const void* sendbuff, void* recvbuff, size_t count,
+                                                ncclDataType_t datatype, ncclRedOp_t op,
+                                                float prescale, float postscale,
+                                                tuttiCompression_t compression, ncclComm_t comm,
+                                                cudaStream_t stream);
+TUTTI_API ncclResult_t tuttiReduceScatterCompressed(const void* sendbuff, void* recvbuff,
+                                                    size_t recvcount, ncclDataType_t datatype,
+                                                    ncclRedOp_t op, float prescale, float postscale,
+                                                    tuttiCompression_t compression, ncclComm_t comm,
+                                                    cudaStream_t stream);
+TUTTI_API ncclResult_t tuttiReduceCompressed(const void* sendbuff, void* recvbuff, size_t count,
+                                             ncclDataType_t datatype, ncclRedOp_t op, int root,
+                                             float prescale, float postscale,
+                                             tuttiCompression_t compression, ncclComm_t comm,
+                                             cudaStream_t stream);
+TUTTI_API ncclResult_t tuttiAllGatherCompressed(const void* sendbuff, void* recvbuff,
+                                                size_t sendcount, ncclDataType_t datatype,
+                                                tuttiCompression_t compression, ncclComm_t comm,
+                                                cudaStream_t stream);
+TUTTI_API ncclResult_t tuttiAlltoAllCompressed(const void* sendbuff, void* recvbuff, size_t count,
+                                               ncclDataType_t datatype,
+                                               tuttiCompression_t compression, ncclComm_t comm,
+                                               cudaStream_t stream);
+TUTTI_API ncclResult_t tuttiBroadcastCompressed(const void* sendbuff, void* recvbuff, size_t count,
+                                                ncclDataType_t datatype, int root,
+                                                tuttiCompression_t compression, ncclComm_t comm,
+                                                cudaStream_t stream);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* TUTTI_COMPRESSION_H_ */

@@ -1,0 +1,127 @@
+// tutti::Compression: how calls send floats in fewer bytes. RAII over tuttiCompression_t.
+//
+// Header-only; link libtutti.so. The contracts are those of tutti/compression.h.
+//
+//   auto int8 = tutti::Compression::create("int8:block=128");
+//   if (!int8) { ... int8.error().what ... }
+//   int8->all_reduce<float>(*comm, mine, sum);
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tutti/communicator.hpp"
+#include "tutti/compression.h"
+
+namespace tutti {
+
+/// Resource, movable. Calls that use it must not overlap; it must outlive those on a stream.
+class Compression {
+ public:
+  /// See tuttiCompressionCreate.
+  static Result<Compression> create(const char* how) {
+    tuttiCompression_t handle = nullptr;
+    if (const auto code = tuttiCompressionCreate(&handle, how); code != ncclSuccess)
+      return last_error(code);
+    return Compression(handle);
+  }
+  ~Compression() {
+    if (handle_ != nullptr) (void)tuttiCompressionDestroy(handle_);
+  }
+  Compression(Compression&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Compression& operator=(Compression&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  Compression(const Compression&) = delete;
+  Compression& operator=(const Compression&) = delete;
+
+  /// Multiplied into a reduction.
+  struct Scales {
+    float before = 1, after = 1;
+  };
+
+  /// out = op over the `in` of all ranks. Spans have equal length; pass the same span twice for in
+  /// place. The other collectives are those of Comm, too.
+  template <Element T>
+  Status all_reduce(const Comm& comm, std::span<const T> in, std::span<T> out,
+                    ReduceOp op = ReduceOp::kSum, Scales scales = {.before = 1, .after = 1},
+                    const Stream* stream = nullptr) {
+    if (in.size() != out.size()) return mismatch("all_reduce: the spans differ in length");
+    return to_status(
+        tuttiAllReduceCompressed(in.data(), out.data(), in.size(), type<T>(), raw(op),
+                                 scales.before, scales.after, handle_, comm.native(), raw(stream)),
+        comm.native());
+  }
+  template <Element T>
+  Status reduce_scatter(const Comm& comm, std::span<const T> in, std::span<T> out,
+                        ReduceOp op = ReduceOp::kSum, Scales scales = {.before = 1, .after = 1},
+                        const Stream* stream = nullptr) {
+    if (in.size() != out.size() * static_cast<std::size_t>(comm.size()))
+      return mismatch("reduce_scatter: in must hold size() blocks of out");
+    return to_status(tuttiReduceScatterCompressed(in.data(), out.data(), out.size(), type<T>(),
+                                                  raw(op), scales.before, scales.after, handle_,
+                                                  comm.native(), raw(stream)),
+                     comm.native());
+  }
+  template <Element T>
+  Status all_gather(const Comm& comm, std::span<const T> in, std::span<T> out,
+                    const Stream* stream = nullptr) {
+    if (out.size() != in.size() * static_cast<std::size_t>(comm.size()))
+      return mismatch("all_gather: out must hold size() blocks of in");
+    return to_status(tuttiAllGatherCompressed(in.data(), out.data(), in.size(), type<T>(), handle_,
+                                              comm.native(), raw(stream)),
+                     comm.native());
+  }
+  template <Element T>
+  Status broadcast(const Comm& comm, std::span<T> data, Rank root, const Stream* stream = nullptr) {
+    return to_status(tuttiBroadcastCompressed(data.data(), data.data(), data.size(), type<T>(),
+                                              root, handle_, comm.native(), raw(stream)),
+                     comm.native());
+  }
+
+  /// What this rank owes, and the same for going on elsewhere. See tutti/compression.h.
+  [[nodiscard]] Result<std::vector<float>> errors() const {
+    std::size_t count = 0;
+    if (const auto code = tuttiCompressionErrorCount(handle_, &count); code != ncclSuccess)
+      return last_error(code);
+    std::vector<float> errors(count);
+    if (const auto code = tuttiCompressionGetErrors(handle_, errors.data(), count);
+        code != ncclSuccess)
+      return last_error(code);
+    return errors;
+  }
+  Status set_errors(std::span<const float> errors) {
+    return to_status(tuttiCompressionSetErrors(handle_, errors.data(), errors.size()));
+  }
+  Status reset() { return to_status(tuttiCompressionReset(handle_)); }
+
+  /// Its format with all settings.
+  [[nodiscard]] std::string text() const {
+    char text[256] = "";
+    (void)tuttiCompressionText(handle_, text, sizeof text);
+    return text;
+  }
+  /// The handle for the C API. This object keeps ownership.
+  [[nodiscard]] tuttiCompression_t native() const { return handle_; }
+
+ private:
+  explicit Compression(tuttiCompression_t handle) : handle_(handle) {}
+
+  template <Element T>
+  static constexpr ncclDataType_t type() {
+    return static_cast<ncclDataType_t>(data_type_of<T>());
+  }
+  static ncclRedOp_t raw(ReduceOp op) { return static_cast<ncclRedOp_t>(op); }
+  static cudaStream_t raw(const Stream* stream) {
+    return stream == nullptr ? nullptr : stream->native();
+  }
+  static Error mismatch(const char* what) { return {Code::kInvalidArgument, what}; }
+
+  tuttiCompression_t handle_;
+};
+
+}  // namespace tutti

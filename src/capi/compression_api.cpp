@@ -1,0 +1,108 @@
+// tuttiCompression*, and the handle's part of compressed calls (call_api.cpp has the calls).
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "src/capi/answer.hpp"
+#include "src/capi/compression.hpp"
+#include "src/capi/process.hpp"
+#include "src/capi/text_out.hpp"
+#include "src/comm/compressor.hpp"
+
+using namespace tutti::capi;  // NOLINT(*-using-namespace): this file is the outside of that
+                              // namespace
+using tutti::Code;
+using tutti::make_error;
+using tutti::Result;
+
+ncclResult_t tuttiCompressionCreate(tuttiCompression_t* compression, const char* how) {
+  return answer("tuttiCompressionCreate", nullptr, [&]() -> Result<ncclResult_t> {
+    TUTTI_TRY(check_out(compression, "compression"));
+    if (how == nullptr)
+      return make_error(Code::kInvalidArgument, "how is NULL: a format was expected, as in int8");
+    TUTTI_ASSIGN(auto parsed, tutti::codec::parse_compression(how));
+    *compression = process().compressions.add(std::move(parsed));
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t tuttiCompressionDestroy(tuttiCompression_t compression) {
+  return answer("tuttiCompressionDestroy", nullptr, [&]() -> Result<ncclResult_t> {
+    TUTTI_TRY(process().compressions.remove(compression));
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t tuttiCompressionText(tuttiCompression_t compression, char* text, size_t bytes) {
+  return answer("tuttiCompressionText", nullptr, [&]() -> Result<ncclResult_t> {
+    TUTTI_ASSIGN(const auto ours, process().compressions.find(compression));
+    TUTTI_TRY(check_text_out(text, bytes));
+    copy_text(ours->compression().text(), text, bytes);
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t tuttiCompressionErrorCount(tuttiCompression_t compression, size_t* count) {
+  return answer("tuttiCompressionErrorCount", nullptr, [&]() -> Result<ncclResult_t> {
+    TUTTI_ASSIGN(const auto ours, process().compressions.find(compression));
+    TUTTI_TRY(check_out(count, "count"));
+    *count = ours->errors().size();
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t tuttiCompressionGetErrors(tuttiCompression_t compression, float* errors,
+                                       size_t count) {
+  return answer("tuttiCompressionGetErrors", nullptr, [&]() -> Result<ncclResult_t> {
+    TUTTI_ASSIGN(const auto ours, process().compressions.find(compression));
+    const std::vector<float> owed = ours->errors();
+    if (count != owed.size())
+      return make_error(Code::kInvalidArgument, "count is {}, and there are {} errors", count,
+                        owed.size());
+    if (count > 0) TUTTI_TRY(check_out(errors, "errors"));
+    std::ranges::copy(owed, errors);
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t tuttiCompressionSetErrors(tuttiCompression_t compression, const float* errors,
+                                       size_t count) {
+  return answer("tuttiCompressionSetErrors", nullptr, [&]() -> Result<ncclResult_t> {
+    TUTTI_ASSIGN(const auto ours, process().compressions.find(compression));
+    if (count > 0 && errors == nullptr)
+      return make_error(Code::kInvalidArgument, "errors is NULL, and count is {}", count);
+    TUTTI_TRY(ours->set_errors({errors, count}));
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t tuttiCompressionReset(tuttiCompression_t compression) {
+  return answer("tuttiCompressionReset", nullptr, [&]() -> Result<ncclResult_t> {
+    TUTTI_ASSIGN(const auto ours, process().compressions.find(compression));
+    ours->reset();
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t tuttiCompressionMoveErrors(const float* const errors[], const size_t counts[],
+                                        int ranks, size_t elements, int rank, int new_ranks,
+                                        float* moved) {
+  return answer("tuttiCompressionMoveErrors", nullptr, [&]() -> Result<ncclResult_t> {
+    if (ranks < 1 || new_ranks < 1 || rank < 0 || rank >= new_ranks)
+      return make_error(Code::kInvalidArgument,
+                        "errors of {} ranks for rank {} of {}: there is no such rank", ranks, rank,
+                        new_ranks);
+    if (elements > 0) TUTTI_TRY(check_out(moved, "moved"));
+    if (errors == nullptr || counts == nullptr)
+      return make_error(Code::kInvalidArgument, "errors or counts is NULL");
+    std::vector<std::span<const float>> owed;
+    for (int old = 0; old < ranks; ++old) {
+      if (counts[old] > 0 && errors[old] == nullptr)
+        return make_error(Code::kInvalidArgument, "errors[{}] is NULL, and counts[{}] is {}", old,
+                          old, counts[old]);
+      owed.emplace_back(errors[old], counts[old]);
+    }
+    TUTTI_TRY(tutti::move_errors(owed, rank, new_ranks, {moved, elements}));
+    return ncclSuccess;
+  });
+}

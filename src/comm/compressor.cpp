@@ -1,0 +1,141 @@
+#include "src/comm/compressor.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "src/base/hash.hpp"
+#include "src/base/printable.hpp"
+#include "src/base/result.hpp"
+#include "src/cost/asked.hpp"
+#include "src/exec/converter.hpp"
+
+namespace tutti {
+
+Result<Compressor::Use> Compressor::begin(const Series& series, std::size_t elements) {
+  const std::scoped_lock lock(mutex_);
+  Use use;
+  use.rounding.random = compression_.random;
+  std::uint64_t key = fnv_step(fnv_step(kFnvStart, compression_.seed), calls_++);
+  use.rounding.key = fnv_step(key, static_cast<std::uint64_t>(series.rank));
+  if (!compression_.feedback) return use;
+  TUTTI_TRY(check_locked(series));
+  // What was moved here is one vector, and a rank may encode its vector several times.
+  if (!series_ && !errors_.empty() && elements % errors_.size() != 0)
+    return make_error(Code::kInvalidArgument,
+                      "{} errors were set, and {} as rank {} of {} encodes {} values",
+                      errors_.size(), describe(series.call), series.rank, series.size, elements);
+  series_ = series;
+  errors_.resize(elements);
+  use.errors = errors_;
+  return use;
+}
+
+Status Compressor::check(const Series& series) const {
+  const std::scoped_lock lock(mutex_);
+  return check_locked(series);
+}
+
+Status Compressor::check_locked(const Series& series) const {
+  if (!compression_.feedback || !series_ || *series_ == series) return ok_status();
+  return make_error(
+      Code::kInvalidUsage,
+      "this compression keeps the errors of {} as rank {} of {}; {} as rank {} of {}{} needs one "
+      "of its own, or a reset",
+      describe(series_->call), series_->rank, series_->size, describe(series.call), series.rank,
+      series.size, series.communicator != series_->communicator ? " of another communicator" : "");
+}
+
+std::vector<float> Compressor::errors() const {
+  const std::scoped_lock lock(mutex_);
+  return errors_;
+}
+
+Status Compressor::set_errors(std::span<const float> errors) {
+  const std::scoped_lock lock(mutex_);
+  if (!compression_.feedback)
+    return make_error(Code::kInvalidUsage, "{} feeds no errors back: it needs errors=feedback",
+                      compression_.text());
+  if (series_ && errors.size() != errors_.size())
+    return make_error(Code::kInvalidArgument, "{} errors, where {} encodes {} values",
+                      errors.size(), describe(series_->call), errors_.size());
+  errors_.assign(errors.begin(), errors.end());
+  return ok_status();
+}
+
+void Compressor::reset() {
+  const std::scoped_lock lock(mutex_);
+  series_.reset();
+  errors_.clear();
+}
+
+Status move_errors(std::span<const std::span<const float>> errors, Rank rank,
+                   std::int32_t new_ranks, std::span<float> moved) {
+  std::ranges::fill(moved, 0.0F);
+  const auto bound = [&](std::int64_t part) {
+    return moved.size() / static_cast<std::size_t>(new_ranks) * static_cast<std::size_t>(part) +
+           std::min(moved.size() % static_cast<std::size_t>(new_ranks),
+                    static_cast<std::size_t>(part));
+  };
+  const std::size_t begin = bound(rank), end = bound(std::int64_t{rank} + 1);
+  for (std::size_t old = 0; old < errors.size(); ++old) {
+    if (moved.empty() ? !errors[old].empty() : errors[old].size() % moved.size() != 0)
+      return make_error(Code::kInvalidArgument,
+                        "old rank {} owes {} values, which are no whole vectors of {}", old,
+                        errors[old].size(), moved.size());
+    for (std::size_t vector = 0; vector < errors[old].size(); vector += moved.size())
+      for (std::size_t i = begin; i < end; ++i) moved[i] += errors[old][vector + i];
+  }
+  return ok_status();
+}
+
+Result<std::vector<AskedCompression>> parse_compress_setting(std::string_view text) {
+  std::vector<AskedCompression> all;
+  for (const std::string_view part : parts_between(text, ',')) {
+    const std::size_t colon = part.find(':');
+    const std::string_view name = part.substr(0, colon);
+    std::optional<Collective> collective;
+    for (int kind = 0; kind < kCollectives; ++kind)
+      if (normalised(name_of(static_cast<Collective>(kind))) == normalised(name))
+        collective = static_cast<Collective>(kind);
+    if (!collective || *collective == Collective::kSend || *collective == Collective::kRecv ||
+        colon == std::string_view::npos)
+      return make_error(Code::kInvalidArgument,
+                        "TUTTI_COMPRESS: '{}': a collective and a format were expected, as in "
+                        "all_reduce:int8",
+                        without_controls(part));
+    auto compression = codec::parse_compression(part.substr(colon + 1));
+    if (!compression)
+      return make_error(Code::kInvalidArgument, "TUTTI_COMPRESS: {}: {}", name_of(*collective),
+                        compression.error().what);
+    if (compression->feedback)
+      return make_error(Code::kInvalidArgument,
+                        "TUTTI_COMPRESS: {}: errors=feedback needs a program that keeps the "
+                        "errors: use tuttiAllReduceCompressed and its like",
+                        name_of(*collective));
+    if (std::ranges::find(all, *collective, &AskedCompression::collective) != all.end())
+      return make_error(Code::kInvalidArgument, "TUTTI_COMPRESS names {} twice",
+                        name_of(*collective));
+    all.push_back({*collective, *std::move(compression)});
+  }
+  return all;
+}
+
+bool is_compressible(const Call& call) {
+  const bool is_sum = call.op == ReduceOp::kSum || call.op == ReduceOp::kAvg;
+  return exec::is_convertible(call.type) && !is_point_to_point(call) &&
+         (is_sum || !reduces(call.collective));
+}
+
+AskedCompressors::AskedCompressors(std::vector<AskedCompression> asked) {
+  for (AskedCompression& one : asked)
+    compressors_.try_emplace(one.collective, std::move(one.compression));
+}
+
+Compressor* AskedCompressors::find(const Call& call) {
+  if (compressors_.empty() || !is_compressible(call)) return nullptr;
+  const auto found = compressors_.find(call.collective);
+  return found != compressors_.end() ? &found->second : nullptr;
+}
+
+}  // namespace tutti

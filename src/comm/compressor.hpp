@@ -1,0 +1,99 @@
+// A compression with what it keeps between calls. Users make one for a series of calls;
+// TUTTI_COMPRESS makes one for each collective that it names.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/codec/compression.hpp"
+#include "src/comm/call.hpp"
+#include "src/transport/transport.hpp"
+#include "tutti/error.hpp"
+#include "tutti/types.hpp"
+
+namespace tutti {
+
+/// Resource. Calls that use it must not overlap; any thread may ask for its errors between them.
+class Compressor {
+ public:
+  explicit Compressor(codec::Compression compression)
+      : compression_(std::move(compression)), code_(codec::code_of(compression_)) {}
+
+  [[nodiscard]] const codec::Compression& compression() const { return compression_; }
+  /// For CallSignature::compression.
+  [[nodiscard]] std::uint32_t code() const { return code_; }
+
+  /// Whose errors it keeps.
+  struct Series {
+    std::uint64_t communicator = 0;
+    Rank rank = 0;
+    std::int32_t size = 0;
+    CallSignature call;
+    friend bool operator==(const Series&, const Series&) = default;
+  };
+  /// What one call uses.
+  struct Use {
+    codec::Rounding rounding;
+    std::span<float> errors;  ///< empty unless they are fed back; valid until the next use
+  };
+  /// kInvalidUsage where begin() would refuse the series. No call runs or waits.
+  [[nodiscard]] Status check(const Series& series) const;
+  /// Begins a call that encodes `elements` values at this rank. With feedback, all calls must be of
+  /// one series: kInvalidUsage otherwise.
+  Result<Use> begin(const Series& series, std::size_t elements);
+
+  /// What this rank owes, in the order of the elements that it encodes; empty before the first
+  /// call.
+  [[nodiscard]] std::vector<float> errors() const;
+  /// Replaces them, before the first call or between two of them; those of move_errors() before the
+  /// first. kInvalidArgument where a series has another number.
+  Status set_errors(std::span<const float> errors);
+  /// Forgets errors and series: the next call may be any.
+  void reset();
+
+ private:
+  const codec::Compression compression_;
+  const std::uint32_t code_;
+  mutable std::mutex mutex_;
+  [[nodiscard]] Status check_locked(const Series& series) const;
+  std::optional<Series> series_;
+  std::uint64_t calls_ = 0;
+  std::vector<float> errors_;
+};
+
+/// What rank `rank` of `new_ranks` owes at first, where `errors[r]` is what old rank r owed for a
+/// vector of moved.size() elements, such that the sum over ranks stays: each rank takes a part of
+/// the vector over from all. kInvalidArgument where errors are no whole vectors.
+Status move_errors(std::span<const std::span<const float>> errors, Rank rank,
+                   std::int32_t new_ranks, std::span<float> moved);
+
+/// One part of TUTTI_COMPRESS.
+struct AskedCompression {
+  Collective collective = Collective::kAllReduce;
+  codec::Compression compression;
+};
+/// "all_reduce:int8:block=128,reduce_scatter:int4". kInvalidArgument names what is wrong; errors
+/// cannot be fed back, because nobody could save them.
+Result<std::vector<AskedCompression>> parse_compress_setting(std::string_view text);
+
+/// Whether a call can be compressed: sums, averages and copies of float32, float16 and bfloat16.
+bool is_compressible(const Call& call);
+
+/// What TUTTI_COMPRESS asks for on one communicator. Resource.
+class AskedCompressors {
+ public:
+  explicit AskedCompressors(std::vector<AskedCompression> asked);
+  /// For `call`, which has none of its own; null: none.
+  [[nodiscard]] Compressor* find(const Call& call);
+
+ private:
+  std::map<Collective, Compressor> compressors_;
+};
+
+}  // namespace tutti

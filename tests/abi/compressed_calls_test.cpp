@@ -1,0 +1,202 @@
+// The C API's compressed collectives: ranks of one process, driven by one thread through groups.
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tutti/compression.hpp"
+
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::size_t kCount = 1000;
+
+/// n ranks of this process, each with a compression of its own.
+class Job {
+ public:
+  Job(int ranks, const char* how) {
+    auto comms = tutti::Comm::all(ranks);
+    EXPECT_TRUE(comms) << comms.error().what;
+    comms_ = *std::move(comms);
+    for (int rank = 0; rank < ranks; ++rank) {
+      auto compression = tutti::Compression::create(how);
+      EXPECT_TRUE(compression) << compression.error().what;
+      compressions_.push_back(*std::move(compression));
+    }
+  }
+  [[nodiscard]] std::size_t ranks() const { return comms_.size(); }
+  tutti::Comm& comm(std::size_t rank) { return comms_[rank]; }
+  tutti::Compression& compression(std::size_t rank) { return compressions_[rank]; }
+
+  /// Calls each(rank) in a group.
+  template <class Each>
+  tutti::Status run(Each&& each) {
+    tutti::Group group;
+    for (std::size_t rank = 0; rank < ranks(); ++rank)
+      if (auto made = each(rank); !made) return made;
+    return group.end();
+  }
+
+ private:
+  std::vector<tutti::Comm> comms_;
+  std::vector<tutti::Compression> compressions_;
+};
+
+float value_of(std::size_t rank, std::size_t i) {
+  return std::sin(static_cast<float>(i) + 10 * static_cast<float>(rank));
+}
+std::vector<float> values_of(std::size_t rank, std::size_t count) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = value_of(rank, i);
+  return values;
+}
+
+TEST(CompressedCalls, AddUpWithBothFactors) {
+  Job job(3, "int8:block=32");
+  std::vector<std::vector<float>> in, out(3, std::vector<float>(kCount));
+  for (std::size_t rank = 0; rank < 3; ++rank) in.push_back(values_of(rank, kCount));
+  const auto status = job.run([&](std::size_t rank) {
+    return job.compression(rank).all_reduce<float>(
+        job.comm(rank), in[rank], out[rank], tutti::ReduceOp::kSum, {.before = 0.5F, .after = 4});
+  });
+  ASSERT_TRUE(status) << status.error().what;
+  for (std::size_t i = 0; i < kCount; ++i)
+    EXPECT_NEAR(out[0][i], 2 * (in[0][i] + in[1][i] + in[2][i]), 0.1);
+  EXPECT_EQ(out[1], out[0]);
+  EXPECT_EQ(out[2], out[0]);
+}
+
+TEST(CompressedCalls, OfAllKindsDeliver) {
+  Job job(2, "mxfp8");
+  std::vector<std::vector<float>> in, out(2, std::vector<float>(kCount * 2));
+  for (std::size_t rank = 0; rank < 2; ++rank) in.push_back(values_of(rank, kCount * 2));
+  const auto handle = [&](std::size_t rank) { return job.compression(rank).native(); };
+  const auto comm = [&](std::size_t rank) { return job.comm(rank).native(); };
+  const auto check = [](ncclResult_t result) { return tutti::to_status(result); };
+
+  ASSERT_TRUE(job.run([&](std::size_t rank) {
+    return check(tuttiAllGatherCompressed(in[rank].data(), out[rank].data(), kCount, ncclFloat,
+                                          handle(rank), comm(rank), nullptr));
+  }));
+  for (std::size_t i = 0; i < kCount; ++i) {
+    EXPECT_NEAR(out[0][i], in[0][i], 0.14);
+    EXPECT_NEAR(out[0][kCount + i], in[1][i], 0.14);
+  }
+  EXPECT_EQ(out[1], out[0]);
+  ASSERT_TRUE(job.run([&](std::size_t rank) {
+    return check(tuttiReduceScatterCompressed(in[rank].data(), out[rank].data(), kCount, ncclFloat,
+                                              ncclAvg, 1, 1, handle(rank), comm(rank), nullptr));
+  }));
+  for (std::size_t i = 0; i < kCount; ++i)
+    EXPECT_NEAR(out[1][i], (in[0][kCount + i] + in[1][kCount + i]) / 2, 0.14);
+  ASSERT_TRUE(job.run([&](std::size_t rank) {
+    return check(tuttiAlltoAllCompressed(in[rank].data(), out[rank].data(), kCount, ncclFloat,
+                                         handle(rank), comm(rank), nullptr));
+  }));
+  for (std::size_t i = 0; i < kCount; ++i) EXPECT_NEAR(out[1][i], in[0][kCount + i], 0.14);
+  ASSERT_TRUE(job.run([&](std::size_t rank) {
+    return check(tuttiBroadcastCompressed(in[rank].data(), out[rank].data(), kCount, ncclFloat, 1,
+                                          handle(rank), comm(rank), nullptr));
+  }));
+  for (std::size_t i = 0; i < kCount; ++i) EXPECT_NEAR(out[0][i], in[1][i], 0.14);
+  ASSERT_TRUE(job.run([&](std::size_t rank) {
+    return check(tuttiReduceCompressed(in[rank].data(), out[rank].data(), kCount, ncclFloat,
+                                       ncclSum, 0, 1, 1, handle(rank), comm(rank), nullptr));
+  }));
+  for (std::size_t i = 0; i < kCount; ++i) EXPECT_NEAR(out[0][i], in[0][i] + in[1][i], 0.5);
+}
+
+TEST(CompressedCalls, RunOnStreams) {
+  Job job(2, "bf16");
+  std::vector<tutti::Stream> streams;
+  std::vector<std::vector<float>> in, out(2, std::vector<float>(kCount));
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    streams.push_back(*tutti::Stream::create());
+    in.push_back(values_of(rank, kCount));
+  }
+  for (std::size_t rank = 0; rank < 2; ++rank)
+    ASSERT_TRUE(job.compression(rank).all_reduce<float>(job.comm(rank), in[rank], out[rank],
+                                                        tutti::ReduceOp::kSum,
+                                                        {.before = 1, .after = 1}, &streams[rank]));
+  for (tutti::Stream& stream : streams) ASSERT_TRUE(stream.synchronize());
+  for (std::size_t i = 0; i < kCount; ++i) EXPECT_NEAR(out[1][i], in[0][i] + in[1][i], 0.03);
+}
+
+/// Moving to another number of ranks keeps the sum of what is owed, element by element.
+TEST(CompressionErrors, AreSavedAndMovedToOtherNumbersOfRanks) {
+  Job job(3, "sign:errors=feedback");
+  std::vector<std::vector<float>> data;
+  for (std::size_t rank = 0; rank < 3; ++rank) data.push_back(values_of(rank, kCount));
+  for (int step = 0; step < 3; ++step) {
+    std::vector<std::vector<float>> out = data;
+    ASSERT_TRUE(job.run([&](std::size_t rank) {
+      return job.compression(rank).all_reduce<float>(job.comm(rank), data[rank], out[rank]);
+    }));
+  }
+  std::vector<std::vector<float>> owed;
+  std::vector<const float*> pointers;
+  std::vector<std::size_t> counts;
+  std::vector<double> sums(kCount);
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    owed.push_back(*job.compression(rank).errors());
+    ASSERT_EQ(owed.back().size() % kCount, 0U);
+    ASSERT_FALSE(owed.back().empty());
+    pointers.push_back(owed.back().data());
+    counts.push_back(owed.back().size());
+    for (std::size_t i = 0; i < owed.back().size(); ++i) sums[i % kCount] += owed.back()[i];
+  }
+  for (const int ranks : {1, 2, 5}) {
+    Job next(ranks, "sign:errors=feedback");
+    std::vector<double> moved_sums(kCount);
+    for (int rank = 0; rank < ranks; ++rank) {
+      std::vector<float> moved(kCount);
+      ASSERT_EQ(tuttiCompressionMoveErrors(pointers.data(), counts.data(), 3, kCount, rank, ranks,
+                                           moved.data()),
+                ncclSuccess);
+      for (std::size_t i = 0; i < kCount; ++i) moved_sums[i] += moved[i];
+      ASSERT_TRUE(next.compression(static_cast<std::size_t>(rank)).set_errors(moved));
+    }
+    for (std::size_t i = 0; i < kCount; ++i) EXPECT_NEAR(moved_sums[i], sums[i], 1e-5);
+    std::vector<std::vector<float>> out(static_cast<std::size_t>(ranks),
+                                        std::vector<float>(kCount));
+    const auto status = next.run([&](std::size_t rank) {
+      return next.compression(rank).all_reduce<float>(next.comm(rank), data[0], out[rank]);
+    });
+    EXPECT_TRUE(status) << status.error().what;
+  }
+}
+
+TEST(CompressionHandles, RefuseWhatTheyCannotBe) {
+  const auto text = [](ncclResult_t result) {
+    return result == ncclSuccess ? std::string("none") : std::string(ncclGetLastError(nullptr));
+  };
+  tuttiCompression_t made = nullptr;
+  EXPECT_THAT(text(tuttiCompressionCreate(&made, "int9")), HasSubstr("did you mean int8"));
+  EXPECT_THAT(text(tuttiCompressionCreate(&made, nullptr)), HasSubstr("how is NULL"));
+  EXPECT_THAT(text(tuttiCompressionCreate(nullptr, "int8")), HasSubstr("compression"));
+  int nothing = 0;
+  const auto foreign = reinterpret_cast<tuttiCompression_t>(&nothing);
+  EXPECT_THAT(text(tuttiCompressionDestroy(foreign)),
+              HasSubstr("none that tuttiCompressionCreate"));
+  Job job(1, "topk:k=1%");
+  EXPECT_EQ(job.compression(0).text(), "topk:k=41:block=4096");
+  std::vector<float> data(8);
+  EXPECT_THAT(text(tuttiAllReduceCompressed(data.data(), data.data(), 8, ncclFloat, ncclSum, 1, 1,
+                                            foreign, job.comm(0).native(), nullptr)),
+              HasSubstr("none that tuttiCompressionCreate"));
+  EXPECT_THAT(
+      text(tuttiAllReduceCompressed(data.data(), data.data(), 4, ncclDouble, ncclSum, 1, 1,
+                                    job.compression(0).native(), job.comm(0).native(), nullptr)),
+      HasSubstr("double data cannot be compressed"));
+  EXPECT_THAT(
+      text(tuttiAllReduceCompressed(data.data(), data.data(), 8, ncclFloat, ncclMax, 1, 1,
+                                    job.compression(0).native(), job.comm(0).native(), nullptr)),
+      HasSubstr("sums and averages can"));
+  EXPECT_THAT(job.compression(0).set_errors(data).error().what, HasSubstr("errors=feedback"));
+}
+
+}  // namespace
