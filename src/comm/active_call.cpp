@@ -25,9 +25,8 @@ constexpr std::string_view kGather = "the ranks tell each other the times of tri
 
 }  // namespace
 
-Status ActiveCall::begin(const Call& made) {
-  Call call = made;
-  if (call.compressor == nullptr) call.compressor = compressors_.find(call);
+/// `made` is the call before TUTTI_COMPRESS.
+[[gnu::always_inline]] inline Status ActiveCall::begin(const Call& call, const Call& made) {
   repeatable_ = {};
   signature_ = signature_of(call);
   blocks_ = call.blocks;
@@ -43,8 +42,7 @@ Status ActiveCall::begin(const Call& made) {
   args_.reduction.type = call.type;
   args_.reduction.op = signature_.op;  // not the caller's, which only reductions look at
   std::memcpy(args_.reduction.scalar, call.scalar, sizeof call.scalar);
-  args_.rounding = {};
-  args_.errors = {};
+  args_.coding = nullptr;
   args_.call = &signature_;
   args_.call_hash = exec::hash_of(signature_);
   args_.caption = caption_;
@@ -60,14 +58,25 @@ Status ActiveCall::begin(const Call& made) {
   return ok_status();
 }
 
+Status ActiveCall::begin(const Call& call) {
+  Compressor* const asked = call.compressor == nullptr ? compressors_.find(call) : nullptr;
+  if (asked == nullptr) [[likely]]
+    return begin(call, call);
+  return begin_compressed(call, *asked);
+}
+
+Status ActiveCall::begin_compressed(const Call& call, Compressor& compressor) {
+  Call compressed = call;
+  compressed.compressor = &compressor;
+  return begin(compressed, call);
+}
+
 /// What a compressed call needs beside its plan.
 Status ActiveCall::compress(const Call& call, const exec::Plan& plan) {
-  TUTTI_ASSIGN(
-      const Compressor::Use use,
-      call.compressor->begin({team_.options().communicator, team_.rank(), team_.size(), signature_},
-                             plan.coded_elements()));
-  args_.rounding = use.rounding;
-  args_.errors = use.errors;
+  TUTTI_ASSIGN(coding_, call.compressor->begin(
+                            {team_.options().communicator, team_.rank(), team_.size(), signature_},
+                            plan.coded_elements()));
+  args_.coding = &coding_;
   repeatable_ = {};  // all of this is set anew each time, and another may lie at its address
   if (call.factor == 1 || !reduces(call.collective)) return ok_status();
   const float ranks = call.op == ReduceOp::kAvg ? static_cast<float>(team_.size()) : 1;

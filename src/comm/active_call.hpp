@@ -96,6 +96,8 @@ class ActiveCall {
     kPointToPoint
   };
 
+  Status begin(const Call& call, const Call& made);
+  Status begin_compressed(const Call& call, Compressor& compressor);
   Status begin_gather();
   Status compress(const Call& call, const exec::Plan& plan);
   void start(const exec::Plans& plans) {
@@ -114,6 +116,7 @@ class ActiveCall {
   PlanCache& plans_;
   AskedCompressors& compressors_;
   CallCounters& counters_;
+  exec::Coding coding_;        ///< of that, if it is compressed
   exec::CollectiveArgs args_;  ///< of the collective that runs or ran last
   Call last_call_;             ///< what they were made from
   exec::Plans repeatable_;     ///< its plans; none when another call needs another start

@@ -32,17 +32,18 @@ Status CallQueue::usable() const {
   return ok_status();
 }
 
-/// What this rank can find wrong alone: nobody waits then.
-Status CallQueue::check(const Call& call) const {
-  TUTTI_TRY(check_call(call, facts_.rank, facts_.size));
-  if (call.compressor == nullptr) return ok_status();
+/// What this rank finds wrong alone, while nobody waits.
+Status CallQueue::check_series(const Call& call) const {
   return call.compressor->check({facts_.id, facts_.rank, facts_.size, signature_of(call)});
 }
 
 Status CallQueue::start(std::span<const Call> calls) {
   TUTTI_TRY(usable());
   std::vector<exec::PointToPoint> transfers;
-  for (const Call& call : calls) TUTTI_TRY(check(call));
+  for (const Call& call : calls) {
+    TUTTI_TRY(check_call(call, facts_.rank, facts_.size));
+    if (call.compressor != nullptr) TUTTI_TRY(check_series(call));
+  }
   TUTTI_TRY(check_group(calls, facts_.rank));
   for (const Call& call : calls) {
     if (is_point_to_point(call))
@@ -90,7 +91,8 @@ Status CallQueue::run(const Call& call) {
     active_.begin_again();  // valid, planned, and bound already
   } else {
     TUTTI_TRY(usable());
-    TUTTI_TRY(check(call));
+    TUTTI_TRY(check_call(call, facts_.rank, facts_.size));
+    if (call.compressor != nullptr) TUTTI_TRY(check_series(call));
     if (Status begun = active_.begin(call); !begun) return fail(std::move(begun).error());
     if (!active_.is_plain_collective()) {  // on trial, or waits for a verdict
       queue_.push_back({call, {}});

@@ -39,7 +39,7 @@ class CallQueue {
 
   /// Ok, or why there can be no more calls.
   [[nodiscard]] Status usable() const;
-  [[nodiscard]] Status check(const Call& call) const;
+  [[nodiscard]] Status check_series(const Call& call) const;
   /// Whether no call is under way.
   [[nodiscard]] bool idle() const { return active_.none() && queue_.empty(); }
 

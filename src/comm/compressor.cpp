@@ -12,9 +12,9 @@
 
 namespace tutti {
 
-Result<Compressor::Use> Compressor::begin(const Series& series, std::size_t elements) {
+Result<exec::Coding> Compressor::begin(const Series& series, std::size_t elements) {
   const std::scoped_lock lock(mutex_);
-  Use use;
+  exec::Coding use;
   use.rounding.random = compression_.random;
   std::uint64_t key = fnv_step(fnv_step(kFnvStart, compression_.seed), calls_++);
   use.rounding.key = fnv_step(key, static_cast<std::uint64_t>(series.rank));
@@ -132,8 +132,8 @@ AskedCompressors::AskedCompressors(std::vector<AskedCompression> asked) {
     compressors_.try_emplace(one.collective, std::move(one.compression));
 }
 
-Compressor* AskedCompressors::find(const Call& call) {
-  if (compressors_.empty() || !is_compressible(call)) return nullptr;
+Compressor* AskedCompressors::find_among(const Call& call) {
+  if (!is_compressible(call)) return nullptr;
   const auto found = compressors_.find(call.collective);
   return found != compressors_.end() ? &found->second : nullptr;
 }

@@ -13,6 +13,7 @@
 
 #include "src/codec/compression.hpp"
 #include "src/comm/call.hpp"
+#include "src/exec/launch.hpp"
 #include "src/transport/transport.hpp"
 #include "tutti/error.hpp"
 #include "tutti/types.hpp"
@@ -37,16 +38,11 @@ class Compressor {
     CallSignature call;
     friend bool operator==(const Series&, const Series&) = default;
   };
-  /// What one call uses.
-  struct Use {
-    codec::Rounding rounding;
-    std::span<float> errors;  ///< empty unless they are fed back; valid until the next use
-  };
   /// kInvalidUsage where begin() would refuse the series. No call runs or waits.
   [[nodiscard]] Status check(const Series& series) const;
-  /// Begins a call that encodes `elements` values at this rank. With feedback, all calls must be of
-  /// one series: kInvalidUsage otherwise.
-  Result<Use> begin(const Series& series, std::size_t elements);
+  /// Begins a call that encodes `elements` values at this rank. What it returns is valid until the
+  /// next call begins. With feedback, all calls must be of one series: kInvalidUsage otherwise.
+  Result<exec::Coding> begin(const Series& series, std::size_t elements);
 
   /// What this rank owes, in the order of the elements that it encodes; empty before the first
   /// call.
@@ -90,9 +86,13 @@ class AskedCompressors {
  public:
   explicit AskedCompressors(std::vector<AskedCompression> asked);
   /// For `call`, which has none of its own; null: none.
-  [[nodiscard]] Compressor* find(const Call& call);
+  [[nodiscard]] Compressor* find(const Call& call) {
+    return compressors_.empty() ? nullptr : find_among(call);
+  }
 
  private:
+  Compressor* find_among(const Call& call);
+
   std::map<Collective, Compressor> compressors_;
 };
 

@@ -36,13 +36,13 @@ exec::Volume volume_of(const Call& call) { return {call.count, call.type, call.b
 Result<BoundPlan*> PlanCache::get(const Call& call, bool in_place) {
   // All that the choice depends on: calls that run differently must not share a plan.
   const ReduceOp op = reduces(call.collective) ? call.op : ReduceOp::kSum;
-  Key key{call.collective, call.type, op, in_place, call.root, call.count, {}, {}, false};
+  Key key{call.collective, call.type, op, in_place, call.root, call.count, {}, 0, false};
   if (call.blocks) {
     key.blocks = call.blocks->counts;
     key.blocks.insert(key.blocks.end(), call.blocks->starts.begin(), call.blocks->starts.end());
   }
   if (call.compressor != nullptr) {
-    key.format = call.compressor->compression().format->traits().name;
+    key.compression = call.compressor->code();
     key.scales_input = call.factor != 1;
   }
   if (!recent_.empty() && recent_.front().key == key) return &recent_.front().bound;

@@ -75,7 +75,7 @@ class PlanCache {
     Rank root;
     std::size_t count;
     std::vector<std::size_t> blocks;  ///< counts, then starts; none where blocks have one size
-    std::string format;               ///< of compressed calls
+    std::uint32_t compression = 0;    ///< as in CallSignature
     bool scales_input = false;        ///< as in Shape
     friend auto operator<=>(const Key&, const Key&) = default;
   };

@@ -10,7 +10,6 @@
 #include "src/ir/chunking.hpp"
 #include "src/ir/verify.hpp"
 #include "src/lower/lower.hpp"
-#include "src/lower/slices.hpp"
 
 namespace tutti {
 namespace {
@@ -103,7 +102,8 @@ Result<std::size_t> slice_bytes_of(const ir::Schedule& schedule, const ir::Proof
   TUTTI_ASSIGN(const lower::Lowered lowered, lower::lower(schedule, proof, placement));
   const ir::Chunking chunking(amount.count, amount.element_bytes, schedule.chunks_per_block);
   return amount.element_bytes * lower::slice_elements(lowered, chunking.max_size(),
-                                                      amount.element_bytes, options.staging_bytes);
+                                                      amount.element_bytes, options.staging_bytes,
+                                                      options.unit);
 }
 
 Status check_tasks(const ir::Schedule& schedule, const sim::Amount& amount, std::size_t slice_bytes,
@@ -125,6 +125,7 @@ Result<sim::Outcome> run(const ir::Schedule& schedule, const sim::Amount& amount
   const sim::Costs costs = {.step_us = calibration.step_us,
                             .copy_ps_per_byte = calibration.copy_ps_per_byte,
                             .reduce_ps_per_byte = calibration.reduce_ps_per_byte,
+                            .formats = options.formats,
                             .cpu_groups = placement.host,
                             .cpus = calibration.cpus_per_host};
   sim::SimulateOptions how = {.on_step = options.on_step, .on_progress = options.on_progress};

@@ -19,6 +19,7 @@
 #include "src/cost/calibration.hpp"
 #include "src/ir/schedule.hpp"
 #include "src/lower/program.hpp"
+#include "src/lower/slices.hpp"
 #include "src/sim/fabric.hpp"
 #include "src/sim/simulate.hpp"
 #include "tutti/error.hpp"
@@ -30,6 +31,9 @@ struct PredictOptions {
   /// order of steps; this lowers the schedule.
   std::optional<std::size_t> slice_bytes = {};
   std::size_t staging_bytes = std::size_t{1} << 20U;  ///< TUTTI_STAGING_BYTES
+  /// Of schedules with formats, and how they lie in slots and messages.
+  sim::FormatCosts formats = {};
+  lower::SlotUnit unit = {};
   /// Most steps times slices; kUnavailable beyond it. If unset, sim::simulate()'s limit.
   std::optional<std::uint64_t> most_tasks = {};
   /// As in sim::SimulateOptions; steps begin when the call has begun.

@@ -14,6 +14,12 @@
 
 namespace tutti::exec {
 
+/// How a rank encodes values in one call.
+struct Coding {
+  codec::Rounding rounding;
+  std::span<float> errors;  ///< Plan::coded_elements() of them, or none
+};
+
 struct CollectiveArgs {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
@@ -24,9 +30,8 @@ struct CollectiveArgs {
   /// Shown with `call` in that error, here and on mapped peers. Must outlive the run. "": none;
   /// then no call of the team may have one.
   std::string_view caption;
-  /// How values are encoded: `errors` is empty, or has Plan::coded_elements().
-  codec::Rounding rounding = {};
-  std::span<float> errors = {};
+  /// How values are encoded; null: rounded to nearest. Must outlive the run.
+  const Coding* coding = nullptr;
 };
 
 /// Resource. One per team, reused from call to call.

@@ -186,11 +186,11 @@ Status StagedRun::convert(std::uint32_t op_id, std::uint64_t slice) {
                                 plan.format(destination.format)};
     }
     Encoding encoding;
-    if (encodes) {
+    if (const Coding* const coding = launch_.args().coding; encodes && coding != nullptr) {
       const std::size_t first = plan.first_coded(op_id, i) + plan.slice_begin(slice);
-      encoding.rounding = launch_.args().rounding;
+      encoding.rounding = coding->rounding;
       encoding.rounding.first = first;
-      if (!launch_.args().errors.empty()) encoding.errors = &launch_.args().errors[first];
+      if (!coding->errors.empty()) encoding.errors = &coding->errors[first];
     }
     TUTTI_ASSIGN(const bool valid,
                  converter_.combine(

@@ -54,7 +54,9 @@ Status check(const Costs& costs, const Fabric& fabric) {
   TUTTI_TRY(check_cost("a cost per step (us)", costs.step_us));
   TUTTI_TRY(check_cost("a cost of copies (ps per byte)", costs.copy_ps_per_byte));
   TUTTI_TRY(check_cost("a cost of reductions (ps per byte)", costs.reduce_ps_per_byte));
-  TUTTI_TRY(check_cost("a share of encoded bytes", costs.encoded_share));
+  TUTTI_TRY(check_cost("a share of formatted bytes", costs.formats.share));
+  TUTTI_TRY(check_cost("a cost of encoding (ps per byte)", costs.formats.encode_ps_per_byte));
+  TUTTI_TRY(check_cost("a cost of decoding (ps per byte)", costs.formats.decode_ps_per_byte));
   TUTTI_TRY(check_cpus(costs, fabric));
   for (const SlowRank& slow : costs.slow_ranks)
     TUTTI_TRY(check_factor("rank", slow.rank, fabric.ranks(), slow.factor));

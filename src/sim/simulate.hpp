@@ -48,20 +48,26 @@ struct SlowLink {
   double factor = 1;
 };
 
+/// Of values in a format. Bytes are those of plain values.
+struct FormatCosts {
+  double share = 0.5;  ///< bytes of a formatted value, per plain one (float as bfloat16: 0.5)
+  double encode_ps_per_byte = 0;
+  double decode_ps_per_byte = 0;  ///< also of a reduction that takes a formatted source
+};
+
 /// Costs besides the links. All are zero by default. 1 picosecond per byte is 1 microsecond per
 /// megabyte (1e6 bytes).
 struct Costs {
   double message_us = 0;          ///< rank's work to send a message; one at a time
   double step_us = 0;             ///< fixed cost of a copy or reduction
-  double copy_ps_per_byte = 0;    ///< copy, with or without a conversion
+  double copy_ps_per_byte = 0;    ///< copy without a conversion
   double reduce_ps_per_byte = 0;  ///< reduction; the papers' gamma
   /// Ranks that a rank can send to, or receive from, at once; 0: any number.
   std::uint32_t ports = 0;
   /// Most messages of a (source, destination, lane) that have started and not been received; 0: any
   /// number.
   std::uint32_t fifo_depth = 0;
-  /// Bytes per plain byte in messages of formatted values (float as bfloat16: 0.5).
-  double encoded_share = 0.5;
+  FormatCosts formats = {};
   /// The group of each rank; ranks of a group share CPUs. Empty: every rank has its own CPU.
   std::vector<std::int32_t> cpu_groups = {};
   std::uint32_t cpus = 1;  ///< per group

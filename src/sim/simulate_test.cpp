@@ -133,9 +133,10 @@ TEST(Simulation, LetsASlowLinkTakeLonger) {
 TEST(Simulation, SendsFormattedValuesInFewerBytes) {
   const ir::Schedule schedule =
       ir::samples::direct({Collective::kBroadcast, 2, 0, false}, 1, /*formatted=*/true);
-  EXPECT_DOUBLE_EQ(time_of(schedule, 1000, {.encoded_share = 0.25}), 10.25);
-  const Costs costs = {.copy_ps_per_byte = 1000, .encoded_share = 0.25};
-  EXPECT_DOUBLE_EQ(time_of(schedule, 1000, costs), 1 + 10.25 + 1)
+  EXPECT_DOUBLE_EQ(time_of(schedule, 1000, {.formats = {.share = 0.25}}), 10.25);
+  const Costs costs = {
+      .formats = {.share = 0.25, .encode_ps_per_byte = 2000, .decode_ps_per_byte = 1000}};
+  EXPECT_DOUBLE_EQ(time_of(schedule, 1000, costs), 2 + 10.25 + 1)
       << "converting at both ends; the root's own copy comes meanwhile";
 }
 

@@ -281,7 +281,7 @@ std::uint64_t Simulation::bytes_of(MessageId id) const {
   const Task task = job_.traffic.send_of(message(id));
   const std::uint64_t bytes = job_.volumes.bytes(task.rank, step_of(task).src, task.slice);
   if (step_of(task).src.format == ir::kPlain) return bytes;
-  return static_cast<std::uint64_t>(static_cast<double>(bytes) * job_.costs.encoded_share);
+  return static_cast<std::uint64_t>(static_cast<double>(bytes) * job_.costs.formats.share);
 }
 
 // --- a rank's own work ---
@@ -350,11 +350,24 @@ void Simulation::free_cpu(Rank rank) {
   work_on(next);
 }
 
+namespace {
+
+/// Of a rank's own step, per plain byte of what it writes.
+double ps_per_byte(const ir::Step& step, const Costs& costs) {
+  const bool from_plain = step.src.format == ir::kPlain, to_plain = step.dst.format == ir::kPlain;
+  const double decode = from_plain ? 0 : costs.formats.decode_ps_per_byte;
+  if (step.verb == ir::Verb::kReduce) return costs.reduce_ps_per_byte + decode;
+  if (from_plain && to_plain) return costs.copy_ps_per_byte;
+  if (from_plain) return costs.formats.encode_ps_per_byte;
+  return to_plain ? decode : costs.copy_ps_per_byte * costs.formats.share;
+}
+
+}  // namespace
+
 Time Simulation::duration(const Task& task) const {
   const ir::Step& step = step_of(task);
   const Costs& costs = job_.costs;
-  const double per_byte =
-      step.verb == ir::Verb::kReduce ? costs.reduce_ps_per_byte : costs.copy_ps_per_byte;
+  const double per_byte = ps_per_byte(step, costs);
   double picoseconds = costs.step_us * kPicosecondsPerMicrosecond;
   if (per_byte != 0)
     picoseconds +=

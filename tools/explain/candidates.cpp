@@ -112,7 +112,6 @@ class Explainer {
   }
 
   [[nodiscard]] std::string why_not(const ir::Algorithm& algorithm, const Estimate& its) const {
-    if (algorithm.lossy) return "loses precision: runs only where TUTTI_ALGO asks for it";
     if (choice_.by == Choice::By::kSetting) return "another was asked for";
     if (algorithm.only_by_name) return "runs only where it is asked for by name";
     if (std::ranges::find(choice_.others, &algorithm) != choice_.others.end())

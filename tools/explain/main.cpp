@@ -2,6 +2,7 @@
 // why they do not run.
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "src/topo/job/fuse.hpp"
 #include "tools/algo/names.hpp"
 #include "tools/explain/candidates.hpp"
+#include "tools/explain/compressed.hpp"
 #include "tools/picture/svg.hpp"
 #include "tools/program/cli.hpp"
 #include "tools/program/command_line.hpp"
@@ -39,6 +41,7 @@ struct Options {
   std::string layout, topology;
   std::string type = "float", op = "sum";
   Rank root = 0;
+  std::string compress;  ///< "": as TUTTI_COMPRESS says
   std::string calibration_path, table_path, json_path;
 };
 
@@ -76,6 +79,9 @@ void add_options(CommandLine& app, Options& options) {
       .one_of(names_of<ReduceOp>(kPlainOps))
       .shows_default();
   app.add_option("-r,--root", options.root, "root rank").in_range(0, kMostAlgoRanks);
+  app.add_option("--compress", options.compress,
+                 "also say what the call would do in this format, as in int8:block=128 (default: "
+                 "TUTTI_COMPRESS's)");
   app.add_option("--calibration", options.calibration_path,
                  "constants of the model by tutti calibrate, for times and, but with --topology, "
                  "the choice (default: TUTTI_CALIBRATION's)");
@@ -219,6 +225,17 @@ Result<Question> question_of(const Options& options, const Ranks& ranks) {
   return question;
 }
 
+std::string text_of(const CompressedCall& call) {
+  return fmt::format(
+      "\nCompressed as {} ({:.4g} bits a value){}: {}, which rounds a contribution {} at most.\n"
+      "It takes {}, plain {}: {}. Encoding and decoding take as long as on one CPU here.\n",
+      call.format, call.bits, call.between_hosts ? " between hosts" : "", call.algorithm,
+      call.roundings == 1 ? "once" : fmt::format("{} times", call.roundings), time_text(call.us),
+      time_text(call.plain_us),
+      call.pays_from ? fmt::format("it pays from {} on", size_text(*call.pays_from))
+                     : "it does not pay at any size up to 1G");
+}
+
 std::string text_of(const Question& question, const Explanation& found) {
   const Candidate& chosen = found.chosen();
   const ir::Request& request = question.request;
@@ -240,7 +257,8 @@ std::string text_of(const Question& question, const Explanation& found) {
   return text + table.text({1, 2});
 }
 
-std::string json_of(const Options& options, const Question& question, const Explanation& found) {
+std::string json_of(const Options& options, const Question& question, const Explanation& found,
+                    const std::optional<CompressedCall>& compressed) {
   nlohmann::ordered_json json;
   json["collective"] = options.collective;
   json["ranks"] = question.request.ranks;
@@ -256,6 +274,17 @@ std::string json_of(const Options& options, const Question& question, const Expl
     row["why"] = candidate.why;
     json["candidates"].push_back(row);
   }
+  if (compressed) {
+    json["compressed"] = {{"format", compressed->format},
+                          {"bits", compressed->bits},
+                          {"algorithm", compressed->algorithm},
+                          {"roundings", compressed->roundings},
+                          {"between_hosts", compressed->between_hosts},
+                          {"predicted_us", compressed->us},
+                          {"plain_us", compressed->plain_us},
+                          {"pays_from_bytes", nullptr}};
+    if (compressed->pays_from) json["compressed"]["pays_from_bytes"] = *compressed->pays_from;
+  }
   return json.dump(1) + "\n";
 }
 
@@ -264,8 +293,21 @@ Status run(const Options& options) {
   TUTTI_ASSIGN(const Ranks ranks, ranks_of(options));
   TUTTI_ASSIGN(const Question question, question_of(options, ranks));
   TUTTI_ASSIGN(const Explanation found, explain(question));
-  return write_results(options.json_path, text_of(question, found),
-                       [&] { return json_of(options, question, found); });
+  TUTTI_ASSIGN(const Settings settings, Settings::load(process_environment()));
+  const std::string format =
+      options.compress.empty()
+          ? format_of_setting(settings.text("COMPRESS"), question.request.collective)
+          : options.compress;
+  std::optional<CompressedCall> compressed;
+  if (!format.empty()) {
+    auto call = explain_compressed(question, format);
+    // What the setting does not compress travels plain.
+    if (!call && !options.compress.empty()) return std::move(call).error();
+    if (call) compressed = *std::move(call);
+  }
+  return write_results(options.json_path,
+                       text_of(question, found) + (compressed ? text_of(*compressed) : ""),
+                       [&] { return json_of(options, question, found, compressed); });
 }
 
 }  // namespace

@@ -195,6 +195,16 @@ std::vector<std::string> default_algorithms(const Machine& machine, const ir::Re
   return names;
 }
 
+/// Of algorithms that nobody named, those stay that give all ranks the same bits when compressed.
+void leave_out_unequal(const Machine& machine, Plan& plan) {
+  std::erase_if(plan.algorithms, [&](const std::string& name) {
+    auto routed = schedule_for(name, machine, plan.request);
+    if (!routed) return false;
+    const auto made = compressed(*std::move(routed));
+    return !made && made.error().code == Code::kUnsupported;
+  });
+}
+
 /// Pictures are of one size and one algorithm, or of many sizes.
 Status check_pictures(const Options& options, const Plan& plan) {
   const bool is_one = plan.sizes.size() == 1 && plan.algorithms.size() == 1;
@@ -258,6 +268,9 @@ void add_cost_options(tools::CommandLine& app, Options& options) {
       .in_range(0, kMostPorts);
   app.add_option("--costs", options.costs_file,
                  "FILE of JSON with message_us, step_us, reduce_gbs, copy_gbs, ports");
+  app.add_option("--compress", options.compress,
+                 "send data in this format, as in int8:block=128; encoding and decoding take as "
+                 "long as here");
   app.add_option("--slow-rank", options.slow_ranks, "R=F: work of rank R takes F times as long");
   app.add_option("--slow-link", options.slow_links, "NAME=F: bandwidth of a link divided by F");
   app.add_flag("--stale-plan", options.stale_plan,
@@ -320,10 +333,15 @@ Result<Plan> make_plan(const Options& options, const Machine& machine) {
   if (!options.slice.empty()) {
     TUTTI_ASSIGN(plan.slice_bytes, tools::parse_size(options.slice));
   }
+  if (!options.compress.empty()) {
+    TUTTI_ASSIGN(plan.compressed, compressed_as(options.compress));
+    plan.costs.formats = plan.compressed->costs;
+  }
   plan.is_stale = options.stale_plan;
   plan.algorithms = options.algorithms;
   if (plan.algorithms.empty() || plan.algorithms == std::vector<std::string>{"all"})
     plan.algorithms = default_algorithms(machine, plan.request);
+  if (plan.compressed && options.algorithms.empty()) leave_out_unequal(machine, plan);
   if (plan.algorithms.empty())
     return make_error(Code::kUnsupported, "no algorithm does {} of {} ranks", options.collective,
                       machine.ranks());

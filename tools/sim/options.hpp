@@ -26,6 +26,7 @@ struct Options {
   std::uint32_t ports = 0;
   std::vector<std::string> slow_ranks, slow_links;  ///< "NAME=FACTOR"
   bool stale_plan = false;
+  std::string compress;  ///< "": data travels plain
   bool links = false;
   std::string csv_path, json_path, svg_path, timeline_path, heat_path;
 };

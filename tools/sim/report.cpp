@@ -196,19 +196,24 @@ std::string json_text(std::span<const Point> points, const Plan& plan, const Mac
     results.push_back(std::move(row));
   }
   const sim::Costs& costs = plan.costs;
-  const Json json = {{"tutti_format", 1},
-                     {"collective", name_of(plan.request.collective)},
-                     {"machine", machine.name},
-                     {"ranks", plan.request.ranks},
-                     {"root", rooted(plan.request.collective) ? plan.request.root : -1},
-                     {"costs",
-                      {{"message_us", costs.message_us},
-                       {"step_us", costs.step_us},
-                       {"copy_ps_per_byte", costs.copy_ps_per_byte},
-                       {"reduce_ps_per_byte", costs.reduce_ps_per_byte},
-                       {"ports", costs.ports}}},
-                     {"assumptions", machine.assumptions},
-                     {"results", std::move(results)}};
+  Json json = {{"tutti_format", 1},
+               {"collective", name_of(plan.request.collective)},
+               {"machine", machine.name},
+               {"ranks", plan.request.ranks},
+               {"root", rooted(plan.request.collective) ? plan.request.root : -1},
+               {"costs",
+                {{"message_us", costs.message_us},
+                 {"step_us", costs.step_us},
+                 {"copy_ps_per_byte", costs.copy_ps_per_byte},
+                 {"reduce_ps_per_byte", costs.reduce_ps_per_byte},
+                 {"ports", costs.ports}}},
+               {"assumptions", machine.assumptions},
+               {"results", std::move(results)}};
+  if (plan.compressed)
+    json["compression"] = {{"format", plan.compressed->compression.text()},
+                           {"share_of_bytes", costs.formats.share},
+                           {"encode_ps_per_byte", costs.formats.encode_ps_per_byte},
+                           {"decode_ps_per_byte", costs.formats.decode_ps_per_byte}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

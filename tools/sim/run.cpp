@@ -9,9 +9,12 @@
 
 #include "algorithms/algorithms.hpp"
 #include "algorithms/forest.hpp"
+#include "src/base/clock.hpp"
 #include "src/base/nearest.hpp"
 #include "src/base/result.hpp"
 #include "src/cost/predict.hpp"
+#include "src/ir/compress.hpp"
+#include "src/ir/verify.hpp"
 #include "src/topo/forest/cables.hpp"
 #include "src/topo/forest/from_topology.hpp"
 #include "tools/sim/limit.hpp"
@@ -20,12 +23,6 @@ namespace tutti::simtool {
 namespace {
 
 namespace forest = topo::forest;
-
-bool is_lossy(std::string_view name) {
-  return std::ranges::any_of(algorithms::all(), [&](const ir::Algorithm& algorithm) {
-    return algorithm.name == name && algorithm.lossy;
-  });
-}
 
 bool has_forest(const Machine& machine, const ir::Request& request) {
   return machine.topology != nullptr && machine.ranks() >= 2 && forest::carries(request.collective);
@@ -96,9 +93,11 @@ Result<sim::Outcome> outcome_of(const Job& job, const ir::Schedule& schedule,
   PredictOptions how = {.slice_bytes = options.slice_bytes,
                         .on_step = options.on_step,
                         .on_progress = options.on_progress};
+  how.formats = job.plan.costs.formats;
   if (!machine.is_hosts)
     return predict(schedule, amount, machine.on_host, fabric, *machine.calibration, how);
   how.slice_bytes = job.plan.slice_bytes;
+  if (job.plan.compressed) how.unit = job.plan.compressed->unit;
   return predict(schedule, amount, machine.on_host, *machine.calibration, how);
 }
 
@@ -113,7 +112,7 @@ Result<Point> simulate_at(const Job& job, const Routed& routed, const std::strin
   point.algorithm = algorithm;
   point.bytes = static_cast<std::size_t>(sim::size_of_call(job.plan.request, amount));
   TUTTI_ASSIGN(point.outcome, outcome_of(job, routed.schedule, amount, fabric, options));
-  if (is_lossy(algorithm) || job.machine.is_hosts) return point;
+  if (job.plan.compressed || job.machine.is_hosts) return point;
   point.bound = job.bounds.at(static_cast<double>(point.bytes));
   constexpr double kRounding = 1 - 1e-9;
   if (point.outcome.time_us < point.bound->us * kRounding)
@@ -137,6 +136,9 @@ class Schedules {
     if (const auto known = kept_.find(algorithm); known != kept_.end()) return &known->second;
     last_ = {};  // before the next takes its memory
     TUTTI_ASSIGN(last_, schedule_for(algorithm, machine_, plan_.request));
+    if (plan_.compressed) {
+      TUTTI_ASSIGN(last_, compressed(std::move(last_)));
+    }
     std::size_t steps = 0;
     for (const ir::Program& program : last_.schedule.programs) steps += program.steps.size();
     if (kept_steps_ + steps > kMostSteps) return &last_;
@@ -167,9 +169,55 @@ double Point::efficiency() const {
 std::vector<std::string> algorithms_for(const Machine& machine, const ir::Request& request) {
   std::vector<std::string> names;
   for (const ir::Algorithm& algorithm : algorithms::all())
-    if (!algorithm.lossy && algorithm.supports(request)) names.emplace_back(algorithm.name);
+    if (algorithm.supports(request)) names.emplace_back(algorithm.name);
   if (has_forest(machine, request)) names.emplace_back(kForest);
   return names;
+}
+
+Result<Compressed> compressed_as(std::string_view text) {
+  constexpr std::size_t kCount = std::size_t{64} * 1024;
+  constexpr int kTimes = 8;
+  Compressed made;
+  TUTTI_ASSIGN(made.compression, codec::parse_compression(text));
+  const codec::Format& format = *made.compression.format;
+  std::vector<float> values(kCount);
+  for (std::size_t i = 0; i < kCount; ++i)
+    values[i] = static_cast<float>(i * 2654435761U % 65536) - 32768;
+  std::vector<std::byte> code(format.bytes(kCount));
+  const auto ps_per_byte = [&](const auto& work) {
+    auto best = Clock::duration::max();
+    for (int i = 0; i < kTimes; ++i) {
+      const TimePoint begin = Clock::now();
+      work();
+      best = std::min(best, Clock::now() - begin);
+    }
+    return std::chrono::duration<double, std::pico>(best).count() / (kCount * sizeof(float));
+  };
+  const codec::Rounding rounding{.random = made.compression.random};
+  made.costs.encode_ps_per_byte =
+      ps_per_byte([&] { format.encode(values.data(), kCount, rounding, code.data()); });
+  made.costs.decode_ps_per_byte =
+      ps_per_byte([&] { std::ignore = format.decode(code.data(), kCount, values.data()); });
+  made.costs.share = format.traits().bits / 32;
+  made.unit = {format.traits().block, format.bytes(format.traits().block)};
+  return made;
+}
+
+Result<Routed> compressed(Routed routed) {
+  for (const auto messages :
+       {ir::CompressedMessages::kBetweenHosts, ir::CompressedMessages::kAll}) {
+    if (messages == ir::CompressedMessages::kBetweenHosts && routed.schedule.request.layout.empty())
+      continue;
+    ir::Schedule schedule = ir::compress(routed.schedule, messages);
+    TUTTI_ASSIGN(const ir::Proof proof, ir::verify(schedule));
+    if (!proof.same_bits.value_or(true)) continue;
+    routed.schedule = std::move(schedule);
+    return routed;
+  }
+  return make_error(Code::kUnsupported,
+                    "{} would not give all ranks the same bits of what is compressed: name another "
+                    "algorithm",
+                    routed.schedule.algorithm);
 }
 
 Result<Routed> schedule_for(const std::string& name, const Machine& machine,

@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "src/codec/compression.hpp"
 #include "src/ir/request.hpp"
 #include "src/ir/schedule.hpp"
+#include "src/lower/slices.hpp"
 #include "src/sim/routed_fabric.hpp"
 #include "src/sim/simulate.hpp"
 #include "tools/sim/bound.hpp"
@@ -23,6 +25,15 @@ inline constexpr std::string_view kForest = "forest";
 /// A size is one of floats.
 inline constexpr std::size_t kElementBytes = 4;
 
+/// How data travels, and what that costs.
+struct Compressed {
+  codec::Compression compression;
+  sim::FormatCosts costs;
+  lower::SlotUnit unit;
+};
+/// At rates that one CPU of this machine shows in a few milliseconds.
+Result<Compressed> compressed_as(std::string_view text);
+
 /// What is simulated on a machine.
 struct Plan {
   ir::Request request;
@@ -30,6 +41,7 @@ struct Plan {
   std::vector<std::size_t> sizes;       ///< bytes of the call, ascending
   sim::Costs costs;
   std::optional<std::size_t> slice_bytes;  ///< unset: slice_for()
+  std::optional<Compressed> compressed;    ///< unset: data travels plain
   /// The forest was planned before the links of Costs::slow_links became slow.
   bool is_stale = false;
 };
@@ -45,7 +57,7 @@ struct Point {
   std::size_t bytes = 0;  ///< whole elements, the same number for each rank
   std::string algorithm;
   sim::Outcome outcome;
-  /// None of an algorithm with a format, which may beat them, nor of plain hosts.
+  /// None of compressed calls, which may beat them, nor of plain hosts.
   std::optional<LowerBound> bound;
   /// Bound over time; 0 without one.
   [[nodiscard]] double efficiency() const;
@@ -54,8 +66,8 @@ struct Point {
 /// With more ranks, the forest takes minutes, and runs only when it is named.
 inline constexpr std::int32_t kMostForestRanks = 64;
 
-/// The names that `--algo` takes for this request: every algorithm without loss that supports it,
-/// and the forest on a topology.
+/// The names that `--algo` takes for this request: every algorithm that supports it, and the forest
+/// on a topology.
 std::vector<std::string> algorithms_for(const Machine& machine, const ir::Request& request);
 
 /// The forest's all-gather on up to 32 ranks has direct hops first (topo::forest::GrowOptions) and
@@ -63,6 +75,9 @@ std::vector<std::string> algorithms_for(const Machine& machine, const ir::Reques
 /// kInvalidArgument suggests the nearest name, or says that the algorithm cannot do what is asked.
 Result<Routed> schedule_for(const std::string& algorithm, const Machine& machine,
                             const ir::Request& request);
+/// The same with its data compressed, as a call would be: between hosts alone, where all ranks get
+/// the same bits then. kUnsupported where they do not even with all of it compressed.
+Result<Routed> compressed(Routed routed);
 
 /// Elements of a block for a call of about `bytes`: rounded down, but at least one.
 sim::Amount amount_for(const ir::Request& request, std::size_t bytes);

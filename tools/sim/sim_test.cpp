@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "algorithms/algorithms.hpp"
 #include "tests/sim/published_machines.hpp"
@@ -376,6 +377,26 @@ TEST(Program, WritesTheTableAsCsvAndJson) {
   const auto json = sim("all_gather --uniform 4 --sizes 1M --algo ring --json -");
   EXPECT_EQ(json.code, 0);
   EXPECT_THAT(json.output, HasSubstr("\"bound\": \"bandwidth\""));
+}
+
+/// Where bytes are all that counts, the time is as much shorter as the format is.
+TEST(Program, PredictsCompressedCalls) {
+  const auto time_of = [](const std::string& options) {
+    const auto run =
+        sim("all_gather --uniform 4 --beta-gbs 0.001 --alpha 0 --sizes 1M --algo ring --json - " +
+            options);
+    EXPECT_EQ(run.code, 0) << run.output;
+    return nlohmann::json::parse(run.output)["results"][0]["time_us"].get<double>();
+  };
+  EXPECT_NEAR(time_of("") / time_of("--compress bf16"), 2, 0.01);
+  EXPECT_NEAR(time_of("") / time_of("--compress int4"), 32 / 4.5, 0.1);
+  const auto all = sim("all_reduce --two-level 2x3 --sizes 64K --compress int8 --csv -");
+  EXPECT_EQ(all.code, 0) << all.output;
+  EXPECT_THAT(all.output, HasSubstr("hierarchical_direct"));
+  EXPECT_THAT(all.output, Not(HasSubstr("recursive_doubling,")));  // not the same bits on 6
+  const auto wrong = sim("all_reduce --uniform 4 --sizes 1K --compress int9");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.output, HasSubstr("did you mean int8"));
 }
 
 }  // namespace
