@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "src/ir/blocks.hpp"
+#include "src/lower/places.hpp"
+#include "src/lower/tidy.hpp"
 
 namespace tutti::lower {
 
@@ -12,52 +15,6 @@ using ir::ChunkSet;
 using ir::Space;
 using ir::Step;
 using ir::Verb;
-
-PlaceKey place_of(const ir::Request& request, std::uint32_t chunks_per_block, Rank rank,
-                  ProgramMemory memory, std::uint32_t piece) {
-  if (memory == ProgramMemory::kOutput && request.in_place) {
-    const ir::Aliasing alias = ir::aliasing(request, rank);
-    const std::uint32_t first = static_cast<std::uint32_t>(alias.output_block) * chunks_per_block;
-    const std::uint32_t count = static_cast<std::uint32_t>(alias.blocks) * chunks_per_block;
-    if (alias.exists && piece >= first && piece < first + count)
-      return {ProgramMemory::kInput,
-              static_cast<std::uint32_t>(alias.input_block) * chunks_per_block + (piece - first)};
-  }
-  return {memory, piece};
-}
-
-Messages messages_of(const ir::Schedule& schedule) {
-  Messages messages;
-  for (Rank rank = 0; rank < schedule.request.ranks; ++rank) {
-    const auto place = [&](const ChunkSet& set, std::uint32_t i) {
-      const ProgramMemory memory =
-          set.space == Space::kInput ? ProgramMemory::kInput : ProgramMemory::kOutput;
-      return place_of(schedule.request, schedule.chunks_per_block, rank, memory, set.at(i));
-    };
-    std::set<PlaceKey> written;
-    const auto is_raw_input = [&](const ChunkSet& set) {
-      if (set.space != Space::kInput) return false;
-      for (std::uint32_t i = 0; i < set.count; ++i)
-        if (written.contains(place(set, i))) return false;
-      return true;
-    };
-    std::map<std::pair<Rank, Lane>, std::uint32_t> sends, receives;
-    for (const Step& step : schedule.programs[rank].steps) {
-      if (step.verb == Verb::kSend) {
-        Message& message = messages[{rank, step.peer, step.lane, sends[{step.peer, step.lane}]++}];
-        message.source = step.src;
-        message.from_input = is_raw_input(step.src);
-        continue;
-      }
-      if (step.verb == Verb::kRecv)
-        messages[{step.peer, rank, step.lane, receives[{step.peer, step.lane}]++}].destination =
-            step.dst;
-      if (step.dst.space == Space::kScratch) continue;
-      for (std::uint32_t i = 0; i < step.dst.count; ++i) written.insert(place(step.dst, i));
-    }
-  }
-  return messages;
-}
 
 namespace {
 
@@ -114,8 +71,8 @@ class RankDrafter {
       }
     }
     if (options_.scales_input && reduces(schedule_.request.collective)) scale_untouched_output();
-    skip_copies_of_own_input();
-    drop_unread_scratch();
+    skip_copies_of_own_input(draft_, {schedule_.request, schedule_.chunks_per_block, rank_});
+    drop_unread_scratch(draft_);
     return std::move(draft_);
   }
 
@@ -548,10 +505,6 @@ class RankDrafter {
     return true;
   }
 
-  static bool is_own(ProgramMemory memory) {
-    return memory == ProgramMemory::kInput || memory == ProgramMemory::kOutput ||
-           memory == ProgramMemory::kScratch;
-  }
   [[nodiscard]] PlaceKey place(ProgramMemory memory, std::uint32_t piece) const {
     return place_of(schedule_.request, schedule_.chunks_per_block, rank_, memory, piece);
   }
@@ -579,8 +532,6 @@ class RankDrafter {
            std::ranges::all_of(op.destinations, serves);
   }
 
-  // --- after the walk ---
-
   /// In place and alone, the input is the result but for its scale.
   void scale_untouched_output() {
     const auto blocks =
@@ -593,101 +544,6 @@ class RankDrafter {
       add_piece(op, 0, value);
       op.op.destinations.push_back(target({Space::kOutput, chunk, 1, 1}));
       append(std::move(op));
-    }
-  }
-
-  /// In place, algorithms save their own input to scratch before the result overwrites it. When the
-  /// one reader of that copy is the very op that overwrites, element by element, it can read the
-  /// input itself.
-  void skip_copies_of_own_input() {
-    for (std::uint32_t id = 0; id < draft_.ops.size(); ++id) {
-      DraftOp& saved = draft_.ops[id];
-      if (saved.dead || !copies_input_to_scratch(saved.op)) continue;
-      const std::vector<std::uint32_t>& pieces = saved.op.destinations[0].pieces;
-      const auto reader = only_reader(id, pieces);
-      if (!reader || !overwrites_exactly(draft_.ops[*reader].op, saved.op.sources[0])) continue;
-      if (!unwritten_between(id, *reader, saved.op.sources[0])) continue;
-      for (Operand& source : draft_.ops[*reader].op.sources)
-        if (source.memory == ProgramMemory::kScratch && source.pieces == pieces)
-          source = saved.op.sources[0];
-      saved.dead = true;
-    }
-  }
-  static bool copies_input_to_scratch(const Op& op) {
-    return op.kind == OpKind::kCombine && op.sources.size() == 1 && op.destinations.size() == 1 &&
-           op.sources[0].memory == ProgramMemory::kInput &&
-           op.destinations[0].memory == ProgramMemory::kScratch &&
-           op.destinations[0].format == ir::kPlain;
-  }
-  /// The only op that touches these scratch pieces apart from their writer `id`, reading them as
-  /// one whole operand of a combination.
-  std::optional<std::uint32_t> only_reader(std::uint32_t id,
-                                           const std::vector<std::uint32_t>& pieces) const {
-    std::optional<std::uint32_t> reader;
-    for (std::uint32_t other = 0; other < draft_.ops.size(); ++other) {
-      const DraftOp& op = draft_.ops[other];
-      if (other == id || op.dead) continue;
-      if (touches_scratch(op.op.destinations, pieces)) return std::nullopt;
-      if (!touches_scratch(op.op.sources, pieces)) continue;
-      const bool whole =
-          std::any_of(op.op.sources.begin(), op.op.sources.end(), [&](const Operand& source) {
-            return source.memory == ProgramMemory::kScratch && source.pieces == pieces;
-          });
-      if (reader || !whole || op.op.kind != OpKind::kCombine) return std::nullopt;
-      reader = other;
-    }
-    return reader;
-  }
-  static bool touches_scratch(const std::vector<Operand>& operands,
-                              const std::vector<std::uint32_t>& pieces) {
-    for (const Operand& operand : operands)
-      if (operand.memory == ProgramMemory::kScratch)
-        for (const std::uint32_t piece : operand.pieces)
-          if (std::find(pieces.begin(), pieces.end(), piece) != pieces.end()) return true;
-    return false;
-  }
-  bool overwrites_exactly(const Op& op, const Operand& input) const {
-    if (op.destinations.empty() || op.destinations[0].memory != ProgramMemory::kOutput)
-      return false;
-    const std::vector<std::uint32_t>& pieces = op.destinations[0].pieces;
-    if (pieces.size() != input.pieces.size()) return false;
-    for (std::size_t i = 0; i < pieces.size(); ++i)
-      if (place(ProgramMemory::kOutput, pieces[i]) != place(ProgramMemory::kInput, input.pieces[i]))
-        return false;
-    return true;
-  }
-  bool unwritten_between(std::uint32_t first, std::uint32_t last, const Operand& input) const {
-    for (std::uint32_t id = first + 1; id < last; ++id) {
-      if (draft_.ops[id].dead) continue;
-      for (const Operand& destination : draft_.ops[id].op.destinations)
-        if (is_own(destination.memory))
-          for (const std::uint32_t piece : destination.pieces)
-            for (const std::uint32_t mine : input.pieces)
-              if (place(destination.memory, piece) == place(ProgramMemory::kInput, mine))
-                return false;
-    }
-    return true;
-  }
-
-  void drop_unread_scratch() {
-    for (bool changed = true; changed;) {
-      changed = false;
-      std::set<std::uint32_t> read;
-      for (const DraftOp& op : draft_.ops)
-        if (!op.dead)
-          for (const Operand& source : op.op.sources)
-            if (source.memory == ProgramMemory::kScratch)
-              read.insert(source.pieces.begin(), source.pieces.end());
-      for (DraftOp& op : draft_.ops) {
-        if (op.dead || op.op.kind == OpKind::kRecv || op.op.kind == OpKind::kSend) continue;
-        const auto unread = [&](const Operand& destination) {
-          return destination.memory == ProgramMemory::kScratch &&
-                 std::none_of(destination.pieces.begin(), destination.pieces.end(),
-                              [&](std::uint32_t piece) { return read.contains(piece); });
-        };
-        changed |= std::erase_if(op.op.destinations, unread) > 0;
-        op.dead |= op.op.destinations.empty();
-      }
     }
   }
 
