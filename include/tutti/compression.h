@@ -29,7 +29,7 @@ typedef struct tuttiCompression* tuttiCompression_t;
  * "topk:k=1%:errors=feedback", "int4:rounding=random:seed=7". ncclInvalidArgument: the text names
  * the word that is wrong, and what may stand there. */
 TUTTI_API ncclResult_t tuttiCompressionCreate(tuttiCompression_t* compression, const char* how);
-/* No call may use it any more. */
+/* Calls that were made with it run to their end. */
 TUTTI_API ncclResult_t tuttiCompressionDestroy(tuttiCompression_t compression);
 /* Its format with all settings, cut to `bytes` and ended by a zero. */
 TUTTI_API ncclResult_t tuttiCompressionText(tuttiCompression_t compression, char* text,
@@ -47,23 +47,28 @@ TUTTI_API ncclResult_t tuttiCompressionErrorCount(tuttiCompression_t compression
 /* `count` must be that number. */
 TUTTI_API ncclResult_t tuttiCompressionGetErrors(tuttiCompression_t compression, float* errors,
                                                  size_t count);
-/* Before the first call: as many as the calls will have, or those of MoveErrors. */
+/* Before the first call: as many as the calls will have. */
 TUTTI_API ncclResult_t tuttiCompressionSetErrors(tuttiCompression_t compression,
                                                  const float* errors, size_t count);
 /* Forgets the errors: the next call may be any. */
 TUTTI_API ncclResult_t tuttiCompressionReset(tuttiCompression_t compression);
 /* For an all-reduce of `elements` elements that goes on with `new_ranks` ranks: what rank `rank` of
- * those owes at first, such that all together owe what the old ones did. errors[r] are the counts[r]
- * errors of old rank r. Writes `elements` floats to `moved`. */
+ * those owes, such that all together owe what the old ones did. errors[r] are the counts[r] errors of
+ * old rank r. Writes `elements` floats to `owed`, for tuttiCompressionOwe. */
 TUTTI_API ncclResult_t tuttiCompressionMoveErrors(const float* const errors[],
                                                   const size_t counts[], int ranks, size_t elements,
-                                                  int rank, int new_ranks, float* moved);
+                                                  int rank, int new_ranks, float* owed);
+/* The next call, which must be an all-reduce of `count` elements, adds these to this rank's input,
+ * after that was scaled. */
+TUTTI_API ncclResult_t tuttiCompressionOwe(tuttiCompression_t compression, const float* owed,
+                                           size_t count);
 
 /* ---- Collectives --------------------------------------------------------------------------- */
 
 /* NCCL's arguments, and a compression. Reductions also take two factors: the inputs are multiplied
- * by `prescale`, and the result by `postscale`, in one multiplication of the inputs. Groups and
- * streams work as with NCCL's calls; `compression` must live until the call is done. */
+ * by `prescale`, and the result by `postscale`, in one multiplication of the inputs; each rank may
+ * have a `prescale` of its own. An average multiplies them by one over the number of ranks, too.
+ * Groups and streams work as with NCCL's calls. */
 TUTTI_API ncclResult_t tuttiAllReduceCompressed(const void* sendbuff, void* recvbuff, size_t count,
                                                 ncclDataType_t datatype, ncclRedOp_t op,
                                                 float prescale, float postscale,

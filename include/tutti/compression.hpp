@@ -18,7 +18,7 @@
 
 namespace tutti {
 
-/// Resource, movable. Calls that use it must not overlap; it must outlive those on a stream.
+/// Resource, movable. Calls that use it must not overlap.
 class Compression {
  public:
   /// See tuttiCompressionCreate.
@@ -45,7 +45,7 @@ class Compression {
   };
 
   /// out = op over the `in` of all ranks. Spans have equal length; pass the same span twice for in
-  /// place. The other collectives are those of Comm, too.
+  /// place. Others are those of Comm, too; the C API has reduce and all_to_all.
   template <Element T>
   Status all_reduce(const Comm& comm, std::span<const T> in, std::span<T> out,
                     ReduceOp op = ReduceOp::kSum, Scales scales = {.before = 1, .after = 1},
@@ -96,6 +96,10 @@ class Compression {
   }
   Status set_errors(std::span<const float> errors) {
     return to_status(tuttiCompressionSetErrors(handle_, errors.data(), errors.size()));
+  }
+  /// The next all-reduce adds these to this rank's input. See tuttiCompressionMoveErrors.
+  Status owe(std::span<const float> values) {
+    return to_status(tuttiCompressionOwe(handle_, values.data(), values.size()));
   }
   Status reset() { return to_status(tuttiCompressionReset(handle_)); }
 

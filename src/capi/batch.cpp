@@ -32,6 +32,7 @@ void Batch::add(ncclComm* handle, const std::shared_ptr<Stream>& stream, const C
   auto share = std::ranges::find(shares_, comm.life, [](const Share& it) { return it.comm.life; });
   if (share == shares_.end()) share = shares_.insert(shares_.end(), Share{comm, {}, nullptr});
   share->calls.push_back(call);
+  if (call.compressor != nullptr) kept_.push_back(call.compressor->shared_from_this());
   if (!stream) {
     caller_takes_part_ = true;
   } else if (std::ranges::find(streams_, stream) == streams_.end()) {

@@ -65,6 +65,7 @@ class Batch {
   bool in_background_ = false;
   std::vector<Share> shares_;
   std::vector<std::shared_ptr<Stream>> streams_;
+  std::vector<std::shared_ptr<Compressor>> kept_;  ///< of the calls: they outlive their handles
   bool caller_takes_part_ = false;
 };
 

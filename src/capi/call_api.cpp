@@ -140,8 +140,8 @@ Result<std::vector<Call>> check_one(const Comm& comm, const RawCall& raw, const 
 
 /// A call with a compression, scaled by `factor`. Cold, so that others are inlined as before.
 [[gnu::cold]] ncclResult_t submit_compressed(const CallSite& site, const RawCall& raw, float factor,
-                               tuttiCompression_t compression, ncclComm* handle,
-                               cudaStream_t stream) {
+                                             tuttiCompression_t compression, ncclComm* handle,
+                                             cudaStream_t stream) {
   return answer_for(site.function, handle, [&]() -> Result<ncclResult_t> {
     return or_end(*handle->comm, [&]() -> Result<ncclResult_t> {
       TUTTI_ASSIGN(const auto compressor, process().compressions.find(compression));
@@ -153,7 +153,7 @@ Result<std::vector<Call>> check_one(const Comm& comm, const RawCall& raw, const 
       TUTTI_TRY(check_all(site, raw, *handle->comm, call));
       call.compressor = compressor.get();
       call.factor = factor;
-      TUTTI_TRY(check_compression(call));
+      TUTTI_TRY(check_compression(call, handle->comm->size));
       return enqueue(site.function, handle, stream, {&call, 1});
     });
   });

@@ -76,6 +76,16 @@ ncclResult_t tuttiCompressionSetErrors(tuttiCompression_t compression, const flo
   });
 }
 
+ncclResult_t tuttiCompressionOwe(tuttiCompression_t compression, const float* owed, size_t count) {
+  return answer("tuttiCompressionOwe", nullptr, [&]() -> Result<ncclResult_t> {
+    TUTTI_ASSIGN(const auto ours, process().compressions.find(compression));
+    if (count > 0 && owed == nullptr)
+      return make_error(Code::kInvalidArgument, "owed is NULL, and count is {}", count);
+    TUTTI_TRY(ours->owe({owed, count}));
+    return ncclSuccess;
+  });
+}
+
 ncclResult_t tuttiCompressionReset(tuttiCompression_t compression) {
   return answer("tuttiCompressionReset", nullptr, [&]() -> Result<ncclResult_t> {
     TUTTI_ASSIGN(const auto ours, process().compressions.find(compression));
@@ -86,23 +96,23 @@ ncclResult_t tuttiCompressionReset(tuttiCompression_t compression) {
 
 ncclResult_t tuttiCompressionMoveErrors(const float* const errors[], const size_t counts[],
                                         int ranks, size_t elements, int rank, int new_ranks,
-                                        float* moved) {
+                                        float* owed) {
   return answer("tuttiCompressionMoveErrors", nullptr, [&]() -> Result<ncclResult_t> {
     if (ranks < 1 || new_ranks < 1 || rank < 0 || rank >= new_ranks)
       return make_error(Code::kInvalidArgument,
                         "errors of {} ranks for rank {} of {}: there is no such rank", ranks, rank,
                         new_ranks);
-    if (elements > 0) TUTTI_TRY(check_out(moved, "moved"));
+    if (elements > 0) TUTTI_TRY(check_out(owed, "owed"));
     if (errors == nullptr || counts == nullptr)
       return make_error(Code::kInvalidArgument, "errors or counts is NULL");
-    std::vector<std::span<const float>> owed;
+    std::vector<std::span<const float>> old_errors;
     for (int old = 0; old < ranks; ++old) {
       if (counts[old] > 0 && errors[old] == nullptr)
         return make_error(Code::kInvalidArgument, "errors[{}] is NULL, and counts[{}] is {}", old,
                           old, counts[old]);
-      owed.emplace_back(errors[old], counts[old]);
+      old_errors.emplace_back(errors[old], counts[old]);
     }
-    TUTTI_TRY(tutti::move_errors(owed, rank, new_ranks, {moved, elements}));
+    TUTTI_TRY(tutti::move_errors(old_errors, rank, new_ranks, {owed, elements}));
     return ncclSuccess;
   });
 }

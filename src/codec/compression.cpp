@@ -64,7 +64,7 @@ Result<bool> take(std::string_view text, std::string_view setting, Compression& 
 }
 
 // The code, from its low bits: the format's number in known_formats() + 1, log2 of its block, its
-// scale, the values that it keeps of a block - 1, rounding, errors.
+// scale, the values that it keeps of a block - 1, rounding, errors, who asks for it.
 constexpr int kFormatBits = 6, kBlockBits = 5, kScaleBits = 1, kKeptBits = 16;
 
 std::uint32_t bits(std::uint32_t& code, int count) {
@@ -95,7 +95,7 @@ Result<Compression> parse_compression(std::string_view text) {
   return compression;
 }
 
-std::uint32_t code_of(const Compression& compression) {
+std::uint32_t code_of(const Compression& compression, bool by_setting) {
   const std::string_view text = compression.format->traits().name;
   const std::string_view name = text.substr(0, text.find(':'));
   const auto& known = known_formats();
@@ -103,7 +103,8 @@ std::uint32_t code_of(const Compression& compression) {
   const auto block = number<std::uint32_t>(value_of(text, "block").value_or("1")).value_or(1);
   const auto kept = number<std::uint32_t>(value_of(text, "k").value_or("1")).value_or(1);
   const std::uint32_t fp32 = value_of(text, "scale") == "fp32" ? 1 : 0;
-  std::uint32_t code = compression.feedback ? 1 : 0;
+  std::uint32_t code = by_setting ? 1 : 0;
+  code = code << 1 | (compression.feedback ? 1 : 0);
   code = code << 1 | (compression.random ? 1 : 0);
   code = code << kKeptBits | ((kept - 1) & ((1U << kKeptBits) - 1));
   code = code << kScaleBits | fp32;
@@ -116,7 +117,7 @@ std::string describe_code(std::uint32_t code) {
   const std::uint32_t format = bits(code, kFormatBits), block = bits(code, kBlockBits);
   const bool fp32 = bits(code, kScaleBits) != 0;
   const std::uint32_t kept = bits(code, kKeptBits) + 1;
-  const bool random = bits(code, 1) != 0, feedback = bits(code, 1) != 0;
+  const bool random = bits(code, 1) != 0, feedback = bits(code, 1) != 0, by_setting = code != 0;
   if (format == 0 || format > known_formats().size()) return "an unknown compression";
   const FormatSummary& known = known_formats()[format - 1];
   std::string text(known.name);
@@ -128,6 +129,7 @@ std::string describe_code(std::uint32_t code) {
   if (has("scale=")) text += fp32 ? ":scale=fp32" : ":scale=fp16";
   if (random) text += ":rounding=random";
   if (feedback) text += ":errors=feedback";
+  if (by_setting) text += " by TUTTI_COMPRESS";
   return text;
 }
 

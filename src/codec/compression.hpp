@@ -26,10 +26,11 @@ struct Compression {
 /// errors=feedback|dropped, seed=NUMBER. Errors name the word that is wrong.
 Result<Compression> parse_compression(std::string_view text);
 
-/// All that ranks must agree on, never 0. It fits the head of a message.
-std::uint32_t code_of(const Compression& compression);
-/// In words, for errors that show what a peer does: "int8:block=128:scale=fp16". Takes any number;
-/// 0 is "no compression".
+/// All that ranks must agree on, never 0. It fits the head of a message. `by_setting`: not by a
+/// handle, but by TUTTI_COMPRESS.
+std::uint32_t code_of(const Compression& compression, bool by_setting = false);
+/// In words, for errors that show what a peer does: "int8:block=128:scale=fp16 by TUTTI_COMPRESS".
+/// Takes any number; 0 is "no compression".
 std::string describe_code(std::uint32_t code);
 
 }  // namespace tutti::codec

@@ -48,6 +48,9 @@ TEST(CompressionCode, HoldsAllThatRanksAgreeOn) {
       ASSERT_TRUE(compression);
       EXPECT_TRUE(codes.insert(code_of(*compression)).second) << compression->text();
       EXPECT_EQ(describe_code(code_of(*compression)), compression->text());
+      EXPECT_TRUE(codes.insert(code_of(*compression, true)).second);
+      EXPECT_EQ(describe_code(code_of(*compression, true)),
+                compression->text() + " by TUTTI_COMPRESS");
     }
   for (const char* text : {"int8:block=32:scale=fp32", "int4:block=8192:scale=fp16",
                            "topk:k=1:block=32", "topk:k=65536:block=65536"}) {
@@ -58,10 +61,8 @@ TEST(CompressionCode, HoldsAllThatRanksAgreeOn) {
   }
   EXPECT_EQ(describe_code(0), "no compression");
   EXPECT_EQ(describe_code(63), "an unknown compression");
-  for (std::uint32_t code = 1; code != 0; code *= 3) {
-    EXPECT_NE(describe_code(code), "");
-    if (code > 0x50000000) break;
-  }
+  for (std::uint64_t code = 1; code <= 0xffffffff; code *= 3)
+    EXPECT_NE(describe_code(static_cast<std::uint32_t>(code)), "");
 }
 
 }  // namespace

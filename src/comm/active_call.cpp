@@ -21,6 +21,21 @@ void store_scalar(float factor, DataType type, std::span<std::byte, 8> scalar) {
   std::memcpy(scalar.data(), &half, sizeof half);
 }
 
+void add_element(DataType type, float value, std::byte* element) {
+  if (type == DataType::kFloat32) {
+    float sum = 0;
+    std::memcpy(&sum, element, sizeof sum);
+    sum += value;
+    std::memcpy(element, &sum, sizeof sum);
+    return;
+  }
+  std::uint16_t half = 0;
+  std::memcpy(&half, element, sizeof half);
+  half = type == DataType::kFloat16 ? narrow<Float16>(widen<Float16>(half) + value)
+                                    : narrow<Bfloat16>(widen<Bfloat16>(half) + value);
+  std::memcpy(element, &half, sizeof half);
+}
+
 constexpr std::string_view kGather = "the ranks tell each other the times of trials";
 
 }  // namespace
@@ -52,7 +67,7 @@ constexpr std::string_view kGather = "the ranks tell each other the times of tri
     last_call_ = made;
     repeatable_ = bound->plans();
   }
-  if (call.compressor != nullptr) TUTTI_TRY(compress(call, *bound->plan));
+  if (call.compressor != nullptr) TUTTI_TRY(compress(call, *bound->plan, bound->copies_input));
   start(bound->plans());
   if (bound->on_trial) kind_ = Kind::kTrial;
   return ok_status();
@@ -72,16 +87,32 @@ Status ActiveCall::begin_compressed(const Call& call, Compressor& compressor) {
 }
 
 /// What a compressed call needs beside its plan.
-Status ActiveCall::compress(const Call& call, const exec::Plan& plan) {
+Status ActiveCall::compress(const Call& call, const exec::Plan& plan, bool has_copy) {
   TUTTI_ASSIGN(coding_, call.compressor->begin(
                             {team_.options().communicator, team_.rank(), team_.size(), signature_},
                             plan.coded_elements()));
   args_.coding = &coding_;
   repeatable_ = {};  // all of this is set anew each time, and another may lie at its address
-  if (call.factor == 1 || !reduces(call.collective)) return ok_status();
+  if (!scales_input(call)) return ok_status();
+  // An average is a sum of parts: so what is rounded off of a part and of the sum are the same.
   const float ranks = call.op == ReduceOp::kAvg ? static_cast<float>(team_.size()) : 1;
+  coding_.factor = call.factor / ranks;
   args_.reduction.op = ReduceOp::kPreMulSum;
-  store_scalar(call.factor / ranks, call.type, args_.reduction.scalar);
+  store_scalar(coding_.factor, call.type, args_.reduction.scalar);
+  const std::vector<float> owed = call.compressor->take_owed();
+  return owed.empty() ? ok_status() : pay(call, owed, has_copy);
+}
+
+/// Adds to this rank's input what other numbers of ranks have left unpaid. In place the input is
+/// overwritten anyway.
+Status ActiveCall::pay(const Call& call, std::span<const float> owed, bool has_copy) {
+  if (!has_copy && !is_in_place(call, team_.rank())) {
+    TUTTI_ASSIGN(args_.input, input_copy_.of(call, team_.rank(), team_.size()));
+  }
+  auto* const input = const_cast<std::byte*>(args_.input);
+  if (coding_.factor == 0) return ok_status();
+  for (std::size_t i = 0; i < owed.size(); ++i)
+    add_element(call.type, owed[i] / coding_.factor, input + i * size_of(call.type));
   return ok_status();
 }
 

@@ -99,7 +99,8 @@ class ActiveCall {
   Status begin(const Call& call, const Call& made);
   Status begin_compressed(const Call& call, Compressor& compressor);
   Status begin_gather();
-  Status compress(const Call& call, const exec::Plan& plan);
+  Status compress(const Call& call, const exec::Plan& plan, bool has_copy);
+  Status pay(const Call& call, std::span<const float> owed, bool has_copy);
   void start(const exec::Plans& plans) {
     kind_ = Kind::kCollective;
     collective_.start(plans, args_);

@@ -1,5 +1,6 @@
 #include "src/comm/call_queue.hpp"
 
+#include <map>
 #include <string>
 #include <utility>
 
@@ -20,6 +21,23 @@ exec::PointToPoint transfer_of(const Call& call) {
           block_bytes(call),
           signature_of(call),
           call.site.caller == nullptr ? std::string() : describe(call)};
+}
+
+/// Calls that are made together, with one compression that keeps errors, are alike.
+Status check_shared_errors(std::span<const Call> calls) {
+  std::map<const Compressor*, CallSignature> first;
+  for (const Call& call : calls) {
+    if (call.compressor == nullptr || !call.compressor->compression().feedback) continue;
+    const CallSignature signature = signature_of(call);
+    const auto [known, fresh] = first.try_emplace(call.compressor, signature);
+    if (!fresh && known->second != signature)
+      return make_error(
+          Code::kInvalidUsage,
+          "one compression keeps the errors of {} and, in the same group, of {}: each "
+          "needs one of its own",
+          describe(known->second), describe(signature));
+  }
+  return ok_status();
 }
 
 }  // namespace
@@ -44,6 +62,7 @@ Status CallQueue::start(std::span<const Call> calls) {
     TUTTI_TRY(check_call(call, facts_.rank, facts_.size));
     if (call.compressor != nullptr) TUTTI_TRY(check_series(call));
   }
+  TUTTI_TRY(check_shared_errors(calls));
   TUTTI_TRY(check_group(calls, facts_.rank));
   for (const Call& call : calls) {
     if (is_point_to_point(call))

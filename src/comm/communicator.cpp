@@ -125,6 +125,13 @@ Status Communicator::announce(const Call& call, bool is_captured) {
   return announcements_.announce(signature_of(call));
 }
 
+/// With what TUTTI_COMPRESS asks for.
+Call Communicator::as_it_runs(const Call& call) {
+  Call asked = call;
+  if (asked.compressor == nullptr) asked.compressor = compressors_.find(call);
+  return asked;
+}
+
 Result<double> Communicator::predict(std::span<const Call> calls) {
   double us = 0;
   std::vector<MessageOfRank> messages;
@@ -134,7 +141,7 @@ Result<double> Communicator::predict(std::span<const Call> calls) {
                           .same_host = team_->placement().mapped(rank(), call.root),
                           .bytes = call.count * size_of(call.type)});
     } else {
-      TUTTI_ASSIGN(const double collective_us, plans_.predict(call, calibration_));
+      TUTTI_ASSIGN(const double collective_us, plans_.predict(as_it_runs(call), calibration_));
       us += collective_us;
     }
   }
@@ -154,9 +161,7 @@ Status Communicator::ask_for_algorithm(Collective collective, std::string_view a
 
 Result<std::string> Communicator::algorithm_for(const Call& call) {
   if (is_point_to_point(call)) return std::string("direct");
-  Call asked = call;
-  if (asked.compressor == nullptr) asked.compressor = compressors_.find(call);
-  TUTTI_ASSIGN(const ir::Algorithm* const algorithm, plans_.algorithm_for(asked));
+  TUTTI_ASSIGN(const ir::Algorithm* const algorithm, plans_.algorithm_for(as_it_runs(call)));
   return std::string(algorithm->name);
 }
 

@@ -118,6 +118,7 @@ class Communicator final : public GroupMember, public GroupContext {
   [[nodiscard]] std::optional<CallUnderWay> under_way() const { return counters_.under_way(); }
 
  private:
+  [[nodiscard]] Call as_it_runs(const Call& call);
   Communicator(std::shared_ptr<Runtime> runtime, std::unique_ptr<Bootstrap> bootstrap,
                Assembly assembly, Tuner tuner, const CommunicatorOptions& options);
   Result<std::unique_ptr<Communicator>> make_part(Subgroup part, const CommunicatorOptions& options,

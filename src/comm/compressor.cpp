@@ -1,6 +1,7 @@
 #include "src/comm/compressor.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -20,8 +21,7 @@ Result<exec::Coding> Compressor::begin(const Series& series, std::size_t element
   use.rounding.key = fnv_step(key, static_cast<std::uint64_t>(series.rank));
   if (!compression_.feedback) return use;
   TUTTI_TRY(check_locked(series));
-  // What was moved here is one vector, and a rank may encode its vector several times.
-  if (!series_ && !errors_.empty() && elements % errors_.size() != 0)
+  if (!series_ && !errors_.empty() && errors_.size() != elements)
     return make_error(Code::kInvalidArgument,
                       "{} errors were set, and {} as rank {} of {} encodes {} values",
                       errors_.size(), describe(series.call), series.rank, series.size, elements);
@@ -37,7 +37,19 @@ Status Compressor::check(const Series& series) const {
 }
 
 Status Compressor::check_locked(const Series& series) const {
-  if (!compression_.feedback || !series_ || *series_ == series) return ok_status();
+  if (!compression_.feedback) return ok_status();
+  if (!owed_.empty() &&
+      (series.call.collective != Collective::kAllReduce || series.call.count != owed_.size()))
+    return make_error(
+        Code::kInvalidArgument,
+        "{} values are owed, which an all_reduce of as many elements can add, and not "
+        "{}",
+        owed_.size(), describe(series.call));
+  if (!series_ && !errors_.empty() && series.call.count != 0 &&
+      errors_.size() % series.call.count != 0)
+    return make_error(Code::kInvalidArgument, "{} errors were set, which are not those of {}",
+                      errors_.size(), describe(series.call));
+  if (!series_ || *series_ == series) return ok_status();
   return make_error(
       Code::kInvalidUsage,
       "this compression keeps the errors of {} as rank {} of {}; {} as rank {} of {}{} needs one "
@@ -63,10 +75,25 @@ Status Compressor::set_errors(std::span<const float> errors) {
   return ok_status();
 }
 
+Status Compressor::owe(std::span<const float> values) {
+  const std::scoped_lock lock(mutex_);
+  if (!compression_.feedback)
+    return make_error(Code::kInvalidUsage, "{} feeds no errors back: it needs errors=feedback",
+                      compression_.text());
+  owed_.assign(values.begin(), values.end());
+  return ok_status();
+}
+
+std::vector<float> Compressor::take_owed() {
+  const std::scoped_lock lock(mutex_);
+  return std::exchange(owed_, {});
+}
+
 void Compressor::reset() {
   const std::scoped_lock lock(mutex_);
   series_.reset();
   errors_.clear();
+  owed_.clear();
 }
 
 Status move_errors(std::span<const std::span<const float>> errors, Rank rank,
@@ -129,7 +156,8 @@ bool is_compressible(const Call& call) {
 
 AskedCompressors::AskedCompressors(std::vector<AskedCompression> asked) {
   for (AskedCompression& one : asked)
-    compressors_.try_emplace(one.collective, std::move(one.compression));
+    compressors_.try_emplace(one.collective, std::move(one.compression),
+                             Compressor::Origin::kSetting);
 }
 
 Compressor* AskedCompressors::find_among(const Call& call) {

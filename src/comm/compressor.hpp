@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -21,14 +22,23 @@
 namespace tutti {
 
 /// Resource. Calls that use it must not overlap; any thread may ask for its errors between them.
-class Compressor {
+class Compressor : public std::enable_shared_from_this<Compressor> {
  public:
-  explicit Compressor(codec::Compression compression)
-      : compression_(std::move(compression)), code_(codec::code_of(compression_)) {}
+  /// Who asks for it: a program, with a handle, or TUTTI_COMPRESS.
+  enum class Origin : std::uint8_t { kHandle, kSetting };
+  explicit Compressor(codec::Compression compression, Origin origin = Origin::kHandle)
+      : compression_(std::move(compression)),
+        origin_(origin),
+        code_(codec::code_of(compression_, origin == Origin::kSetting)) {}
 
   [[nodiscard]] const codec::Compression& compression() const { return compression_; }
   /// For CallSignature::compression.
   [[nodiscard]] std::uint32_t code() const { return code_; }
+  /// Whether the inputs of a reduction are multiplied by a factor, be it 1: a program may scale
+  /// them on some ranks alone, and averages are sums of parts. All ranks answer alike.
+  [[nodiscard]] bool scales(ReduceOp op) const {
+    return origin_ == Origin::kHandle || op == ReduceOp::kAvg;
+  }
 
   /// Whose errors it keeps.
   struct Series {
@@ -38,7 +48,8 @@ class Compressor {
     CallSignature call;
     friend bool operator==(const Series&, const Series&) = default;
   };
-  /// kInvalidUsage where begin() would refuse the series. No call runs or waits.
+  /// An error where a call of the series could not begin now, because of its errors or what is
+  /// owed. No call runs or waits.
   [[nodiscard]] Status check(const Series& series) const;
   /// Begins a call that encodes `elements` values at this rank. What it returns is valid until the
   /// next call begins. With feedback, all calls must be of one series: kInvalidUsage otherwise.
@@ -47,25 +58,38 @@ class Compressor {
   /// What this rank owes, in the order of the elements that it encodes; empty before the first
   /// call.
   [[nodiscard]] std::vector<float> errors() const;
-  /// Replaces them, before the first call or between two of them; those of move_errors() before the
-  /// first. kInvalidArgument where a series has another number.
+  /// Replaces them, before the first call or between two of them. kInvalidArgument where a series
+  /// has another number.
   Status set_errors(std::span<const float> errors);
+  /// The next call, an all-reduce of as many elements, adds this to the rank's input, after that
+  /// was scaled: what move_errors() says. Only with feedback.
+  Status owe(std::span<const float> values);
+  /// What owe() said, once; empty: nothing.
+  [[nodiscard]] std::vector<float> take_owed();
   /// Forgets errors and series: the next call may be any.
   void reset();
 
  private:
   const codec::Compression compression_;
+  const Origin origin_;
   const std::uint32_t code_;
   mutable std::mutex mutex_;
   [[nodiscard]] Status check_locked(const Series& series) const;
   std::optional<Series> series_;
   std::uint64_t calls_ = 0;
-  std::vector<float> errors_;
+  std::vector<float> errors_, owed_;
 };
 
-/// What rank `rank` of `new_ranks` owes at first, where `errors[r]` is what old rank r owed for a
-/// vector of moved.size() elements, such that the sum over ranks stays: each rank takes a part of
-/// the vector over from all. kInvalidArgument where errors are no whole vectors.
+/// Whether a call scales the inputs of a reduction.
+inline bool scales_input(const Call& call) {
+  if (!reduces(call.collective)) return false;
+  return call.op == ReduceOp::kPreMulSum ||
+         (call.compressor != nullptr && call.compressor->scales(call.op));
+}
+
+/// What rank `rank` of `new_ranks` is to owe() at first, where `errors[r]` is what old rank r owed
+/// for a vector of moved.size() elements, such that the sum over ranks stays: each rank takes a
+/// part of the vector over from all. kInvalidArgument where errors are no whole vectors.
 Status move_errors(std::span<const std::span<const float>> errors, Rank rank,
                    std::int32_t new_ranks, std::span<float> moved);
 

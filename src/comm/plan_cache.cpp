@@ -36,15 +36,12 @@ exec::Volume volume_of(const Call& call) { return {call.count, call.type, call.b
 Result<BoundPlan*> PlanCache::get(const Call& call, bool in_place) {
   // All that the choice depends on: calls that run differently must not share a plan.
   const ReduceOp op = reduces(call.collective) ? call.op : ReduceOp::kSum;
-  Key key{call.collective, call.type, op, in_place, call.root, call.count, {}, 0, false};
+  Key key{call.collective, call.type, op, in_place, call.root, call.count, {}, 0};
   if (call.blocks) {
     key.blocks = call.blocks->counts;
     key.blocks.insert(key.blocks.end(), call.blocks->starts.begin(), call.blocks->starts.end());
   }
-  if (call.compressor != nullptr) {
-    key.compression = call.compressor->code();
-    key.scales_input = call.factor != 1;
-  }
+  if (call.compressor != nullptr) key.compression = call.compressor->code();
   if (!recent_.empty() && recent_.front().key == key) return &recent_.front().bound;
   if (const auto found = plans_.find(key); found != plans_.end()) {
     recent_.splice(recent_.begin(), recent_, found->second);
@@ -115,7 +112,7 @@ Result<PlanCache::Task> PlanCache::compressed_task(const Call& call, Shape shape
   std::vector<const ir::Algorithm*> candidates = choice.instead;
   candidates.insert(candidates.begin(), choice.algorithm);
   for (const ir::Algorithm* const candidate : candidates) {
-    TUTTI_ASSIGN(const bool fits, can_compress(*candidate, shape));
+    TUTTI_ASSIGN(const bool fits, can_compress(*candidate, call, shape));
     if (fits) return Task{shape, {candidate, false}, candidate, false, choice.reason};
   }
   return make_error(Code::kUnsupported,
@@ -125,14 +122,18 @@ Result<PlanCache::Task> PlanCache::compressed_task(const Call& call, Shape shape
 }
 
 /// Between hosts alone if that will do, else everywhere; sets shape.compressed.
-Result<bool> PlanCache::can_compress(const ir::Algorithm& algorithm, Shape& shape) const {
+Result<bool> PlanCache::can_compress(const ir::Algorithm& algorithm, const Call& call,
+                                     Shape& shape) const {
   using enum ir::CompressedMessages;
   for (const ir::CompressedMessages messages : {kBetweenHosts, kAll}) {
-    if (messages == kBetweenHosts && team_.placement().all_mapped()) continue;
+    if (messages == kBetweenHosts && (team_.placement().all_mapped() || tuner_.is_deterministic()))
+      continue;
     shape.compressed = messages;
     TUTTI_ASSIGN(const LoweredPointer staged,
                  out_of_place(algorithm, shape, ProgramProtocol::kStaged));
-    if (staged && staged->same_bits && exec::Plan::fits(*staged, team_)) return true;
+    if (!staged || !staged->same_bits) continue;
+    return exec::Plan::fits(*staged, team_, call.compressor->compression().format.get(),
+                            size_of(call.type));
   }
   return false;
 }
@@ -226,13 +227,25 @@ Result<const ir::Algorithm*> PlanCache::algorithm_for(const Call& call) const {
 }
 
 Result<double> PlanCache::predict(const Call& call, const Calibration& calibration) const {
-  TUTTI_ASSIGN(const ir::Algorithm* const algorithm, algorithm_for(call));
-  TUTTI_ASSIGN(const ir::Schedule schedule, algorithm->generate(shape_of(call).request));
   const std::size_t element = size_of(call.type);
+  PredictOptions options{.staging_bytes = team_.options().staging_bytes};
+  Shape shape = shape_of(call);
+  const ir::Algorithm* algorithm = nullptr;
+  if (is_compressed(call)) {
+    TUTTI_ASSIGN(const Task task, compressed_task(call, shape));
+    algorithm = task.option.algorithm;
+    shape = task.shape;
+    const codec::Format& format = *call.compressor->compression().format;
+    options.formats.share = format.traits().bits / (8.0 * static_cast<double>(element));
+    options.unit = {format.traits().block, format.bytes(format.traits().block)};
+  } else {
+    TUTTI_ASSIGN(algorithm, algorithm_for(call));
+  }
+  TUTTI_ASSIGN(ir::Schedule schedule, algorithm->generate(shape.request));
+  if (shape.compressed) schedule = ir::compress(schedule, *shape.compressed);
   TUTTI_ASSIGN(const auto outcome,
                tutti::predict(schedule, {situation_of(call).block_bytes / element, element},
-                              team_.placement(), calibration,
-                              {.staging_bytes = team_.options().staging_bytes}));
+                              team_.placement(), calibration, options));
   return outcome.time_us;
 }
 
@@ -242,8 +255,7 @@ PlanCache::Shape PlanCache::shape_of(const Call& call) const {
                    .ranks = team_.size(),
                    .root = rooted(call.collective) ? call.root : 0,
                    .layout = layout_};
-  const bool scales = call.op == ReduceOp::kPreMulSum || call.factor != 1;
-  shape.scales_input = scales && reduces(call.collective);
+  shape.scales_input = tutti::scales_input(call);
   shape.uneven_blocks = call.blocks != nullptr;
   shape.largest = exec::largest_buffers(shape.request, volume_of(call));
   return shape;

@@ -76,7 +76,6 @@ class PlanCache {
     std::size_t count;
     std::vector<std::size_t> blocks;  ///< counts, then starts; none where blocks have one size
     std::uint32_t compression = 0;    ///< as in CallSignature
-    bool scales_input = false;        ///< as in Shape
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   struct Entry {
@@ -118,7 +117,7 @@ class PlanCache {
   Result<BoundPlan*> find_out(const Key& key, const Call& call);
   BoundPlan* keep(const Key& key, BoundPlan bound);
   Result<Task> compressed_task(const Call& call, Shape shape) const;
-  Result<bool> can_compress(const ir::Algorithm& algorithm, Shape& shape) const;
+  Result<bool> can_compress(const ir::Algorithm& algorithm, const Call& call, Shape& shape) const;
   Result<Choice> choose(const Call& call) const;
   Result<Choice> choose_what_fits(Choice choice, const Situation& situation,
                                   const Shape& shape) const;

@@ -1,6 +1,7 @@
 #include "src/comm/valid_call.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "src/base/result.hpp"
@@ -108,11 +109,11 @@ Status check_call(const Call& call, Rank rank, std::int32_t size) {
   TUTTI_TRY(check_type(static_cast<int>(call.type)));
   TUTTI_TRY(check_size(call, size));
   if (call.blocks) TUTTI_TRY(check_blocks(call, size));
-  if (call.compressor != nullptr) TUTTI_TRY(check_compression(call));
+  if (call.compressor != nullptr) TUTTI_TRY(check_compression(call, size));
   return check_pointers(call, rank);
 }
 
-Status check_compression(const Call& call) {
+Status check_compression(const Call& call, std::int32_t size) {
   if (is_point_to_point(call))
     return make_error(Code::kInvalidArgument, "{} cannot be compressed: collectives can",
                       name_of(call.collective));
@@ -128,6 +129,16 @@ Status check_compression(const Call& call) {
     return make_error(Code::kInvalidArgument,
                       "a compressed {} scales its input by {}: a finite number was expected",
                       name_of(call.collective), call.factor);
+  const float least = call.type == DataType::kFloat16 ? 0x1p-14F : 0x1p-126F;
+  const float most = call.type == DataType::kFloat16 ? 65504.0F : 0x1.fep127F;
+  const float parts = call.op == ReduceOp::kAvg ? static_cast<float>(size) : 1;
+  const float magnitude = std::abs(call.factor) / parts;
+  if (call.factor != 0 && (magnitude < least || magnitude > most))
+    return make_error(
+        Code::kInvalidArgument,
+        "a compressed {} of {} scales its input by {}: a factor from {:g} to {:g} was "
+        "expected",
+        name_of(call.collective), name_of(call.type), call.factor, least * parts, most * parts);
   return ok_status();
 }
 

@@ -25,7 +25,7 @@ Status check_pointers(const Call& call, Rank rank);
 Status check_blocks_pointer(const char* name, const void* buffer, std::size_t elements);
 
 /// A compression, if the call has one, can serve it.
-Status check_compression(const Call& call);
+Status check_compression(const Call& call, std::int32_t size);
 
 /// All of these in this order, and that blocks fit the collective and its number of ranks.
 Status check_call(const Call& call, Rank rank, std::int32_t size);

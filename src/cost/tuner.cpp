@@ -302,7 +302,7 @@ Result<Choice> Tuner::choose_compressed(const Situation& situation,
                                         const lower::Placement& placement) const {
   if (auto asked = asked_choice(situation)) return *std::move(asked);
   const ir::Request& request = situation.request;
-  const bool one_host = placement.all_mapped();
+  const bool one_host = placement.all_mapped() || deterministic_;
   const auto candidates = usable(compressed(request, situation.block_bytes, one_host), request);
   if (candidates.empty())
     return make_error(Code::kUnsupported, "no algorithm here does {} over {} ranks, compressed",

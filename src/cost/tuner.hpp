@@ -78,6 +78,7 @@ class Tuner {
   /// The choice without requests and measurements. TUTTI_ALGO may still exclude algorithms.
   [[nodiscard]] Result<Choice> by_rules(const Situation& situation,
                                         const lower::Placement& placement) const;
+  [[nodiscard]] bool is_deterministic() const { return deterministic_; }
   /// The choice for compressed calls, and what else may run them (Choice::instead). Their programs
   /// differ from plain ones, so nothing that was measured counts.
   [[nodiscard]] Result<Choice> choose_compressed(const Situation& situation,

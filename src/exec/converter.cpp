@@ -56,7 +56,9 @@ Result<bool> Converter::combine(const Reduction& reduction, std::span<const Code
                                 const Encoding& encoding) {
   Job job{reduction, format_of(reduction.type), sources, destinations, encoding};
   job.reduction.type = DataType::kFloat32;
-  if (job.elements != nullptr) {
+  if (encoding.factor) {
+    std::memcpy(job.reduction.scalar, &*encoding.factor, sizeof(float));
+  } else if (job.elements != nullptr) {
     float factor = 0;
     std::ignore = job.elements->decode(reduction.scalar, 1, &factor);
     std::memcpy(job.reduction.scalar, &factor, sizeof factor);

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "src/codec/format.hpp"
@@ -22,7 +23,7 @@ namespace tutti::exec {
 struct CodedSource {
   const std::byte* data = nullptr;
   const codec::Format* format = nullptr;
-  bool scaled = false;  ///< multiplied by the reduction's scalar, an element of the call's type
+  bool scaled = false;  ///< multiplied by Encoding::factor first
 };
 struct CodedDestination {
   Destination to;
@@ -35,6 +36,8 @@ struct Encoding {
   /// Null, or what the encoding of these values was off by the last time. It is added to them, and
   /// replaced by what they are off now; by 0 where that is not finite.
   float* errors = nullptr;
+  /// Of scaled sources; empty: the reduction's scalar.
+  std::optional<float> factor = {};
 };
 
 /// Whether data of this type can be formatted: float32, float16, bfloat16.

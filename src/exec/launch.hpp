@@ -18,6 +18,7 @@ namespace tutti::exec {
 struct Coding {
   codec::Rounding rounding;
   std::span<float> errors;  ///< Plan::coded_elements() of them, or none
+  float factor = 1;         ///< with kPreMulSum: of the input, whatever its type
 };
 
 struct CollectiveArgs {

@@ -83,8 +83,16 @@ void Plan::guess_stores(const Team& team) {
                         staged ? find_store_role(team) : StoreRole::kBoth);
 }
 
-bool Plan::fits(const lower::Lowered& lowered, const Team& team) {
-  return slot_pieces_of(lowered) * kStrideUnit <= team.options().staging_bytes;
+bool Plan::fits(const lower::Lowered& lowered, const Team& team, const codec::Format* wire,
+                std::size_t element_bytes) {
+  std::size_t piece = kStrideUnit;
+  if (wire != nullptr) {
+    const bool has_plain = (lower::formats_that_travel(lowered) & 1) != 0;
+    const std::size_t block = wire->traits().block;
+    piece = std::max(piece, round_up(wire->bytes(block), kStrideUnit));
+    if (has_plain) piece = std::max(piece, round_up(block * element_bytes, kStrideUnit));
+  }
+  return slot_pieces_of(lowered) * piece <= team.options().staging_bytes;
 }
 
 Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> lowered,

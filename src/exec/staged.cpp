@@ -186,7 +186,9 @@ Status StagedRun::convert(std::uint32_t op_id, std::uint64_t slice) {
                                 plan.format(destination.format)};
     }
     Encoding encoding;
-    if (const Coding* const coding = launch_.args().coding; encodes && coding != nullptr) {
+    const Coding* const coding = launch_.args().coding;
+    if (coding != nullptr) encoding.factor = coding->factor;
+    if (encodes && coding != nullptr) {
       const std::size_t first = plan.first_coded(op_id, i) + plan.slice_begin(slice);
       encoding.rounding = coding->rounding;
       encoding.rounding.first = first;

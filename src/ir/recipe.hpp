@@ -26,10 +26,11 @@ constexpr Recipe recipe_of_input(Rank rank, std::uint32_t chunk) {
 constexpr Recipe recipe_of_sum(Recipe a, Recipe b) {
   return recipe_parts::scrambled(a + b) ^ recipe_parts::scrambled(~(a ^ b));
 }
-/// After a conversion into a format. Converting back to plain changes no number, so it changes no
-/// recipe.
-constexpr Recipe recipe_in(FormatId format, Recipe a) {
-  return recipe_parts::scrambled(a + 0x9e3779b97f4a7c15 * format);
+/// After a rank converted it into a format. Another rank may round the same number otherwise, where
+/// it rounds at random. Converting back to plain changes no number, so it changes no recipe.
+constexpr Recipe recipe_in(FormatId format, Rank rank, Recipe a) {
+  return recipe_parts::scrambled(a + 0x9e3779b97f4a7c15 * format +
+                                 0xd1342543de82ef95 * (static_cast<std::uint64_t>(rank) + 1));
 }
 
 }  // namespace tutti::ir

@@ -317,7 +317,7 @@ void Replay::copy(Rank rank, const Step& step) {
     if (has_recipes()) {
       const bool rounds = to != kPlain && to != value.format;
       const Recipe from = recipe(rank, step.src, i);
-      recipe(rank, step.dst, i) = rounds ? recipe_in(to, from) : from;
+      recipe(rank, step.dst, i) = rounds ? recipe_in(to, rank, from) : from;
     }
     value.format = to & 3;
     at(rank, step.dst, i) = value;

@@ -48,8 +48,8 @@ struct Proof {
   std::uint32_t rounds = 0;           ///< longest chain of messages
   std::uint64_t max_chunks_sent = 0;  ///< most chunks sent by any rank
   std::uint64_t steps = 0;            ///< over all ranks
-  /// Most conversions into formats on the way from an input to an output; kMostLossyCounted: so many
-  /// or more.
+  /// Most conversions into formats on the way from an input to an output; kMostLossyCounted: so
+  /// many or more.
   std::uint32_t lossy_steps = 0;
   /// Whether all ranks that get a result get the same bits: they round and add the same values in
   /// the same order. Known only of schedules with formats; sums of others may depend on the rank.

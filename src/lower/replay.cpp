@@ -347,7 +347,7 @@ class Replay {
       TUTTI_ASSIGN(const Value result, evaluate(rank, op, i, slice));
       for (const Operand& destination : op.destinations)
         TUTTI_TRY(store(rank, destination, destination.pieces[i], slice,
-                        in_format(destination.format, result)));
+                        in_format(rank, destination.format, result)));
     }
     return ok_status();
   }
@@ -369,9 +369,9 @@ class Replay {
   }
 
   /// The value as it is stored.
-  [[nodiscard]] Value in_format(ir::FormatId format, Value value) const {
+  [[nodiscard]] Value in_format(Rank rank, ir::FormatId format, Value value) const {
     const bool rounds = format != ir::kPlain && format != value.format;
-    if (rounds && has_recipes()) value.recipe = ir::recipe_in(format, value.recipe);
+    if (rounds && has_recipes()) value.recipe = ir::recipe_in(format, rank, value.recipe);
     value.format = format;
     return value;
   }

@@ -158,16 +158,69 @@ TEST(CompressionErrors, AreSavedAndMovedToOtherNumbersOfRanks) {
                                            moved.data()),
                 ncclSuccess);
       for (std::size_t i = 0; i < kCount; ++i) moved_sums[i] += moved[i];
-      ASSERT_TRUE(next.compression(static_cast<std::size_t>(rank)).set_errors(moved));
+      ASSERT_TRUE(next.compression(static_cast<std::size_t>(rank)).owe(moved));
     }
     for (std::size_t i = 0; i < kCount; ++i) EXPECT_NEAR(moved_sums[i], sums[i], 1e-5);
+    // With nothing to add, what the ranks get and what they still owe is what was owed.
+    const std::vector<float> nothing(kCount);
     std::vector<std::vector<float>> out(static_cast<std::size_t>(ranks),
                                         std::vector<float>(kCount));
     const auto status = next.run([&](std::size_t rank) {
-      return next.compression(rank).all_reduce<float>(next.comm(rank), data[0], out[rank]);
+      return next.compression(rank).all_reduce<float>(next.comm(rank), nothing, out[rank]);
     });
-    EXPECT_TRUE(status) << status.error().what;
+    ASSERT_TRUE(status) << status.error().what;
+    std::vector<double> paid(out[0].begin(), out[0].end());
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto left = *next.compression(static_cast<std::size_t>(rank)).errors();
+      for (std::size_t i = 0; i < left.size(); ++i) paid[i % kCount] += left[i];
+    }
+    for (std::size_t i = 0; i < kCount; ++i) EXPECT_NEAR(paid[i], sums[i], 1e-4) << ranks;
   }
+}
+
+TEST(CompressionHandles, MayBeDestroyedBeforeAGroupEnds) {
+  Job job(1, "int8");
+  std::vector<float> in = values_of(0, kCount), out(kCount);
+  tutti::Group group;
+  {
+    auto gone = tutti::Compression::create("bf16");
+    ASSERT_TRUE(gone->all_reduce<float>(job.comm(0), in, out));
+  }
+  ASSERT_TRUE(group.end());
+  EXPECT_EQ(out, in);
+}
+
+/// A factor of one rank alone is a factor of its contribution alone, in averages as well.
+TEST(CompressedCalls, ScaleEachRankByItsOwnFactor) {
+  for (const tutti::ReduceOp op : {tutti::ReduceOp::kSum, tutti::ReduceOp::kAvg}) {
+    Job job(2, "int8:block=32");
+    std::vector<std::vector<float>> in, out(2, std::vector<float>(kCount));
+    for (std::size_t rank = 0; rank < 2; ++rank) in.push_back(values_of(rank, kCount));
+    ASSERT_TRUE(job.run([&](std::size_t rank) {
+      return job.compression(rank).all_reduce<float>(
+          job.comm(rank), in[rank], out[rank], op, {.before = rank == 0 ? 1.0F : 0.5F, .after = 1});
+    }));
+    const float parts = op == tutti::ReduceOp::kAvg ? 2 : 1;
+    for (std::size_t i = 0; i < kCount; ++i)
+      EXPECT_NEAR(out[0][i], (in[0][i] + 0.5F * in[1][i]) / parts, 0.03) << i;
+    EXPECT_EQ(out[1], out[0]);
+  }
+}
+
+TEST(CompressionHandles, OfOneGroupKeepErrorsOfOneCall) {
+  Job job(1, "int8:errors=feedback");
+  std::vector<float> data(kCount);
+  tutti::Group group;
+  const auto of = [&](std::size_t count) {
+    return job.compression(0).all_reduce<float>(
+        job.comm(0), std::span<const float>(data).first(count), std::span(data).first(count));
+  };
+  ASSERT_TRUE(of(10));
+  ASSERT_TRUE(of(20));
+  const auto ended = group.end();
+  ASSERT_FALSE(ended);
+  EXPECT_THAT(ended.error().what, HasSubstr("each needs one of its own"));
+  EXPECT_TRUE(job.comm(0).health()) << "a mistake that harms nobody";
 }
 
 TEST(CompressionHandles, RefuseWhatTheyCannotBe) {

@@ -41,7 +41,7 @@ struct Proved {
   };
   Compressed compressed;
   std::optional<Compressed> between_hosts;
-  double seconds = 0;        ///< of work, on however many threads
+  double seconds = 0;  ///< of work, on however many threads
 };
 
 /// The schedules that are one row of the table.

@@ -6,6 +6,7 @@
 
 #include "algorithms/algorithms.hpp"
 #include "src/base/result.hpp"
+#include "src/comm/compressor.hpp"
 #include "src/cost/asked.hpp"
 #include "src/cost/tuner.hpp"
 #include "tools/bench/launch.hpp"
@@ -53,6 +54,14 @@ Status check_files(const Options& options) {
                                         options.compare);
 }
 
+/// Where --compress says nothing: results are then checked within bounds.
+Status take_compress_setting(std::string_view setting, Options& options) {
+  TUTTI_ASSIGN(const auto asked, tutti::parse_compress_setting(setting));
+  for (const tutti::AskedCompression& one : asked)
+    options.compressions.emplace(one.collective, one.compression);
+  return tutti::ok_status();
+}
+
 Status check_before_start(const Options& options) {
   TUTTI_TRY(check_algorithm(options.algorithm));
   return check_files(options);
@@ -85,8 +94,10 @@ int main(int argc, char** argv) {
   }
   if (!parsed->run) return say(parsed->text, program);
   Options options = *parsed->run;
-  if (const char* const setting = std::getenv("TUTTI_COMPRESS"))
-    tutti::bench::take_compress_setting(setting, options);
+  if (const char* const setting = std::getenv("TUTTI_COMPRESS");
+      setting != nullptr && !options.sets_compression)
+    if (const Status taken = take_compress_setting(setting, options); !taken)
+      return tutti::tools::fail(program, taken.error());
   const auto launch =
       tutti::bench::plan_launch(options, tutti::process_environment(), ranks_that_fit(options));
   if (!launch) return tutti::tools::fail(options.program, launch.error());

@@ -159,6 +159,7 @@ Status apply_words(const Words& words, bool perf_program, Options& options) {
     TUTTI_ASSIGN(const codec::Compression compression, codec::parse_compression(words.compress));
     for (const Collective test : all_tests())
       if (test != kSendRecv) options.compressions.emplace(test, compression);
+    options.sets_compression = true;
   }
   options.memory = words.memory == "alloc" ? Memory::kAlloc : Memory::kPages;
   options.binding = words.binding == "none" ? Binding::kNone : Binding::kAuto;
@@ -336,18 +337,6 @@ Result<ParsedOptions> parse_options(std::span<const std::string> arguments) {
   TUTTI_TRY(apply_words(words, program_test.has_value(), options));
   TUTTI_TRY(check_consistency(options));
   return ParsedOptions{std::move(options), ""};
-}
-
-void take_compress_setting(std::string_view setting, Options& options) {
-  if (!options.compressions.empty()) return;
-  while (!setting.empty()) {
-    const std::string_view part = setting.substr(0, setting.find(','));
-    setting.remove_prefix(std::min(part.size() + 1, setting.size()));
-    const std::size_t colon = std::min(part.find(':'), part.size());
-    const auto test = test_by_name(part.substr(0, colon));
-    auto compression = codec::parse_compression(part.substr(std::min(colon + 1, part.size())));
-    if (test && compression) options.compressions.emplace(*test, *std::move(compression));
-  }
 }
 
 }  // namespace tutti::bench

@@ -7,7 +7,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "src/codec/compression.hpp"
@@ -58,9 +57,11 @@ struct Options {
   int ranks_per_thread = 1;
   bool joined = false;  ///< a process of a job that this program started
   Binding binding = Binding::kAuto;
-  double timeout_s = 0;                                   ///< of one operation; 0: none
-  std::string algorithm;                                  ///< "": the library chooses
-  std::map<Collective, codec::Compression> compressions;  ///< of what is float
+  double timeout_s = 0;   ///< of one operation; 0: none
+  std::string algorithm;  ///< "": the library chooses
+  /// Of what is float: --compress, or TUTTI_COMPRESS.
+  std::map<Collective, codec::Compression> compressions;
+  bool sets_compression = false;  ///< --compress: the library is told
 
   bool show_limit = true;  ///< a column with % of the machine's limit
   bool percentiles = false;
@@ -86,9 +87,5 @@ std::string program_name(std::span<const std::string> arguments);
 /// the collective and the default size 32M; otherwise the first argument names the collective and
 /// sizes go from 8 to 16M. Errors are one sentence for the user; the exit code is 2.
 Result<ParsedOptions> parse_options(std::span<const std::string> arguments);
-
-/// TUTTI_COMPRESS, where --compress does not say more: results are then checked within bounds. What
-/// it says wrong is for the library to refuse.
-void take_compress_setting(std::string_view setting, Options& options);
 
 }  // namespace tutti::bench

@@ -324,7 +324,7 @@ bool would_lead(bool launched) { return !launched || environment_number("RANK") 
 void export_settings(const Options& options) {
   ::setenv("TUTTI_DEVICE", options.on_gpus ? "cuda" : "host", 1);
   if (!options.algorithm.empty()) ::setenv("TUTTI_ALGO", options.algorithm.c_str(), 1);
-  if (!options.compressions.empty()) {
+  if (options.sets_compression) {
     std::string setting;
     for (const auto& [test, compression] : options.compressions)
       setting +=

@@ -42,7 +42,8 @@ Result<double> time_of(const Question& question, const ir::Schedule& schedule, s
 }
 
 /// The schedule that a compressed call of that size runs.
-Result<ir::Schedule> schedule_of(const Question& question, const Tuner& tuner, std::size_t count) {
+Result<simtool::Routed> schedule_of(const Question& question, const Tuner& tuner,
+                                    std::size_t count) {
   TUTTI_ASSIGN(const Choice choice,
                tuner.choose_compressed(situation_of(question, count), question.placement));
   std::vector<const ir::Algorithm*> candidates = choice.instead;
@@ -51,7 +52,7 @@ Result<ir::Schedule> schedule_of(const Question& question, const Tuner& tuner, s
   for (const ir::Algorithm* const candidate : candidates) {
     TUTTI_ASSIGN(ir::Schedule schedule, candidate->generate(question.request));
     auto made = simtool::compressed({std::move(schedule), {}});
-    if (made) return std::move(made->schedule);
+    if (made) return made;
     last = std::move(made).error();
   }
   return last;
@@ -62,12 +63,12 @@ struct Times {
 };
 Result<Times> times_at(const Question& question, const Tuner& tuner, std::size_t count,
                        const simtool::Compressed& how) {
-  TUTTI_ASSIGN(const ir::Schedule compressed, schedule_of(question, tuner, count));
+  TUTTI_ASSIGN(const simtool::Routed compressed, schedule_of(question, tuner, count));
   TUTTI_ASSIGN(const Choice choice,
                tuner.choose(situation_of(question, count), question.placement));
   TUTTI_ASSIGN(const ir::Schedule plain, choice.algorithm->generate(question.request));
   Times times;
-  TUTTI_ASSIGN(times.compressed, time_of(question, compressed, count, &how));
+  TUTTI_ASSIGN(times.compressed, time_of(question, compressed.schedule, count, &how));
   TUTTI_ASSIGN(times.plain, time_of(question, plain, count, nullptr));
   return times;
 }
@@ -87,14 +88,19 @@ Result<CompressedCall> explain_compressed(const Question& question, std::string_
   const std::vector<ir::Algorithm> known(algorithms::all().begin(), algorithms::all().end());
   TUTTI_ASSIGN(const Tuner tuner, Tuner::create(known, question.policy));
   TUTTI_ASSIGN(const simtool::Compressed how, simtool::compressed_as(format));
-  TUTTI_ASSIGN(const ir::Schedule schedule, schedule_of(question, tuner, question.count));
-  TUTTI_ASSIGN(const ir::Proof proof, ir::verify(schedule));
+  if (how.compression.format->traits().bits >= 8.0 * static_cast<double>(size_of(question.type)))
+    return make_error(Code::kInvalidArgument,
+                      "{} takes {:.4g} bits a value, no fewer than {}: such calls travel plain",
+                      how.compression.text(), how.compression.format->traits().bits,
+                      name_of(question.type));
+  TUTTI_ASSIGN(const simtool::Routed routed, schedule_of(question, tuner, question.count));
+  TUTTI_ASSIGN(const ir::Proof proof, ir::verify(routed.schedule));
   TUTTI_ASSIGN(const Times times, times_at(question, tuner, question.count, how));
   CompressedCall found{.format = how.compression.text(),
                        .bits = how.compression.format->traits().bits,
-                       .algorithm = schedule.algorithm,
+                       .algorithm = routed.schedule.algorithm,
                        .roundings = proof.lossy_steps,
-                       .between_hosts = !question.request.layout.empty(),
+                       .between_hosts = routed.compressed == ir::CompressedMessages::kBetweenHosts,
                        .us = times.compressed,
                        .plain_us = times.plain,
                        .pays_from = {}};

@@ -339,9 +339,10 @@ Result<Plan> make_plan(const Options& options, const Machine& machine) {
   }
   plan.is_stale = options.stale_plan;
   plan.algorithms = options.algorithms;
-  if (plan.algorithms.empty() || plan.algorithms == std::vector<std::string>{"all"})
+  if (plan.algorithms.empty() || plan.algorithms == std::vector<std::string>{"all"}) {
     plan.algorithms = default_algorithms(machine, plan.request);
-  if (plan.compressed && options.algorithms.empty()) leave_out_unequal(machine, plan);
+    if (plan.compressed) leave_out_unequal(machine, plan);
+  }
   if (plan.algorithms.empty())
     return make_error(Code::kUnsupported, "no algorithm does {} of {} ranks", options.collective,
                       machine.ranks());

@@ -212,6 +212,7 @@ Result<Routed> compressed(Routed routed) {
     TUTTI_ASSIGN(const ir::Proof proof, ir::verify(schedule));
     if (!proof.same_bits.value_or(true)) continue;
     routed.schedule = std::move(schedule);
+    routed.compressed = messages;
     return routed;
   }
   return make_error(Code::kUnsupported,

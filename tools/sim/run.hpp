@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/codec/compression.hpp"
+#include "src/ir/compress.hpp"
 #include "src/ir/request.hpp"
 #include "src/ir/schedule.hpp"
 #include "src/lower/slices.hpp"
@@ -50,6 +51,7 @@ struct Plan {
 struct Routed {
   ir::Schedule schedule;
   std::vector<sim::LanePath> paths;
+  std::optional<ir::CompressedMessages> compressed = {};  ///< by compressed()
 };
 
 /// One algorithm at one size.
