@@ -1,9 +1,11 @@
 // Fuzz target: whatever parses, prints and parses to the same schedule, and verify() survives it.
+// What is proved, is proved with its data compressed, too.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
+#include "src/ir/compress.hpp"
 #include "src/ir/text.hpp"
 #include "src/ir/verify.hpp"
 
@@ -31,5 +33,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (const auto proof = tutti::ir::verify(*schedule, {depth});
         !proof && proof.error().what == "")
       std::abort();
+  if (!schedule->formats.empty() || !tutti::ir::verify(*schedule)) return 0;
+  for (const auto messages :
+       {tutti::ir::CompressedMessages::kAll, tutti::ir::CompressedMessages::kBetweenHosts})
+    if (!tutti::ir::verify(tutti::ir::compress(*schedule, messages))) std::abort();
   return 0;
 }
