@@ -44,6 +44,21 @@ constexpr DataType data_type_of() {
   if constexpr (std::same_as<T, double>) return DataType::kFloat64;
 }
 
+/// For the wrappers: arguments as the C API takes them, and their own errors.
+namespace detail {
+
+template <Element T>
+constexpr ncclDataType_t raw_type() {
+  return static_cast<ncclDataType_t>(data_type_of<T>());
+}
+inline ncclRedOp_t raw(ReduceOp op) { return static_cast<ncclRedOp_t>(op); }
+inline cudaStream_t raw(const Stream* stream) {
+  return stream == nullptr ? nullptr : stream->native();
+}
+inline Error mismatch(const char* what) { return {Code::kInvalidArgument, what}; }
+
+}  // namespace detail
+
 /// Resource, movable; the destructor destroys the communicator.
 class Comm {
  public:
@@ -113,48 +128,50 @@ class Comm {
   template <Element T>
   Status all_reduce(std::span<const T> in, std::span<T> out, ReduceOp op = ReduceOp::kSum,
                     const Stream* stream = nullptr) {
-    if (!(out.size() == in.size())) return mismatch("all_reduce: the spans differ in length");
-    return answer(tuttiNcclAllReduce(in.data(), out.data(), in.size(), type<T>(), raw(op), comm_,
-                                     raw(stream)));
+    if (!(out.size() == in.size()))
+      return detail::mismatch("all_reduce: the spans differ in length");
+    return answer(tuttiNcclAllReduce(in.data(), out.data(), in.size(), detail::raw_type<T>(),
+                                     detail::raw(op), comm_, detail::raw(stream)));
   }
   /// out of `root` = op over the `in` of all ranks. Other ranks' `out` is not used.
   template <Element T>
   Status reduce(std::span<const T> in, std::span<T> out, Rank root, ReduceOp op = ReduceOp::kSum,
                 const Stream* stream = nullptr) {
     if (!(rank() != root || out.size() == in.size()))
-      return mismatch("reduce: the spans differ in length");
-    return answer(tuttiNcclReduce(in.data(), out.data(), in.size(), type<T>(), raw(op), root, comm_,
-                                  raw(stream)));
+      return detail::mismatch("reduce: the spans differ in length");
+    return answer(tuttiNcclReduce(in.data(), out.data(), in.size(), detail::raw_type<T>(),
+                                  detail::raw(op), root, comm_, detail::raw(stream)));
   }
   /// data of every rank = data of `root`.
   template <Element T>
   Status broadcast(std::span<T> data, Rank root, const Stream* stream = nullptr) {
-    return answer(tuttiNcclBcast(data.data(), data.size(), type<T>(), root, comm_, raw(stream)));
+    return answer(tuttiNcclBcast(data.data(), data.size(), detail::raw_type<T>(), root, comm_,
+                                 detail::raw(stream)));
   }
   /// Block r of out = in of rank r. out has size() blocks.
   template <Element T>
   Status all_gather(std::span<const T> in, std::span<T> out, const Stream* stream = nullptr) {
     if (!(out.size() == in.size() * ranks()))
-      return mismatch("all_gather: out must hold size() blocks of in");
-    return answer(
-        tuttiNcclAllGather(in.data(), out.data(), in.size(), type<T>(), comm_, raw(stream)));
+      return detail::mismatch("all_gather: out must hold size() blocks of in");
+    return answer(tuttiNcclAllGather(in.data(), out.data(), in.size(), detail::raw_type<T>(), comm_,
+                                     detail::raw(stream)));
   }
   /// out = block rank() of op over the `in` of all ranks. in has size() blocks.
   template <Element T>
   Status reduce_scatter(std::span<const T> in, std::span<T> out, ReduceOp op = ReduceOp::kSum,
                         const Stream* stream = nullptr) {
     if (!(in.size() == out.size() * ranks()))
-      return mismatch("reduce_scatter: in must hold size() blocks of out");
-    return answer(tuttiNcclReduceScatter(in.data(), out.data(), out.size(), type<T>(), raw(op),
-                                         comm_, raw(stream)));
+      return detail::mismatch("reduce_scatter: in must hold size() blocks of out");
+    return answer(tuttiNcclReduceScatter(in.data(), out.data(), out.size(), detail::raw_type<T>(),
+                                         detail::raw(op), comm_, detail::raw(stream)));
   }
   /// Block r of out = block rank() of rank r's `in`.
   template <Element T>
   Status all_to_all(std::span<const T> in, std::span<T> out, const Stream* stream = nullptr) {
     if (!(out.size() == in.size() && in.size() % ranks() == 0))
-      return mismatch("all_to_all: both spans must hold size() equal blocks");
-    return answer(tuttiNcclAlltoAll(in.data(), out.data(), in.size() / ranks(), type<T>(), comm_,
-                                    raw(stream)));
+      return detail::mismatch("all_to_all: both spans must hold size() equal blocks");
+    return answer(tuttiNcclAlltoAll(in.data(), out.data(), in.size() / ranks(),
+                                    detail::raw_type<T>(), comm_, detail::raw(stream)));
   }
   /// The *_v calls take blocks of different sizes, one after the other in rank order. counts[r] is
   /// the size of rank r's block. They call tuttiAllGatherv and its neighbours. Here: block r of out
@@ -163,9 +180,9 @@ class Comm {
   Status all_gather_v(std::span<const T> in, std::span<T> out, std::span<const std::size_t> counts,
                       const Stream* stream = nullptr) {
     if (!(counts.size() == ranks() && out.size() == sum(counts)))
-      return mismatch("all_gather_v: out must hold the size() blocks that counts names");
+      return detail::mismatch("all_gather_v: out must hold the size() blocks that counts names");
     return answer(tuttiAllGatherv(in.data(), in.size(), out.data(), counts.data(), nullptr,
-                                  type<T>(), comm_, raw(stream)));
+                                  detail::raw_type<T>(), comm_, detail::raw(stream)));
   }
   /// out = block rank() of op over the `in` of all ranks.
   template <Element T>
@@ -173,9 +190,10 @@ class Comm {
                           std::span<const std::size_t> counts, ReduceOp op = ReduceOp::kSum,
                           const Stream* stream = nullptr) {
     if (!(counts.size() == ranks() && in.size() == sum(counts)))
-      return mismatch("reduce_scatter_v: in must hold the size() blocks that counts names");
+      return detail::mismatch("reduce_scatter_v: in must hold the size() blocks that counts names");
     return answer(tuttiReduceScatterv(in.data(), counts.data(), nullptr, out.data(), out.size(),
-                                      type<T>(), raw(op), comm_, raw(stream)));
+                                      detail::raw_type<T>(), detail::raw(op), comm_,
+                                      detail::raw(stream)));
   }
   /// Block r of out (recv_counts[r] elements) = block rank() of rank r's `in`.
   template <Element T>
@@ -184,17 +202,21 @@ class Comm {
                       const Stream* stream = nullptr) {
     if (!(send_counts.size() == ranks() && in.size() == sum(send_counts) &&
           recv_counts.size() == ranks() && out.size() == sum(recv_counts)))
-      return mismatch("all_to_all_v: each span must hold the size() blocks that its counts name");
+      return detail::mismatch(
+          "all_to_all_v: each span must hold the size() blocks that its counts name");
     return answer(tuttiAllToAllv(in.data(), send_counts.data(), nullptr, out.data(),
-                                 recv_counts.data(), nullptr, type<T>(), comm_, raw(stream)));
+                                 recv_counts.data(), nullptr, detail::raw_type<T>(), comm_,
+                                 detail::raw(stream)));
   }
   template <Element T>
   Status send(std::span<const T> data, Rank peer, const Stream* stream = nullptr) {
-    return answer(tuttiNcclSend(data.data(), data.size(), type<T>(), peer, comm_, raw(stream)));
+    return answer(tuttiNcclSend(data.data(), data.size(), detail::raw_type<T>(), peer, comm_,
+                                detail::raw(stream)));
   }
   template <Element T>
   Status recv(std::span<T> data, Rank peer, const Stream* stream = nullptr) {
-    return answer(tuttiNcclRecv(data.data(), data.size(), type<T>(), peer, comm_, raw(stream)));
+    return answer(tuttiNcclRecv(data.data(), data.size(), detail::raw_type<T>(), peer, comm_,
+                                detail::raw(stream)));
   }
 
   /// Makes a communicator of the ranks that are not in `excluded`. Excluded ranks do not call it
@@ -238,19 +260,10 @@ class Comm {
  private:
   explicit Comm(ncclComm_t comm) : comm_(comm) {}
 
-  template <Element T>
-  static constexpr ncclDataType_t type() {
-    return static_cast<ncclDataType_t>(data_type_of<T>());
-  }
-  static ncclRedOp_t raw(ReduceOp op) { return static_cast<ncclRedOp_t>(op); }
-  static cudaStream_t raw(const Stream* stream) {
-    return stream == nullptr ? nullptr : stream->native();
-  }
   [[nodiscard]] std::size_t ranks() const { return static_cast<std::size_t>(size()); }
   static std::size_t sum(std::span<const std::size_t> counts) {
     return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   }
-  static Error mismatch(const char* what) { return {Code::kInvalidArgument, what}; }
   Status answer(ncclResult_t result) const { return to_status(result, comm_); }
 
   ncclComm_t comm_;

@@ -37,8 +37,8 @@ TUTTI_API ncclResult_t tuttiCompressionText(tuttiCompression_t compression, char
 
 /* ---- What a rank owes ---------------------------------------------------------------------- */
 
-/* With errors=feedback a compression keeps what its calls have rounded off at this rank, and adds it
- * in the next call. All its calls must then be alike: of one communicator, collective, count and
+/* With errors=feedback a compression keeps what its calls have rounded off at this rank, and adds
+ * it in the next call. All its calls must then be alike: of one communicator, collective, count and
  * type; another one is ncclInvalidUsage until tuttiCompressionReset. Errors may be read and written
  * between calls, to be saved with a checkpoint. */
 
@@ -53,8 +53,8 @@ TUTTI_API ncclResult_t tuttiCompressionSetErrors(tuttiCompression_t compression,
 /* Forgets the errors: the next call may be any. */
 TUTTI_API ncclResult_t tuttiCompressionReset(tuttiCompression_t compression);
 /* For an all-reduce of `elements` elements that goes on with `new_ranks` ranks: what rank `rank` of
- * those owes, such that all together owe what the old ones did. errors[r] are the counts[r] errors of
- * old rank r. Writes `elements` floats to `owed`, for tuttiCompressionOwe. */
+ * those owes, such that all together owe what the old ones did. errors[r] are the counts[r] errors
+ * of old rank r. Writes `elements` floats to `owed`, for tuttiCompressionOwe. */
 TUTTI_API ncclResult_t tuttiCompressionMoveErrors(const float* const errors[],
                                                   const size_t counts[], int ranks, size_t elements,
                                                   int rank, int new_ranks, float* owed);

@@ -50,37 +50,39 @@ class Compression {
   Status all_reduce(const Comm& comm, std::span<const T> in, std::span<T> out,
                     ReduceOp op = ReduceOp::kSum, Scales scales = {.before = 1, .after = 1},
                     const Stream* stream = nullptr) {
-    if (in.size() != out.size()) return mismatch("all_reduce: the spans differ in length");
-    return to_status(
-        tuttiAllReduceCompressed(in.data(), out.data(), in.size(), type<T>(), raw(op),
-                                 scales.before, scales.after, handle_, comm.native(), raw(stream)),
-        comm.native());
+    if (in.size() != out.size()) return detail::mismatch("all_reduce: the spans differ in length");
+    return to_status(tuttiAllReduceCompressed(
+                         in.data(), out.data(), in.size(), detail::raw_type<T>(), detail::raw(op),
+                         scales.before, scales.after, handle_, comm.native(), detail::raw(stream)),
+                     comm.native());
   }
   template <Element T>
   Status reduce_scatter(const Comm& comm, std::span<const T> in, std::span<T> out,
                         ReduceOp op = ReduceOp::kSum, Scales scales = {.before = 1, .after = 1},
                         const Stream* stream = nullptr) {
     if (in.size() != out.size() * static_cast<std::size_t>(comm.size()))
-      return mismatch("reduce_scatter: in must hold size() blocks of out");
-    return to_status(tuttiReduceScatterCompressed(in.data(), out.data(), out.size(), type<T>(),
-                                                  raw(op), scales.before, scales.after, handle_,
-                                                  comm.native(), raw(stream)),
+      return detail::mismatch("reduce_scatter: in must hold size() blocks of out");
+    return to_status(tuttiReduceScatterCompressed(
+                         in.data(), out.data(), out.size(), detail::raw_type<T>(), detail::raw(op),
+                         scales.before, scales.after, handle_, comm.native(), detail::raw(stream)),
                      comm.native());
   }
   template <Element T>
   Status all_gather(const Comm& comm, std::span<const T> in, std::span<T> out,
                     const Stream* stream = nullptr) {
     if (out.size() != in.size() * static_cast<std::size_t>(comm.size()))
-      return mismatch("all_gather: out must hold size() blocks of in");
-    return to_status(tuttiAllGatherCompressed(in.data(), out.data(), in.size(), type<T>(), handle_,
-                                              comm.native(), raw(stream)),
-                     comm.native());
+      return detail::mismatch("all_gather: out must hold size() blocks of in");
+    return to_status(
+        tuttiAllGatherCompressed(in.data(), out.data(), in.size(), detail::raw_type<T>(), handle_,
+                                 comm.native(), detail::raw(stream)),
+        comm.native());
   }
   template <Element T>
   Status broadcast(const Comm& comm, std::span<T> data, Rank root, const Stream* stream = nullptr) {
-    return to_status(tuttiBroadcastCompressed(data.data(), data.data(), data.size(), type<T>(),
-                                              root, handle_, comm.native(), raw(stream)),
-                     comm.native());
+    return to_status(
+        tuttiBroadcastCompressed(data.data(), data.data(), data.size(), detail::raw_type<T>(), root,
+                                 handle_, comm.native(), detail::raw(stream)),
+        comm.native());
   }
 
   /// What this rank owes, and the same for going on elsewhere. See tutti/compression.h.
@@ -114,16 +116,6 @@ class Compression {
 
  private:
   explicit Compression(tuttiCompression_t handle) : handle_(handle) {}
-
-  template <Element T>
-  static constexpr ncclDataType_t type() {
-    return static_cast<ncclDataType_t>(data_type_of<T>());
-  }
-  static ncclRedOp_t raw(ReduceOp op) { return static_cast<ncclRedOp_t>(op); }
-  static cudaStream_t raw(const Stream* stream) {
-    return stream == nullptr ? nullptr : stream->native();
-  }
-  static Error mismatch(const char* what) { return {Code::kInvalidArgument, what}; }
 
   tuttiCompression_t handle_;
 };

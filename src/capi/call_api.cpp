@@ -1,5 +1,5 @@
-// tuttiNccl*: collectives, messages and groups; and the collectives with a count for each rank, and
-// the compressed ones.
+// tuttiNccl*: collectives, messages and groups; the collectives with a count for each rank; the
+// compressed ones.
 #include <functional>
 #include <span>
 #include <vector>

@@ -58,6 +58,12 @@ Status Compressor::check_locked(const Series& series) const {
       series.size, series.communicator != series_->communicator ? " of another communicator" : "");
 }
 
+Status Compressor::check_feedback() const {
+  if (compression_.feedback) return ok_status();
+  return make_error(Code::kInvalidUsage, "{} feeds no errors back: it needs errors=feedback",
+                    compression_.text());
+}
+
 std::vector<float> Compressor::errors() const {
   const std::scoped_lock lock(mutex_);
   return errors_;
@@ -65,9 +71,7 @@ std::vector<float> Compressor::errors() const {
 
 Status Compressor::set_errors(std::span<const float> errors) {
   const std::scoped_lock lock(mutex_);
-  if (!compression_.feedback)
-    return make_error(Code::kInvalidUsage, "{} feeds no errors back: it needs errors=feedback",
-                      compression_.text());
+  TUTTI_TRY(check_feedback());
   if (series_ && errors.size() != errors_.size())
     return make_error(Code::kInvalidArgument, "{} errors, where {} encodes {} values",
                       errors.size(), describe(series_->call), errors_.size());
@@ -77,9 +81,7 @@ Status Compressor::set_errors(std::span<const float> errors) {
 
 Status Compressor::owe(std::span<const float> values) {
   const std::scoped_lock lock(mutex_);
-  if (!compression_.feedback)
-    return make_error(Code::kInvalidUsage, "{} feeds no errors back: it needs errors=feedback",
-                      compression_.text());
+  TUTTI_TRY(check_feedback());
   owed_.assign(values.begin(), values.end());
   return ok_status();
 }
@@ -120,11 +122,7 @@ Result<std::vector<AskedCompression>> parse_compress_setting(std::string_view te
   std::vector<AskedCompression> all;
   for (const std::string_view part : parts_between(text, ',')) {
     const std::size_t colon = part.find(':');
-    const std::string_view name = part.substr(0, colon);
-    std::optional<Collective> collective;
-    for (int kind = 0; kind < kCollectives; ++kind)
-      if (normalised(name_of(static_cast<Collective>(kind))) == normalised(name))
-        collective = static_cast<Collective>(kind);
+    const auto collective = collective_meant(part.substr(0, colon));
     if (!collective || *collective == Collective::kSend || *collective == Collective::kRecv ||
         colon == std::string_view::npos)
       return make_error(Code::kInvalidArgument,

@@ -70,11 +70,13 @@ class Compressor : public std::enable_shared_from_this<Compressor> {
   void reset();
 
  private:
+  [[nodiscard]] Status check_locked(const Series& series) const;
+  [[nodiscard]] Status check_feedback() const;
+
   const codec::Compression compression_;
   const Origin origin_;
   const std::uint32_t code_;
   mutable std::mutex mutex_;
-  [[nodiscard]] Status check_locked(const Series& series) const;
   std::optional<Series> series_;
   std::uint64_t calls_ = 0;
   std::vector<float> errors_, owed_;

@@ -19,6 +19,15 @@ std::string normalised(std::string_view name) {
   return result;
 }
 
+std::optional<Collective> collective_meant(std::string_view name) {
+  const std::string wanted = normalised(name);
+  for (int c = 0; c < kCollectives; ++c) {
+    const auto each = static_cast<Collective>(c);
+    if (normalised(name_of(each)) == wanted) return each;
+  }
+  return std::nullopt;
+}
+
 std::vector<std::string_view> parts_between(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   while (!text.empty()) {
@@ -32,13 +41,10 @@ std::vector<std::string_view> parts_between(std::string_view text, char separato
 namespace {
 
 Result<std::string> known_collective(std::string_view setting, std::string_view name) {
-  std::string wanted = normalised(name);
+  if (collective_meant(name)) return normalised(name);
   std::string known;
-  for (int c = 0; c < kCollectives; ++c) {
-    const std::string_view each = name_of(static_cast<Collective>(c));
-    if (normalised(each) == wanted) return wanted;
-    known += fmt::format(" {}", each);
-  }
+  for (int c = 0; c < kCollectives; ++c)
+    known += fmt::format(" {}", name_of(static_cast<Collective>(c)));
   return make_error(Code::kInvalidArgument,
                     "{} names the collective '{}', which does not exist; there are:{}", setting,
                     name, known);

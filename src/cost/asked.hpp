@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,12 +11,16 @@
 #include "src/base/settings.hpp"
 #include "src/ir/algorithm.hpp"
 #include "tutti/error.hpp"
+#include "tutti/types.hpp"
 
 namespace tutti {
 
 /// Two names mean the same if their normalised forms are equal: lower case, without '-', '_' and
 /// spaces. NCCL's "Tree" becomes our name for that algorithm.
 std::string normalised(std::string_view name);
+
+/// The collective whose name means the same as `name`; none: there is none.
+std::optional<Collective> collective_meant(std::string_view name);
 
 /// The non-empty parts between separators. They point into `text`.
 std::vector<std::string_view> parts_between(std::string_view text, char separator);

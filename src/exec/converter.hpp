@@ -47,8 +47,8 @@ bool is_convertible(DataType type);
 class Converter {
  public:
   /// destinations = the sources, combined in order. `count` elements. reduction.type is float32,
-  /// float16 or bfloat16. Formatted destinations have one format. The bytes
-  /// of a formatted source may be any, since peers write them: false, if they are not valid.
+  /// float16 or bfloat16. Formatted destinations have one format. The bytes of a formatted source
+  /// may be any, since peers write them: false, if they are not valid.
   /// kUnavailable: no memory for the tiles.
   Result<bool> combine(const Reduction& reduction, std::span<const CodedSource> sources,
                        std::span<const CodedDestination> destinations, std::size_t count,
