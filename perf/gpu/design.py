@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The part design: what the driver does with the means by which ranks that share a GPU wait for each
 other. Everything through the driver; the kernel is PTX text (cuda_driver.py)."""
+import contextlib
 import ctypes
 import faulthandler
 import json
@@ -60,28 +61,37 @@ def semaphore():
     return libc, place, ctypes.cast(libc.sem_post, ctypes.c_void_p)
 
 
+def gate_latencies(driver, stream, copies=False):
+    """From the host's write of the word that a stream waits for to the end of what comes behind:
+    nothing, or a copy from the host, as in a call through host memory."""
+    pinned, memory, values = cuda.Pinned(driver, 4096), driver.allocate(4096), []
+    for turn in rounds():
+        driver.wait_value(stream, pinned.device, turn)
+        if copies:
+            driver.call("cuMemcpyAsync", memory, pinned.device + 128, 64, stream)
+        driver.write_value(stream, pinned.device + 64, turn)
+        time.sleep(0.0005)  # the stream waits now
+        begin = time.perf_counter()
+        pinned.words[0] = turn
+        cuda.until(lambda turn=turn: pinned.words[16] == turn, 1)
+        values.append(time.perf_counter() - begin)
+    driver.synchronize(stream)
+    return values
+
+
 def latencies():
     """Round trips between the host and a stream."""
     driver = cuda.Driver()
     stream, pinned = driver.stream(), cuda.Pinned(driver, 4096)
-    gate, answer = pinned.device, pinned.device + 64
-    writes, waits = [], []
+    answer = pinned.device + 64
+    writes = []
     for turn in rounds():
         begin = time.perf_counter()
         driver.write_value(stream, answer, turn)
         cuda.until(lambda turn=turn: pinned.words[16] == turn, 1)
         writes.append(time.perf_counter() - begin)
         driver.synchronize(stream)
-    for turn in rounds():
-        driver.wait_value(stream, gate, turn)
-        driver.write_value(stream, answer, turn)
-        time.sleep(0.0005)  # the stream waits now
-        begin = time.perf_counter()
-        pinned.words[0] = turn
-        cuda.until(lambda turn=turn: pinned.words[16] == turn, 1)
-        waits.append(time.perf_counter() - begin)
     row("a stream writes a word: enqueued to seen by the host", **quantiles(writes))
-    row("a stream waits for a word: written by the host to its next command seen", **quantiles(waits))
     libc, place, post = semaphore()
     calls, between = [], []
     for turn in rounds():
@@ -262,7 +272,19 @@ def hold():
     elif sys.argv[2] == "spin":
         cuda.Spin(driver).launch(stream, pinned.device, int(10e9))
     print("holding", flush=True)
-    sys.stdin.read()
+    told = threading.Thread(target=sys.stdin.read)
+    told.start()
+    memory, turn = driver.allocate(4096), 0
+    while sys.argv[2] in ("copy", "gates") and told.is_alive():
+        turn += 1
+        if sys.argv[2] == "gates":
+            driver.wait_value(stream, pinned.device + 64, turn)
+        driver.call("cuMemcpyAsync", memory, pinned.device + 128, 64, stream)
+        if sys.argv[2] == "gates":
+            time.sleep(0.0002)  # the stream waits now
+            pinned.words[16] = turn
+        driver.synchronize(stream)
+    told.join()
     pinned.words[0] = 1
     driver.synchronize(stream)
 
@@ -311,10 +333,12 @@ def neighbours():
             values.append(one(work))
         return values
     works = {"a copy": lambda: driver.call("cuMemcpyDtoDAsync_v2", memory, memory + (1 << 19), 4096, stream),
+             "a copy from the host": lambda: driver.call("cuMemcpyAsync", memory, pinned.device + 128, 64, stream),
              "a word written": lambda: driver.write_value(stream, pinned.device + 64, 7)}
     if spin:
         works["a kernel"] = lambda: spin.launch(stream, pinned.device, 0)
-    for how, what in (("idle", "is idle"), ("wait", "waits for a word"), ("spin", "runs a kernel that spins")):
+    for how, what in (("idle", "is idle"), ("wait", "waits for a word"), ("copy", "copies from the host"),
+                      ("spin", "runs a kernel that spins")):
         if how == "spin" and not spin:
             continue
         try:
@@ -323,6 +347,20 @@ def neighbours():
                     row(f"{name} and its end, while another process {what}", **quantiles(measured(work)))
         except cuda.CudaError as error:
             row(f"while another process {what}", ok=False, note=str(error))
+
+
+def gates_beside():
+    """The same gates and copies of several processes, as calls through host memory have them."""
+    driver = cuda.Driver()
+    stream = driver.stream()
+    for count in (0, 1, 3, 7):
+        with contextlib.ExitStack() as holders:
+            for _ in range(count):
+                holders.enter_context(Holder("gates"))
+            beside = f", while {count} other processes do the same" if count else ""
+            for copies, what in ((False, "next command seen"), (True, "next copy over")):
+                row(f"a word written by the host, the waiting stream's {what}{beside}",
+                    **quantiles(gate_latencies(driver, stream, copies)))
 
 
 def create(driver, handle_types, size):
@@ -419,7 +457,7 @@ def sharing():
 
 
 def main():
-    for measure in (latencies, aliasing, calls_that_wait, neighbours, sharing):
+    for measure in (latencies, aliasing, calls_that_wait, neighbours, gates_beside, sharing):
         try:
             measure()
         except (cuda.CudaError, OSError) as error:

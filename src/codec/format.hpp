@@ -12,6 +12,8 @@
 #include <string>
 #include <string_view>
 
+#include "src/codec/rounding.hpp"
+
 namespace tutti::codec {
 
 struct FormatTraits {
@@ -25,15 +27,6 @@ struct FormatTraits {
   double least = 0;
   double largest = 3.4028234663852886e38;
   std::string_view specials;  ///< what NaN, infinity, zeros and denormal values become
-};
-
-/// How values are rounded. Random rounding goes up with the probability that keeps the mean (QSGD:
-/// Alistarh et al., NIPS 2017, section 3.1). It depends on (key, element) only, so a call can be
-/// repeated. Value.
-struct Rounding {
-  bool random = false;
-  std::uint64_t key = 0;    ///< of the call and of the rank
-  std::uint64_t first = 0;  ///< number of the span's first element within the call
 };
 
 /// Has no state. Thread-safe.

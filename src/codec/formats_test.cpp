@@ -362,6 +362,20 @@ TEST(Integers, TakesRangesOfOneSign) {
     }
 }
 
+// Then the scale is NaN, and codes made of NaN would be the processor's choice.
+TEST(Integers, HaveCodesOfZeroWhereTheRangeIsNoFloat) {
+  const std::vector<float> values{-3e38F, 3e38F, 1, 2, 3e38F, 0, -1, -3e38F};
+  for (const char* const spec : {"int8a:scale=fp32", "int4a:scale=fp32"}) {
+    const auto format = format_of(spec);
+    const std::vector<std::byte> bytes = encode(*format, values);
+    constexpr std::size_t kScaleAndLeast = 8;
+    for (std::size_t i = kScaleAndLeast; i < bytes.size(); ++i)
+      EXPECT_EQ(bytes[i], std::byte{0}) << spec << ", byte " << i;
+    for (const float decoded : decode(*format, bytes, values.size()))
+      EXPECT_TRUE(std::isnan(decoded)) << spec;
+  }
+}
+
 TEST(Microscaling, ScalesByPowersOfTwo) {
   std::vector<float> values(32, 0.0F);
   values[3] = 5.0F;  // 1.25 * 2^2

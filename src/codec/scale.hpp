@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "src/base/device_macros.hpp"
 #include "src/base/float_formats.hpp"
 #include "src/codec/elements.hpp"
 
@@ -28,7 +29,7 @@ struct Float16Scale {
 
   /// Writes the scale of a block with codes up to `most` and magnitudes up to `largest`. Returns
   /// the number that load() gives.
-  static float store(float largest, float most, std::byte* out) {
+  TUTTI_DEVICE static float store(float largest, float most, std::byte* out) {
     const float wanted = largest / most;
     std::uint16_t code = Float16::kNan;
     if (magnitude_of(wanted) < kInfinityBits)
@@ -36,13 +37,13 @@ struct Float16Scale {
     std::memcpy(out, &code, sizeof code);
     return load(out);
   }
-  static float load(const std::byte* in) {
+  TUTTI_DEVICE static float load(const std::byte* in) {
     std::uint16_t code;
     std::memcpy(&code, in, sizeof code);
     return widen<Float16>(code);
   }
   /// A number that is not above `value`, as near as the format has one.
-  static float store_below(float value, std::byte* out) {
+  TUTTI_DEVICE static float store_below(float value, std::byte* out) {
     const float bounded = clamp(value, -65504.0F, 65504.0F);
     auto code = static_cast<std::uint16_t>(narrow<Float16>(bounded));
     if (widen<Float16>(code) > bounded)
@@ -63,7 +64,7 @@ struct Float32Scale {
   static constexpr double kRelative = 0x1p-22;
   static constexpr double kLeast = 0x1p-126;
 
-  static float store(float largest, float most, std::byte* out) {
+  TUTTI_DEVICE static float store(float largest, float most, std::byte* out) {
     float scale = largest / most;
     if (scale * most < largest) scale = float_of(bits_of(scale) + 1);
     // The reciprocal of a denormal number would be infinite.
@@ -72,12 +73,12 @@ struct Float32Scale {
     std::memcpy(out, &scale, sizeof scale);
     return scale;
   }
-  static float load(const std::byte* in) {
+  TUTTI_DEVICE static float load(const std::byte* in) {
     float scale;
     std::memcpy(&scale, in, sizeof scale);
     return scale;
   }
-  static float store_below(float value, std::byte* out) {
+  TUTTI_DEVICE static float store_below(float value, std::byte* out) {
     std::memcpy(out, &value, sizeof value);
     return value;
   }

@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "src/base/device_macros.hpp"
 #include "src/base/float_formats.hpp"
-#include "src/device/macros.hpp"
 #include "tutti/types.hpp"
 
 namespace tutti::device {

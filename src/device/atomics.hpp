@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "src/device/macros.hpp"
+#include "src/base/device_macros.hpp"
 
 #if defined(__CUDACC__)
 #include <cuda/atomic>

@@ -16,7 +16,7 @@
 #include <atomic>
 #endif
 
-#include "src/device/macros.hpp"
+#include "src/base/device_macros.hpp"
 
 namespace tutti::device {
 

@@ -11,8 +11,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "src/base/device_macros.hpp"
 #include "src/device/arithmetic.hpp"
-#include "src/device/macros.hpp"
 
 namespace tutti::device {
 

@@ -24,9 +24,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "src/base/device_macros.hpp"
 #include "src/device/block.hpp"
 #include "src/device/combine.hpp"
-#include "src/device/macros.hpp"
 #include "src/device/packets.hpp"
 #include "src/device/program.hpp"
 #include "src/device/semaphore.hpp"

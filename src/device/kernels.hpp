@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "src/base/device_macros.hpp"
 #include "src/device/combine.hpp"
-#include "src/device/macros.hpp"
 #include "src/device/share.hpp"
 
 namespace tutti::device {

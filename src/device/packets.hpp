@@ -13,8 +13,8 @@
 
 #include <cstdint>
 
+#include "src/base/device_macros.hpp"
 #include "src/device/atomics.hpp"
-#include "src/device/macros.hpp"
 
 namespace tutti::device {
 

@@ -16,9 +16,9 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "src/base/device_macros.hpp"
 #include "src/device/arithmetic.hpp"
 #include "src/device/combine.hpp"
-#include "src/device/macros.hpp"
 #include "src/device/packets.hpp"
 #include "src/device/semaphore.hpp"
 

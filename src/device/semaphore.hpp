@@ -8,8 +8,8 @@
 #include <thread>
 #endif
 
+#include "src/base/device_macros.hpp"
 #include "src/device/atomics.hpp"
-#include "src/device/macros.hpp"
 
 namespace tutti::device {
 

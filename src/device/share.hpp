@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "src/device/macros.hpp"
+#include "src/base/device_macros.hpp"
 
 namespace tutti::device {
 

@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "src/base/device_macros.hpp"
 #include "src/device/arithmetic.hpp"
 #include "src/device/combine.hpp"
-#include "src/device/macros.hpp"
 #include "src/device/packets.hpp"
 
 namespace tutti::device {

@@ -6,7 +6,8 @@ set(device_hash_header ${device_folder}/device_sources.hpp)
 set(device_trailer ${device_folder}/trailer)
 file(GLOB device_headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/device/*.hpp)
 set(device_sources ${CMAKE_SOURCE_DIR}/src/device/kernels.cu ${device_headers}
-  ${CMAKE_SOURCE_DIR}/src/base/float_formats.hpp ${CMAKE_SOURCE_DIR}/include/tutti/types.hpp)
+  ${CMAKE_SOURCE_DIR}/src/base/device_macros.hpp ${CMAKE_SOURCE_DIR}/src/base/float_formats.hpp
+  ${CMAKE_SOURCE_DIR}/include/tutti/types.hpp)
 add_custom_command(OUTPUT ${device_hash_header} ${device_trailer}
   COMMAND ${CMAKE_COMMAND} -DHEADER=${device_hash_header} -DTRAILER=${device_trailer}
           "-DSOURCES=${device_sources}" -P ${CMAKE_SOURCE_DIR}/cmake/device_hash.cmake
