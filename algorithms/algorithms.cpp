@@ -20,8 +20,7 @@ ir::Algorithm straight() {
   return {.name = "straight",
           .summary = "",
           .supports = [](const ir::Request& request) { return kOne(request).supports(request); },
-          .generate = [](const ir::Request& request) { return kOne(request).generate(request); },
-          .cost = [](const ir::Request& request) { return kOne(request).cost(request); }};
+          .generate = [](const ir::Request& request) { return kOne(request).generate(request); }};
 }
 
 }  // namespace

@@ -103,12 +103,6 @@ Result<ir::Schedule> generate(const ir::Request& request) {
                   request.collective == Collective::kBroadcast ? broadcast : reduce);
 }
 
-ir::Cost cost(const ir::Request& request) {
-  const std::uint32_t rounds = ceil_log2(std::bit_floor(static_cast<std::uint32_t>(request.ranks)));
-  if (request.collective == Collective::kReduce) return cost_of(request, rounds, 1, 1);
-  return cost_of(request, rounds, grow(request.ranks).front().children.size(), 1);
-}
-
 }  // namespace bine_parts
 
 ir::Algorithm bine() {
@@ -116,8 +110,7 @@ ir::Algorithm bine() {
   return {.name = "bine",
           .summary = "a binomial tree whose messages go to and fro and so stay near",
           .supports = supports,
-          .generate = generate,
-          .cost = cost};
+          .generate = generate};
 }
 
 }  // namespace tutti::algorithms

@@ -109,18 +109,6 @@ Result<ir::Schedule> generate(const ir::Request& request) {
                   request.collective == Collective::kAllToAll ? all_to_all : all_gather);
 }
 
-ir::Cost cost(const ir::Request& request) {
-  const auto n = static_cast<std::uint32_t>(request.ranks);
-  if (request.collective == Collective::kAllGather) {
-    return cost_of(request, ceil_log2(n), n - 1, n);
-  }
-  std::uint64_t blocks = 0;
-  for (std::uint32_t slot = 1; slot < n; ++slot) {
-    blocks += static_cast<std::uint64_t>(std::popcount(slot));
-  }
-  return cost_of(request, ceil_log2(n), blocks, n);
-}
-
 }  // namespace bruck_parts
 
 ir::Algorithm bruck() {
@@ -128,8 +116,7 @@ ir::Algorithm bruck() {
   return {.name = "bruck",
           .summary = "blocks travel together by distances 1, 2, 4, ...: few messages, any n",
           .supports = supports,
-          .generate = generate,
-          .cost = cost};
+          .generate = generate};
 }
 
 }  // namespace tutti::algorithms

@@ -53,10 +53,6 @@ Result<ir::Schedule> generate(const ir::Request& request) {
   return generate(request, "chain", 1, program_of(request.collective));
 }
 
-ir::Cost cost(const ir::Request& request) {
-  return cost_of(request, static_cast<std::uint32_t>(request.ranks - 1), 1, 1);
-}
-
 }  // namespace chain_parts
 
 ir::Algorithm chain() {
@@ -64,8 +60,7 @@ ir::Algorithm chain() {
   return {.name = "chain",
           .summary = "one rank after the other, slices of the vector behind each other",
           .supports = supports,
-          .generate = generate,
-          .cost = cost};
+          .generate = generate};
 }
 
 }  // namespace tutti::algorithms

@@ -192,14 +192,6 @@ Result<ir::Schedule> generate(const ir::Request& request) {
                   request.collective == Collective::kBroadcast ? broadcast : reduce);
 }
 
-ir::Cost cost(const ir::Request& request) {
-  const std::uint32_t sweep = ceil_log2(static_cast<std::uint32_t>(request.ranks));
-  const std::uint32_t blocks = blocks_for(request.ranks);
-  const std::uint32_t rounds = blocks - 1 + sweep;
-  if (request.collective == Collective::kReduce) return cost_of(request, rounds, 1, 1);
-  return cost_of(request, rounds, rounds, blocks);
-}
-
 }  // namespace circulant_blocks_parts
 
 ir::Algorithm circulant_blocks() {
@@ -207,8 +199,7 @@ ir::Algorithm circulant_blocks() {
   return {.name = "circulant_blocks",
           .summary = "pipelined broadcast and reduce in the fewest one-port rounds, any n",
           .supports = supports,
-          .generate = generate,
-          .cost = cost};
+          .generate = generate};
 }
 
 }  // namespace tutti::algorithms

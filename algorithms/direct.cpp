@@ -106,13 +106,6 @@ Result<ir::Schedule> generate(const ir::Request& request) {
   return generate(request, "direct", 1, program_of(request.collective));
 }
 
-ir::Cost cost(const ir::Request& request) {
-  const auto n = static_cast<std::uint64_t>(request.ranks);
-  if (request.collective == Collective::kBroadcast) return cost_of(request, 1, n - 1, 1);
-  if (request.collective == Collective::kGather) return cost_of(request, 1, 1, n);
-  return cost_of(request, 1, n - 1, n);
-}
-
 }  // namespace direct_parts
 
 ir::Algorithm direct() {
@@ -120,8 +113,7 @@ ir::Algorithm direct() {
   return {.name = "direct",
           .summary = "every block straight from where it is to where it is wanted, in one round",
           .supports = supports,
-          .generate = generate,
-          .cost = cost};
+          .generate = generate};
 }
 
 }  // namespace tutti::algorithms

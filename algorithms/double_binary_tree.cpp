@@ -177,14 +177,6 @@ Result<ir::Schedule> generate(const ir::Request& request) {
   return generate(request, "double_binary_tree", kTrees, program_of(request.collective));
 }
 
-ir::Cost cost(const ir::Request& request) {
-  const auto n = static_cast<std::uint32_t>(request.ranks);
-  if (rooted(request.collective)) return cost_of(request, 1 + ceil_log2(n - 1), 1, 1);
-  // A rank sends half of the vector along each edge it has. From four ranks on, some rank has
-  // three edges in one tree and one in the other; nobody has more.
-  return cost_of(request, 2 * ceil_log2(n), n < 4 ? n : 4, 2);
-}
-
 }  // namespace double_binary_tree_parts
 
 ir::Algorithm double_binary_tree() {
@@ -193,8 +185,7 @@ ir::Algorithm double_binary_tree() {
       .name = "double_binary_tree",
       .summary = "two trees carry half each; the leaves of one are the inner nodes of the other",
       .supports = supports,
-      .generate = generate,
-      .cost = cost};
+      .generate = generate};
 }
 
 }  // namespace tutti::algorithms

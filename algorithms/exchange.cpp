@@ -145,13 +145,7 @@ ir::Algorithm algorithm_of(std::string_view name, std::string_view summary,
         const bool one_vector = request.collective == Collective::kAllReduce;
         return generate(request, name, one_vector ? static_cast<std::uint32_t>(request.ranks) : 1,
                         program_of(request.collective, programs));
-      },
-      .cost =
-          [](const ir::Request& request) {
-            const auto n = static_cast<std::uint32_t>(request.ranks);
-            const std::uint32_t laps = request.collective == Collective::kAllReduce ? 2 : 1;
-            return cost_of(request, laps * ceil_log2(n), std::uint64_t{laps} * (n - 1), n);
-          }};
+      }};
 }
 
 std::vector<ChunkSet> as_sets(ir::Space space, std::span<const std::uint32_t> ascending) {
@@ -185,12 +179,6 @@ void reduce_by_doubling(Member& me, Rank (*partner)(Rank rank, std::uint32_t ste
     sum.add_from(me, peer);
   }
   if (extra < me.ranks) me.program.send(out(0), extra);
-}
-
-ir::Cost cost_of_doubling(const ir::Request& request) {
-  const std::uint32_t steps = ceil_log2(static_cast<std::uint32_t>(core_size(request.ranks)));
-  if (core_size(request.ranks) == request.ranks) return cost_of(request, steps, steps, 1);
-  return cost_of(request, steps + 2, steps + 1, 1);
 }
 
 }  // namespace tutti::algorithms

@@ -63,7 +63,4 @@ constexpr Rank swing_partner(Rank rank, std::uint32_t step) {
 /// them.
 void reduce_by_doubling(Member& me, Rank (*partner)(Rank rank, std::uint32_t step, Rank p));
 
-/// The cost of reduce_by_doubling().
-ir::Cost cost_of_doubling(const ir::Request& request);
-
 }  // namespace tutti::algorithms

@@ -88,13 +88,6 @@ Result<ir::Schedule> generate(const ir::Request& request) {
                   program_of(request.collective));
 }
 
-ir::Cost cost(const ir::Request& request) {
-  const auto n = static_cast<std::uint64_t>(request.ranks);
-  if (request.collective == Collective::kAllReduce) return cost_of(request, 2, 2 * (n - 1), n);
-  if (request.collective == Collective::kReduceScatter) return cost_of(request, 1, n - 1, n);
-  return cost_of(request, 2, 1, 1);
-}
-
 }  // namespace fixed_tree_parts
 
 ir::Algorithm fixed_tree() {
@@ -103,7 +96,6 @@ ir::Algorithm fixed_tree() {
           .summary = "added along one balanced tree over the ranks, whatever the hosts and sizes",
           .supports = supports,
           .generate = generate,
-          .cost = cost,
           .only_by_name = true};
 }
 

@@ -13,7 +13,7 @@
 // one after the other. A rank does its work at one depth before that at the next, in the same order
 // on both sides of every message. So ranks that execute their programs in order cannot deadlock.
 //
-//   collective             rounds     time for long messages (S is the size convention of Cost)
+//   collective             rounds     time for long messages (S as in docs/algorithms.md)
 //   all_gather             height     S/n * Forest::time
 //   reduce_scatter         height     S/n * Forest::time
 //   all_reduce             2 height   2 S/n * Forest::time

@@ -23,11 +23,10 @@
 #include "algorithms/hierarchical.hpp"
 
 #include <map>
-#include <numeric>
 #include <utility>
 
 #include "algorithms/member.hpp"
-#include "algorithms/nodes.hpp"
+#include "algorithms/two_levels.hpp"
 #include "src/base/result.hpp"
 #include "src/ir/embed.hpp"
 
@@ -53,10 +52,11 @@ class Writer {
          std::uint32_t per_part)
       : request_(request),
         leaves_(leaves),
-        nodes_(request.layout),
         per_part_(per_part),
         whole_(request, name,
-               is_one_vector(request.collective) ? per_part * number(nodes_.rails()) : 1) {}
+               is_one_vector(request.collective) ? per_part * number(Nodes(request.layout).rails())
+                                                 : 1),
+        nodes_(whole_.nodes()) {}
 
   Result<ir::Schedule> run() && {
     TUTTI_TRY(write());
@@ -84,25 +84,24 @@ class Writer {
   // --- levels
   // -------------------------------------------------------------------------------------
 
-  using PartOf = std::function<Part(Rank node_or_rail)>;
+  using Place = std::function<Region(Rank node, Rank member, std::uint32_t chunk)>;
 
-  Status inside(Rank node, const ir::Algorithm& leaf, Request request, const Part& part) {
-    request.ranks = nodes_.size(node);
-    return embed_leaf(leaf, request, part, whole_);
-  }
-  Status inside_nodes(const ir::Algorithm& leaf, const Request& request, const PartOf& part_of) {
+  Status inside_nodes(const ir::Algorithm& leaf, const Request& request, const Place& input,
+                      const Place& output) {
     for (Rank node = 0; node < nodes_.count(); ++node)
-      TUTTI_TRY(inside(node, leaf, request, part_of(node)));
+      TUTTI_TRY(whole_.inside(
+          node, leaf, request, [&](Rank m, std::uint32_t c) { return input(node, m, c); },
+          [&](Rank m, std::uint32_t c) { return output(node, m, c); }));
     return ok_status();
   }
-  Status on_rails(Rank root, bool in_place, const PartOf& part_of) {
+  Status on_rails(Rank root, bool in_place, const std::function<Part(Rank rail)>& part_of) {
     TUTTI_ASSIGN(const ir::Schedule schedule,
                  leaves_.between.generate({.collective = request_.collective,
                                            .ranks = nodes_.count(),
                                            .root = root,
                                            .in_place = in_place}));
     for (Rank rail = 0; rail < nodes_.rails(); ++rail)
-      TUTTI_TRY(ir::embed(schedule, part_of(rail), whole_));
+      TUTTI_TRY(whole_.between(schedule, part_of(rail)));
     return ok_status();
   }
 
@@ -121,13 +120,6 @@ class Writer {
     return region;
   }
 
-  /// Each rank gets the sum over its node of the parts of its rails, in its output.
-  Part sums_to_outputs(Rank node) const {
-    return {
-        nodes_.ranks(node),
-        [this, node](Rank, std::uint32_t c) { return parts_at(node, c, Space::kInput); },
-        [this, node](Rank m, std::uint32_t) { return parts_at(node, number(m), Space::kOutput); }};
-  }
   /// In the outputs of the ranks on a rail, its part.
   Part part_in_outputs(Rank rail) const {
     const auto place = [this, rail](Rank, std::uint32_t c) {
@@ -138,34 +130,33 @@ class Writer {
   /// Each rank has the parts of its rails in its output, and gets the others.
   Status gather_parts() {
     return inside_nodes(
-        leaves_.moves, {.collective = Collective::kAllGather, .in_place = true}, [this](Rank node) {
-          return Part{
-              nodes_.ranks(node),
-              [this, node](Rank m, std::uint32_t) {
-                return parts_at(node, number(m), Space::kOutput);
-              },
-              [this, node](Rank, std::uint32_t c) { return parts_at(node, c, Space::kOutput); }};
-        });
+        leaves_.moves, {.collective = Collective::kAllGather, .in_place = true},
+        [this](Rank node, Rank m, std::uint32_t) {
+          return parts_at(node, number(m), Space::kOutput);
+        },
+        [this](Rank node, Rank, std::uint32_t c) { return parts_at(node, c, Space::kOutput); });
   }
 
   Status all_reduce() {
     TUTTI_TRY(inside_nodes(
         leaves_.sums, {.collective = Collective::kReduceScatter, .in_place = request_.in_place},
-        [this](Rank node) { return sums_to_outputs(node); }));
+        [this](Rank node, Rank, std::uint32_t c) { return parts_at(node, c, Space::kInput); },
+        [this](Rank node, Rank m, std::uint32_t) {
+          return parts_at(node, number(m), Space::kOutput);
+        }));
     TUTTI_TRY(on_rails(0, true, [this](Rank rail) { return part_in_outputs(rail); }));
     return gather_parts();
   }
 
   Status broadcast() {
     const Rank home = nodes_.node_of(request_.root);
-    const Part scattered{
-        nodes_.ranks(home), [&](Rank, std::uint32_t c) { return parts_at(home, c, Space::kInput); },
-        [&](Rank m, std::uint32_t) { return parts_at(home, number(m), Space::kOutput); }};
-    TUTTI_TRY(inside(home, leaves_.moves,
-                     {.collective = Collective::kScatter,
-                      .root = nodes_.local_of(request_.root),
-                      .in_place = request_.in_place},
-                     scattered));
+    TUTTI_TRY(whole_.inside(
+        home, leaves_.moves,
+        {.collective = Collective::kScatter,
+         .root = nodes_.local_of(request_.root),
+         .in_place = request_.in_place},
+        [&](Rank, std::uint32_t c) { return parts_at(home, c, Space::kInput); },
+        [&](Rank m, std::uint32_t) { return parts_at(home, number(m), Space::kOutput); }));
     TUTTI_TRY(on_rails(home, true, [this](Rank rail) { return part_in_outputs(rail); }));
     return gather_parts();
   }
@@ -180,33 +171,26 @@ class Writer {
       if (nodes_.at(home, rail) == request_.root)
         of_all[{request_.root, rail}] = {part_of_rail(Space::kOutput, rail)};
 
-    TUTTI_TRY(
-        inside_nodes(leaves_.sums, {.collective = Collective::kReduceScatter}, [&](Rank node) {
-          return Part{
-              nodes_.ranks(node),
-              [this, node](Rank, std::uint32_t c) { return parts_at(node, c, Space::kInput); },
-              [this, node, &of_nodes](Rank m, std::uint32_t) {
-                return all_held(of_nodes, node, m);
-              }};
-        }));
+    TUTTI_TRY(inside_nodes(
+        leaves_.sums, {.collective = Collective::kReduceScatter},
+        [this](Rank node, Rank, std::uint32_t c) { return parts_at(node, c, Space::kInput); },
+        [&](Rank node, Rank m, std::uint32_t) { return all_held(of_nodes, node, m); }));
     TUTTI_TRY(on_rails(home, false, [&](Rank rail) {
       const std::vector<Rank> along = nodes_.along(rail);
       const auto chunk = [along, rail](const Held& held, Rank m, std::uint32_t c) {
-        const ChunkSet part = held.at({along[number(m)], rail}).front();
-        return Region{{part.space, part.at(c), 1, 1}};
+        return nth(held.at({along[number(m)], rail}), c);
       };
       return Part{along,
                   [chunk, &of_nodes](Rank m, std::uint32_t c) { return chunk(of_nodes, m, c); },
                   [chunk, &of_all](Rank m, std::uint32_t c) { return chunk(of_all, m, c); }};
     }));
-    const Part gathered{nodes_.ranks(home),
-                        [&](Rank m, std::uint32_t) { return all_held(of_all, home, m); },
-                        [&](Rank, std::uint32_t c) { return parts_at(home, c, Space::kOutput); }};
-    return inside(home, leaves_.moves,
-                  {.collective = Collective::kGather,
-                   .root = nodes_.local_of(request_.root),
-                   .in_place = true},
-                  gathered);
+    return whole_.inside(
+        home, leaves_.moves,
+        {.collective = Collective::kGather,
+         .root = nodes_.local_of(request_.root),
+         .in_place = true},
+        [&](Rank m, std::uint32_t) { return all_held(of_all, home, m); },
+        [&](Rank, std::uint32_t c) { return parts_at(home, c, Space::kOutput); });
   }
 
   // --- data in the scratch of ranks, for each of their rails
@@ -220,21 +204,14 @@ class Writer {
     for (Rank rail = 0; rail < nodes_.rails(); ++rail) {
       const Region like = like_of(rail);
       for (Rank node = 0; node < nodes_.count(); ++node)
-        held[{nodes_.at(node, rail), rail}] = scratch(nodes_.at(node, rail), like);
+        held[{nodes_.at(node, rail), rail}] = whole_.scratch(nodes_.at(node, rail), like);
     }
     return held;
   }
-  Region scratch(Rank rank, const Region& like) {
-    Region region;
-    for (const ChunkSet& set : like) region.push_back(whole_.rank(rank).scratch(set));
-    return region;
-  }
   Region all_held(const Held& held, Rank node, Rank local) const {
     Region all;
-    for (const Rank rail : nodes_.rails_at(node, local)) {
-      const Region& region = held.at({nodes_.ranks(node)[number(local)], rail});
-      all.insert(all.end(), region.begin(), region.end());
-    }
+    for (const Rank rail : nodes_.rails_at(node, local))
+      append(all, held.at({nodes_.ranks(node)[number(local)], rail}));
     return all;
   }
 
@@ -250,10 +227,8 @@ class Writer {
   }
   Region blocks_of_rails_at(Space space, Rank node, std::uint32_t local) const {
     Region all;
-    for (const Rank rail : nodes_.rails_at(node, static_cast<Rank>(local))) {
-      const Region region = blocks_of_rail(space, rail);
-      all.insert(all.end(), region.begin(), region.end());
-    }
+    for (const Rank rail : nodes_.rails_at(node, static_cast<Rank>(local)))
+      append(all, blocks_of_rail(space, rail));
     return all;
   }
   /// The block of the rank of a node whose local number is that of the rail, if there is one.
@@ -272,34 +247,29 @@ class Writer {
                     return block_at(Space::kOutput, static_cast<Rank>(c), rail);
                   }};
     }));
-    return inside_nodes(leaves_.moves, {.collective = Collective::kAllGather, .in_place = true},
-                        [this](Rank node) {
-                          return Part{nodes_.ranks(node),
-                                      [this, node](Rank m, std::uint32_t) {
-                                        return blocks_of_rails_at(Space::kOutput, node, number(m));
-                                      },
-                                      [this, node](Rank, std::uint32_t c) {
-                                        return blocks_of_rails_at(Space::kOutput, node, c);
-                                      }};
-                        });
+    return inside_nodes(
+        leaves_.moves, {.collective = Collective::kAllGather, .in_place = true},
+        [this](Rank node, Rank m, std::uint32_t) {
+          return blocks_of_rails_at(Space::kOutput, node, number(m));
+        },
+        [this](Rank node, Rank, std::uint32_t c) {
+          return blocks_of_rails_at(Space::kOutput, node, c);
+        });
   }
 
   Status reduce_scatter() {
     // Of a node, the sums of the blocks of a rail, one for each node that the rail ends at.
     const Held sums = hold_rails([this](Rank rail) { return blocks_of_rail(Space::kInput, rail); });
-    TUTTI_TRY(
-        inside_nodes(leaves_.sums, {.collective = Collective::kReduceScatter}, [&](Rank node) {
-          return Part{
-              nodes_.ranks(node),
-              [this, node](Rank, std::uint32_t c) {
-                return blocks_of_rails_at(Space::kInput, node, c);
-              },
-              [this, node, &sums](Rank m, std::uint32_t) { return all_held(sums, node, m); }};
-        }));
+    TUTTI_TRY(inside_nodes(
+        leaves_.sums, {.collective = Collective::kReduceScatter},
+        [this](Rank node, Rank, std::uint32_t c) {
+          return blocks_of_rails_at(Space::kInput, node, c);
+        },
+        [&](Rank node, Rank m, std::uint32_t) { return all_held(sums, node, m); }));
     return on_rails(0, false, [&](Rank rail) {
       return Part{nodes_.along(rail),
                   [this, rail, &sums](Rank node, std::uint32_t c) {
-                    return nth(sums.at({nodes_.at(node, rail), rail}), rail, c);
+                    return for_node(sums.at({nodes_.at(node, rail), rail}), rail, c);
                   },
                   [this, rail](Rank node, std::uint32_t) {
                     return nodes_.has(node, rail) ? Region{out(0)} : Region{};
@@ -308,14 +278,9 @@ class Writer {
   }
 
   /// Of what is held for the nodes that `rail` ends at, what is for `node`.
-  Region nth(const Region& held, Rank rail, std::uint32_t node) const {
+  Region for_node(const Region& held, Rank rail, std::uint32_t node) const {
     if (!nodes_.has(static_cast<Rank>(node), rail)) return {};
-    auto before = number(nodes_.ends_before(static_cast<Rank>(node), rail));
-    for (const ChunkSet& set : held) {
-      if (before < set.count) return {{set.space, set.at(before), 1, 1}};
-      before -= set.count;
-    }
-    return {};
+    return nth(held, number(nodes_.ends_before(static_cast<Rank>(node), rail)));
   }
 
   Status all_to_all() {
@@ -324,120 +289,33 @@ class Writer {
     from.reserve(static_cast<std::size_t>(nodes_.rails()));
     for (Rank local = 0; local < nodes_.rails(); ++local)
       from.push_back(hold_rails([this](Rank rail) { return blocks_of_rail(Space::kInput, rail); }));
-    TUTTI_TRY(inside_nodes(leaves_.moves, {.collective = Collective::kAllToAll}, [&](Rank node) {
-      return Part{
-          nodes_.ranks(node),
-          [this, node](Rank, std::uint32_t c) {
-            return blocks_of_rails_at(Space::kInput, node, c);
-          },
-          [this, node, &from](Rank m, std::uint32_t c) { return all_held(from[c], node, m); }};
-    }));
+    TUTTI_TRY(inside_nodes(
+        leaves_.moves, {.collective = Collective::kAllToAll},
+        [this](Rank node, Rank, std::uint32_t c) {
+          return blocks_of_rails_at(Space::kInput, node, c);
+        },
+        [&](Rank node, Rank m, std::uint32_t c) { return all_held(from[c], node, m); }));
     return on_rails(0, false, [&](Rank rail) {
-      return Part{nodes_.along(rail),
-                  [this, rail, &from](Rank node, std::uint32_t c) {
-                    Region all;
-                    for (Rank local = 0; local < nodes_.size(node); ++local) {
-                      const Region one =
-                          nth(from[number(local)].at({nodes_.at(node, rail), rail}), rail, c);
-                      all.insert(all.end(), one.begin(), one.end());
-                    }
-                    return all;
-                  },
-                  [this, rail](Rank node, std::uint32_t c) {
-                    if (!nodes_.has(node, rail)) return Region{};
-                    std::vector<std::uint32_t> blocks;
-                    for (const Rank rank : nodes_.ranks(static_cast<Rank>(c)))
-                      blocks.push_back(number(rank));
-                    return ir::region_of(Space::kOutput, blocks);
-                  }};
+      return Part{
+          nodes_.along(rail),
+          [this, rail, &from](Rank node, std::uint32_t c) {
+            Region all;
+            for (Rank local = 0; local < nodes_.size(node); ++local)
+              append(all, for_node(from[number(local)].at({nodes_.at(node, rail), rail}), rail, c));
+            return all;
+          },
+          [this, rail](Rank node, std::uint32_t c) {
+            return nodes_.has(node, rail) ? whole_.blocks_of(static_cast<Rank>(c), Space::kOutput)
+                                          : Region{};
+          }};
     });
   }
 
   const Request& request_;
   const Leaves& leaves_;
-  Nodes nodes_;
   std::uint32_t per_part_;
-  ir::Builder whole_;
-};
-
-// --- what it costs
-// --------------------------------------------------------------------------------
-
-/// Adds numerator / denominator times a cost to a sum of costs.
-void add(ir::Cost& sum, const ir::Cost& one, std::uint64_t numerator = 1,
-         std::uint64_t denominator = 1) {
-  const std::uint64_t divisor = one.sent_denominator * denominator;
-  const std::uint64_t common = std::lcm(sum.sent_denominator, divisor);
-  sum.rounds += one.rounds;
-  sum.sent_numerator = sum.sent_numerator * (common / sum.sent_denominator) +
-                       one.sent_numerator * numerator * (common / divisor);
-  sum.sent_denominator = common;
-}
-
-ir::Cost larger(const ir::Cost& a, const ir::Cost& b) {
-  return a.sent_numerator * b.sent_denominator < b.sent_numerator * a.sent_denominator ? b : a;
-}
-
-class Costing {
- public:
-  Costing(const Request& request, const Leaves& leaves)
-      : request_(request), leaves_(leaves), nodes_(request.layout) {}
-
-  ir::Cost run() const {
-    using enum Collective;
-    ir::Cost sum;
-    const Collective collective = request_.collective;
-    if (collective == kAllReduce || collective == kReduceScatter || collective == kReduce)
-      add(sum, inside(leaves_.sums, kReduceScatter));
-    if (collective == kBroadcast) add(sum, inside(leaves_.moves, kScatter));
-    if (collective == kAllToAll) add(sum, inside(leaves_.moves, kAllToAll));
-    ir::Cost across = on_rails();
-    if (collective == kReduce) {  // ranks of the root's node gather instead of sending to others
-      const ir::Cost gathered = inside(leaves_.moves, kGather);
-      across.rounds += gathered.rounds;
-      add(sum, {across.rounds, larger(across, gathered).sent_numerator,
-                larger(across, gathered).sent_denominator});
-      return sum;
-    }
-    add(sum, across);
-    if (collective == kAllReduce || collective == kBroadcast || collective == kAllGather)
-      add(sum, inside(leaves_.moves, kAllGather));
-    return sum;
-  }
-
- private:
-  [[nodiscard]] bool is_even() const { return nodes_.smallest() == nodes_.rails(); }
-
-  /// In nodes of different sizes some rank has the parts of twice as many rails as another.
-  ir::Cost inside(const ir::Algorithm& leaf, Collective collective) const {
-    ir::Cost cost = leaf.cost({.collective = collective, .ranks = nodes_.rails()});
-    if (!is_even()) cost.sent_numerator = 2 * cost.sent_denominator;
-    return cost;
-  }
-  /// Of the rank that stands on the most rails.
-  ir::Cost on_rails() const {
-    const ir::Cost one =
-        leaves_.between.cost({.collective = request_.collective, .ranks = nodes_.count()});
-    const auto rails = static_cast<std::uint64_t>(nodes_.rails());
-    const auto least = static_cast<std::uint64_t>(nodes_.smallest());
-    const std::uint64_t carried = (rails + least - 1) / least;
-    const auto blocks = static_cast<std::uint64_t>(nodes_.count());
-    const auto all = static_cast<std::uint64_t>(request_.ranks);
-    ir::Cost sum;
-    if (is_one_vector(request_.collective)) {
-      add(sum, one, carried, rails);
-    } else if (request_.collective == Collective::kAllToAll) {
-      add(sum, one, carried * rails * blocks, all);
-    } else {
-      add(sum, one, carried * blocks, all);
-    }
-    sum.rounds = one.rounds * static_cast<std::uint32_t>(carried);
-    return sum;
-  }
-
-  const Request& request_;
-  const Leaves& leaves_;
-  Nodes nodes_;
+  TwoLevels whole_;
+  const Nodes& nodes_;
 };
 
 bool supports(const Request& request, const Leaves& leaves) {
@@ -471,8 +349,7 @@ ir::Algorithm hierarchical(std::string_view name, std::string_view summary, cons
             if (!supports(request, leaves)) return unsupported(name, request);
             TUTTI_ASSIGN(const std::uint32_t per_part, chunks_between(request, leaves));
             return Writer(request, leaves, name, per_part).run();
-          },
-          .cost = [leaves](const Request& request) { return Costing(request, leaves).run(); }};
+          }};
 }
 
 }  // namespace tutti::algorithms

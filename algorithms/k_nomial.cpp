@@ -186,30 +186,11 @@ Rank most_below(const Place& root, Rank ranks, Rank radix) {
 }
 
 template <Rank kRadix>
-ir::Cost cost(const ir::Request& request) {
-  const auto n = static_cast<std::uint64_t>(request.ranks);
-  const Place root = place_of(0, request.ranks, kRadix);
-  const std::uint32_t rounds = depth(request.ranks, kRadix);
-  switch (request.collective) {
-    case Collective::kBroadcast:
-      return cost_of(request, rounds, root.children.size(), 1);
-    case Collective::kReduce:
-      return cost_of(request, rounds, 1, 1);
-    case Collective::kGather:
-      return cost_of(request, rounds,
-                     static_cast<std::uint64_t>(most_below(root, request.ranks, kRadix)), n);
-    default:
-      return cost_of(request, rounds, n - 1, n);
-  }
-}
-
-template <Rank kRadix>
 ir::Algorithm k_nomial(std::string_view summary) {
   return {.name = kName<kRadix>,
           .summary = summary,
           .supports = supports<kRadix>,
-          .generate = generate<kRadix>,
-          .cost = cost<kRadix>};
+          .generate = generate<kRadix>};
 }
 
 }  // namespace k_nomial_parts

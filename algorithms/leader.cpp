@@ -23,7 +23,7 @@
 
 #include "algorithms/hierarchical.hpp"
 #include "algorithms/member.hpp"
-#include "algorithms/nodes.hpp"
+#include "algorithms/two_levels.hpp"
 #include "src/base/result.hpp"
 #include "src/ir/embed.hpp"
 
@@ -37,20 +37,19 @@ using ir::Space;
 
 class Writer {
  public:
-  Writer(const Request& request, const Leaves& leaves, const ir::Schedule& between)
+  Writer(const Request& request, std::string_view name, const Leaves& leaves,
+         const ir::Schedule& between)
       : request_(request),
         leaves_(leaves),
         between_(between),
-        nodes_(request.layout),
-        whole_(request, between.algorithm, between.chunks_per_block) {}
+        whole_(request, name, between.chunks_per_block),
+        nodes_(whole_.nodes()) {}
 
-  Result<ir::Schedule> run(std::string_view name) && {
+  Result<ir::Schedule> run() && {
     if (reduces(request_.collective)) TUTTI_TRY(reduce_inside());
     TUTTI_TRY(between_leaders());
     if (request_.collective != Collective::kReduce) TUTTI_TRY(broadcast_inside());
-    ir::Schedule schedule = std::move(whole_).finish();
-    schedule.algorithm = name;
-    return schedule;
+    return std::move(whole_).finish();
   }
 
  private:
@@ -66,34 +65,23 @@ class Writer {
     return request_.collective != Collective::kReduce || rank == request_.root;
   }
 
-  Status inside(Rank node, const ir::Algorithm& leaf, Collective collective, bool in_place,
-                const std::function<Region(Rank)>& input,
-                const std::function<Region(Rank)>& output) {
-    return embed_leaf(leaf,
-                      {.collective = collective,
-                       .ranks = nodes_.size(node),
-                       .root = leader(node),
-                       .in_place = in_place},
-                      {nodes_.ranks(node), [&](Rank m, std::uint32_t) { return input(m); },
-                       [&](Rank m, std::uint32_t) { return output(m); }},
-                      whole_);
-  }
-
   /// The sum of a node, where its leader has it.
   Region sum_of(Rank node) {
     const Rank rank = nodes_.ranks(node)[static_cast<std::size_t>(leader(node))];
     if (has_output(rank) && request_.collective != Collective::kReduce)
       return vector(Space::kOutput);
-    return {whole_.rank(rank).scratch(vector(Space::kInput).front())};
+    return whole_.scratch(rank, vector(Space::kInput));
   }
 
   Status reduce_inside() {
     const bool in_place = request_.in_place && request_.collective == Collective::kAllReduce;
     for (Rank node = 0; node < nodes_.count(); ++node) {
       sums_.push_back(sum_of(node));
-      TUTTI_TRY(inside(
-          node, leaves_.sums, Collective::kReduce, in_place,
-          [&](Rank) { return vector(Space::kInput); }, [&](Rank) { return sums_.back(); }));
+      TUTTI_TRY(whole_.inside(
+          node, leaves_.sums,
+          {.collective = Collective::kReduce, .root = leader(node), .in_place = in_place},
+          [&](Rank, std::uint32_t) { return vector(Space::kInput); },
+          [&](Rank, std::uint32_t) { return sums_.back(); }));
     }
     return ok_status();
   }
@@ -102,29 +90,28 @@ class Writer {
     Part part;
     for (Rank node = 0; node < nodes_.count(); ++node)
       part.members.push_back(nodes_.ranks(node)[static_cast<std::size_t>(leader(node))]);
-    const auto chunk = [](const Region& region, std::uint32_t c) {
-      return Region{{region.front().space, region.front().at(c), 1, 1}};
-    };
     part.input = [&](Rank node, std::uint32_t c) {
-      if (sums_.empty()) return chunk(vector(Space::kInput), c);
-      return chunk(sums_[static_cast<std::size_t>(node)], c);
+      return nth(sums_.empty() ? vector(Space::kInput) : sums_[static_cast<std::size_t>(node)], c);
     };
-    part.output = [&](Rank, std::uint32_t c) { return chunk(vector(Space::kOutput), c); };
-    return ir::embed(between_, part, whole_);
+    part.output = [&](Rank, std::uint32_t c) { return nth(vector(Space::kOutput), c); };
+    return whole_.between(between_, part);
   }
 
   Status broadcast_inside() {
-    const auto output = [&](Rank) { return vector(Space::kOutput); };
+    const auto output = [&](Rank, std::uint32_t) { return vector(Space::kOutput); };
     for (Rank node = 0; node < nodes_.count(); ++node)
-      TUTTI_TRY(inside(node, leaves_.moves, Collective::kBroadcast, true, output, output));
+      TUTTI_TRY(whole_.inside(
+          node, leaves_.moves,
+          {.collective = Collective::kBroadcast, .root = leader(node), .in_place = true}, output,
+          output));
     return ok_status();
   }
 
   const Request& request_;
   const Leaves& leaves_;
   const ir::Schedule& between_;
-  Nodes nodes_;
-  ir::Builder whole_;
+  TwoLevels whole_;
+  const Nodes& nodes_;
   std::vector<Region> sums_;  // of each node, where there are any
 };
 
@@ -147,26 +134,6 @@ bool supports(const Request& request, const Leaves& leaves) {
          leaves.between.supports(between_leaders(request));
 }
 
-/// The busiest rank is a leader, or hands in its vector.
-ir::Cost cost(const Request& request, const Leaves& leaves) {
-  const Nodes nodes(request.layout);
-  ir::Cost sum = leaves.between.cost(between_leaders(request));
-  const auto inside = [&](const ir::Algorithm& leaf, Collective collective) {
-    return leaf.cost({.collective = collective, .ranks = nodes.rails()});
-  };
-  if (reduces(request.collective)) sum.rounds += inside(leaves.sums, Collective::kReduce).rounds;
-  if (request.collective == Collective::kReduce) {
-    sum.sent_numerator = std::max(sum.sent_numerator, sum.sent_denominator);
-    return sum;
-  }
-  const ir::Cost handed_out = inside(leaves.moves, Collective::kBroadcast);
-  sum.rounds += handed_out.rounds;
-  sum.sent_numerator = sum.sent_numerator * handed_out.sent_denominator +
-                       handed_out.sent_numerator * sum.sent_denominator;
-  sum.sent_denominator *= handed_out.sent_denominator;
-  return sum;
-}
-
 }  // namespace leader_parts
 
 ir::Algorithm leader(std::string_view name, std::string_view summary, const Leaves& leaves) {
@@ -178,9 +145,8 @@ ir::Algorithm leader(std::string_view name, std::string_view summary, const Leav
             if (!supports(request, leaves)) return unsupported(name, request);
             TUTTI_ASSIGN(const ir::Schedule between,
                          leaves.between.generate(between_leaders(request)));
-            return Writer(request, leaves, between).run(name);
-          },
-          .cost = [leaves](const Request& request) { return cost(request, leaves); }};
+            return Writer(request, name, leaves, between).run();
+          }};
 }
 
 }  // namespace tutti::algorithms

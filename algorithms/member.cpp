@@ -38,12 +38,6 @@ Error unsupported(std::string_view algorithm, const ir::Request& request) {
                     request.in_place ? " in place" : "");
 }
 
-ir::Cost cost_of(const ir::Request& request, std::uint32_t rounds, std::uint64_t numerator,
-                 std::uint64_t denominator) {
-  if (request.ranks == 1) return {};
-  return {rounds, numerator, denominator};
-}
-
 void send_to_all(Member& me, ChunkSet src) {
   for (Rank distance = 1; distance < me.ranks; ++distance) {
     me.program.send(src, me.away(distance));

@@ -59,11 +59,6 @@ bool well_formed(const ir::Request& request);
 
 Error unsupported(std::string_view algorithm, const ir::Request& request);
 
-/// The cost of a program in which the busiest rank sends S * numerator / denominator. A single rank
-/// sends nothing.
-ir::Cost cost_of(const ir::Request& request, std::uint32_t rounds, std::uint64_t numerator,
-                 std::uint64_t denominator);
-
 /// Sends `src` to every other rank. Each rank begins with the next rank around the circle, so no
 /// rank is the first target of all. The operand is always the same, so one publication serves all.
 void send_to_all(Member& me, ChunkSet src);

@@ -63,11 +63,6 @@ Result<ir::Schedule> generate(const ir::Request& request) {
   return generate(request, "neighbor_exchange", 1, all_gather);
 }
 
-ir::Cost cost(const ir::Request& request) {
-  const auto n = static_cast<std::uint32_t>(request.ranks);
-  return cost_of(request, n / 2, n - 1, n);
-}
-
 }  // namespace neighbor_exchange_parts
 
 ir::Algorithm neighbor_exchange() {
@@ -75,8 +70,7 @@ ir::Algorithm neighbor_exchange() {
   return {.name = "neighbor_exchange",
           .summary = "pairs of blocks between neighbours: half of the ring's rounds, even n",
           .supports = supports,
-          .generate = generate,
-          .cost = cost};
+          .generate = generate};
 }
 
 }  // namespace tutti::algorithms

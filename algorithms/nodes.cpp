@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "src/base/result.hpp"
-
 namespace tutti::algorithms {
 
 Nodes::Nodes(const ir::Layout& layout) : ranks_(ir::nodes_of(layout)) {
@@ -41,14 +39,6 @@ std::vector<Rank> Nodes::along(Rank rail) const {
   ranks.reserve(ranks_.size());
   for (Rank node = 0; node < count(); ++node) ranks.push_back(at(node, rail));
   return ranks;
-}
-
-Status embed_leaf(const ir::Algorithm& leaf, const ir::Request& request, const ir::Part& part,
-                  ir::Builder& whole) {
-  TUTTI_ASSIGN(const ir::Schedule schedule, leaf.generate(request));
-  TUTTI_CHECK(schedule.chunks_per_block == 1, "{} has {} chunks per block inside a node", leaf.name,
-              schedule.chunks_per_block);
-  return ir::embed(schedule, part, whole);
 }
 
 bool has_two_levels(const ir::Request& request) {

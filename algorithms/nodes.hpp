@@ -7,12 +7,8 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
-#include "src/ir/algorithm.hpp"
-#include "src/ir/builder.hpp"
-#include "src/ir/embed.hpp"
 #include "src/ir/request.hpp"
 
 namespace tutti::algorithms {
@@ -54,11 +50,6 @@ class Nodes {
   std::vector<std::vector<Rank>> before_;  // by rail and node
   Rank rails_ = 0;
 };
-
-/// Appends the schedule of `leaf` for `request` as a part of `whole`. Its blocks must be one chunk
-/// each, as part.input and part.output assume.
-Status embed_leaf(const ir::Algorithm& leaf, const ir::Request& request, const ir::Part& part,
-                  ir::Builder& whole);
 
 /// Whether near and far differ: several nodes, at least one with several ranks.
 bool has_two_levels(const ir::Request& request);

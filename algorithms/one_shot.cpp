@@ -54,13 +54,6 @@ Result<ir::Schedule> generate(const ir::Request& request) {
   return generate(request, "one_shot", 1, program_of(request.collective));
 }
 
-ir::Cost cost(const ir::Request& request) {
-  const auto n = static_cast<std::uint64_t>(request.ranks);
-  if (request.collective == Collective::kAllReduce) return cost_of(request, 1, n - 1, 1);
-  if (request.collective == Collective::kReduceScatter) return cost_of(request, 1, n - 1, n);
-  return cost_of(request, 1, 1, 1);
-}
-
 }  // namespace one_shot_parts
 
 ir::Algorithm one_shot() {
@@ -68,8 +61,7 @@ ir::Algorithm one_shot() {
   return {.name = "one_shot",
           .summary = "everyone sends to everyone who needs it; added in rank order on arrival",
           .supports = supports,
-          .generate = generate,
-          .cost = cost};
+          .generate = generate};
 }
 
 }  // namespace tutti::algorithms

@@ -37,11 +37,6 @@ Result<ir::Schedule> generate(const ir::Request& request) {
   return generate(request, "pairwise", 1, all_to_all);
 }
 
-ir::Cost cost(const ir::Request& request) {
-  const auto n = static_cast<std::uint32_t>(request.ranks);
-  return cost_of(request, n - 1, n - 1, n);
-}
-
 }  // namespace pairwise_parts
 
 ir::Algorithm pairwise() {
@@ -49,8 +44,7 @@ ir::Algorithm pairwise() {
   return {.name = "pairwise",
           .summary = "all-to-all in n-1 steps, one partner at a time in each direction",
           .supports = supports,
-          .generate = generate,
-          .cost = cost};
+          .generate = generate};
 }
 
 }  // namespace tutti::algorithms

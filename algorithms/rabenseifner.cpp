@@ -91,14 +91,6 @@ Result<ir::Schedule> generate(const ir::Request& request) {
   return generate(request, "rabenseifner", core_size(request.ranks), all_reduce);
 }
 
-ir::Cost cost(const ir::Request& request) {
-  const auto n = static_cast<std::uint64_t>(request.ranks);
-  const std::uint64_t p = core_size(request.ranks);
-  const std::uint32_t steps = 2 * ceil_log2(core_size(request.ranks));
-  if (p == n) return cost_of(request, steps, 2 * (n - 1), n);
-  return cost_of(request, steps + 2, 2 * (p - 1) + p, p);
-}
-
 }  // namespace rabenseifner_parts
 
 ir::Algorithm rabenseifner() {
@@ -106,8 +98,7 @@ ir::Algorithm rabenseifner() {
   return {.name = "rabenseifner",
           .summary = "halve the vector with partners at distance 1, 2, 4, ..., then double back",
           .supports = supports,
-          .generate = generate,
-          .cost = cost};
+          .generate = generate};
 }
 
 }  // namespace tutti::algorithms

@@ -56,12 +56,6 @@ Result<ir::Schedule> generate(const ir::Request& request) {
                   request.collective == Collective::kAllReduce ? all_reduce : all_gather);
 }
 
-ir::Cost cost(const ir::Request& request) {
-  if (request.collective == Collective::kAllReduce) return cost_of_doubling(request);
-  const auto n = static_cast<std::uint32_t>(request.ranks);
-  return cost_of(request, ceil_log2(n), n - 1, n);
-}
-
 }  // namespace recursive_doubling_parts
 
 ir::Algorithm recursive_doubling() {
@@ -69,8 +63,7 @@ ir::Algorithm recursive_doubling() {
   return {.name = "recursive_doubling",
           .summary = "exchange everything with a partner at distance 1, 2, 4, ...",
           .supports = supports,
-          .generate = generate,
-          .cost = cost};
+          .generate = generate};
 }
 
 }  // namespace tutti::algorithms

@@ -158,17 +158,6 @@ Result<ir::Schedule> generate(const ir::Request& request) {
                   request.collective == Collective::kAllReduce ? all_reduce : all_gather);
 }
 
-ir::Cost cost(const ir::Request& request) {
-  const auto n = static_cast<std::uint64_t>(request.ranks);
-  const Core core = request.collective == Collective::kAllGather ? *core_of(request.ranks)
-                                                                 : best_core(request.ranks);
-  const std::uint32_t rounds = rounds_with(core, request.ranks);
-  if (request.collective == Collective::kAllGather) return cost_of(request, rounds, n - 1, n);
-  std::uint64_t sent = core.size == request.ranks ? 0 : 1;
-  for (const Rank radix : core.radices) sent += static_cast<std::uint64_t>(radix - 1);
-  return cost_of(request, rounds, sent, 1);
-}
-
 }  // namespace recursive_multiplying_parts
 
 ir::Algorithm recursive_multiplying() {
@@ -176,8 +165,7 @@ ir::Algorithm recursive_multiplying() {
   return {.name = "recursive_multiplying",
           .summary = "groups of up to four exchange everything: half of doubling's rounds",
           .supports = supports,
-          .generate = generate,
-          .cost = cost};
+          .generate = generate};
 }
 
 }  // namespace tutti::algorithms

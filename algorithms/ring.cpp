@@ -132,16 +132,6 @@ Result<ir::Schedule> generate(const ir::Request& request) {
                   program_of(request.collective));
 }
 
-ir::Cost cost(const ir::Request& request) {
-  const auto n = static_cast<std::uint64_t>(request.ranks);
-  const auto lap = static_cast<std::uint32_t>(n - 1);
-  if (request.collective == Collective::kAllReduce) {
-    return cost_of(request, 2 * lap, 2 * (n - 1), n);
-  }
-  if (rooted(request.collective)) return cost_of(request, 2 * lap, 1, 1);
-  return cost_of(request, lap, n - 1, n);
-}
-
 }  // namespace ring_parts
 
 ir::Algorithm ring() {
@@ -149,8 +139,7 @@ ir::Algorithm ring() {
   return {.name = "ring",
           .summary = "chunks travel around a circle of ranks; fewest bytes, n-1 rounds a lap",
           .supports = supports,
-          .generate = generate,
-          .cost = cost};
+          .generate = generate};
 }
 
 }  // namespace tutti::algorithms

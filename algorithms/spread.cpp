@@ -54,11 +54,6 @@ Result<ir::Schedule> generate(const ir::Request& request) {
   return generate(request, "spread", static_cast<std::uint32_t>(request.ranks), broadcast);
 }
 
-ir::Cost cost(const ir::Request& request) {
-  const auto n = static_cast<std::uint64_t>(request.ranks);
-  return cost_of(request, n == 2 ? 1 : 2, 2 * (n - 1), n);
-}
-
 }  // namespace spread_parts
 
 ir::Algorithm spread() {
@@ -66,8 +61,7 @@ ir::Algorithm spread() {
   return {.name = "spread",
           .summary = "a broadcast whose root, too, hands one part to everyone",
           .supports = supports,
-          .generate = generate,
-          .cost = cost};
+          .generate = generate};
 }
 
 }  // namespace tutti::algorithms

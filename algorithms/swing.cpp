@@ -122,8 +122,7 @@ ir::Algorithm swing_latency() {
   return {.name = "swing_latency",
           .summary = "exchange everything with swing's partners: fewest rounds, short hops",
           .supports = supports_latency,
-          .generate = generate_latency,
-          .cost = cost_of_doubling};
+          .generate = generate_latency};
 }
 
 }  // namespace tutti::algorithms

@@ -25,7 +25,7 @@
 
 #include "algorithms/algorithms.hpp"
 #include "algorithms/member.hpp"
-#include "algorithms/nodes.hpp"
+#include "algorithms/two_levels.hpp"
 #include "src/base/result.hpp"
 #include "src/ir/embed.hpp"
 
@@ -59,7 +59,7 @@ using Held = std::vector<std::vector<Region>>;
 class Writer {
  public:
   explicit Writer(const Request& request)
-      : nodes_(request.layout), whole_(request, "three_step", 1) {
+      : whole_(request, "three_step", 1), nodes_(whole_.nodes()) {
     for (Rank node = 0; node < nodes_.count(); ++node) {
       leaving_.push_back(hold(node, Space::kInput));
       arrived_.push_back(hold(node, Space::kOutput));
@@ -75,16 +75,6 @@ class Writer {
   }
 
  private:
-  /// The blocks of all ranks of a node.
-  Region blocks_of(Rank node, Space space) const {
-    std::vector<std::uint32_t> blocks;
-    for (const Rank rank : nodes_.ranks(node)) blocks.push_back(static_cast<std::uint32_t>(rank));
-    return ir::region_of(space, blocks);
-  }
-  static void append(Region& region, const Region& more) {
-    region.insert(region.end(), more.begin(), more.end());
-  }
-
   /// Scratch at the gateways of a node, for each of its ranks.
   Held hold(Rank node, Space space) {
     Held held(index(nodes_.count()), std::vector<Region>(index(nodes_.size(node))));
@@ -92,35 +82,28 @@ class Writer {
       if (other == node) continue;
       const Rank keeper = nodes_.ranks(node)[index(gateway(nodes_, node, other))];
       for (Region& region : held[index(other)])
-        for (const ChunkSet& set : blocks_of(other, space))
-          region.push_back(whole_.rank(keeper).scratch(set));
+        region = whole_.scratch(keeper, whole_.blocks_of(other, space));
     }
     return held;
-  }
-
-  Status all_to_all(const Part& part) {
-    return embed_leaf(direct(),
-                      {.collective = Collective::kAllToAll,
-                       .ranks = static_cast<std::int32_t>(part.members.size())},
-                      part, whole_);
   }
 
   /// Each rank gives to each other one of its node the block for it, and all that goes beyond it.
   Status hand_in(Rank node) {
     const std::vector<Rank>& ranks = nodes_.ranks(node);
-    return all_to_all({ranks,
-                       [&](Rank, std::uint32_t to) {
-                         Region given{in(static_cast<std::uint32_t>(ranks[to]))};
-                         for (const Rank other : beyond(nodes_, node, static_cast<Rank>(to)))
-                           append(given, blocks_of(other, Space::kInput));
-                         return given;
-                       },
-                       [&](Rank to, std::uint32_t from) {
-                         Region taken{out(static_cast<std::uint32_t>(ranks[from]))};
-                         for (const Rank other : beyond(nodes_, node, to))
-                           append(taken, leaving_[index(node)][index(other)][from]);
-                         return taken;
-                       }});
+    return whole_.inside(
+        node, straight_, {.collective = Collective::kAllToAll},
+        [&](Rank, std::uint32_t to) {
+          Region given{in(static_cast<std::uint32_t>(ranks[to]))};
+          for (const Rank other : beyond(nodes_, node, static_cast<Rank>(to)))
+            append(given, whole_.blocks_of(other, Space::kInput));
+          return given;
+        },
+        [&](Rank to, std::uint32_t from) {
+          Region taken{out(static_cast<std::uint32_t>(ranks[from]))};
+          for (const Rank other : beyond(nodes_, node, to))
+            append(taken, leaving_[index(node)][index(other)][from]);
+          return taken;
+        });
   }
 
   /// The gateways of two nodes to each other. A message has the blocks in the order of who they are
@@ -130,18 +113,20 @@ class Writer {
     const auto rank_at = [&](Rank here, Rank there) {
       return nodes_.ranks(here)[index(gateway(nodes_, here, there))];
     };
-    return all_to_all({{rank_at(node, other), rank_at(other, node)},
-                       [&](Rank here, std::uint32_t there) {
-                         Region sent;
-                         if (index(here) == there) return sent;
-                         for (const Region& from : leaving_[index(ends[here])][index(ends[there])])
-                           append(sent, from);
-                         return sent;
-                       },
-                       [&](Rank here, std::uint32_t there) {
-                         return index(here) == there ? Region{}
-                                                     : sorted_by_source(ends[here], ends[there]);
-                       }});
+    TUTTI_ASSIGN(const ir::Schedule pair,
+                 straight_.generate({.collective = Collective::kAllToAll, .ranks = 2}));
+    return whole_.between(
+        pair, {{rank_at(node, other), rank_at(other, node)},
+               [&](Rank here, std::uint32_t there) {
+                 Region sent;
+                 if (index(here) == there) return sent;
+                 for (const Region& from : leaving_[index(ends[here])][index(ends[there])])
+                   append(sent, from);
+                 return sent;
+               },
+               [&](Rank here, std::uint32_t there) {
+                 return index(here) == there ? Region{} : sorted_by_source(ends[here], ends[there]);
+               }});
   }
 
   /// Where the gateway of `node` puts what comes from `other`: each of its ranks' share has a block
@@ -150,37 +135,31 @@ class Writer {
     const std::vector<Region>& shares = arrived_[index(node)][index(other)];
     Region place;
     for (std::uint32_t from = 0; from < static_cast<std::uint32_t>(nodes_.size(other)); ++from)
-      for (const Region& share : shares) place.push_back(nth(share, from));
+      for (const Region& share : shares) append(place, nth(share, from));
     return place;
-  }
-  static ChunkSet nth(const Region& region, std::uint32_t number) {
-    for (const ChunkSet& set : region) {
-      if (number < set.count) return {set.space, set.at(number), 1, 1};
-      number -= set.count;
-    }
-    return {};
   }
 
   /// Each gateway gives to each rank of its node what has come for it.
   Status hand_out(Rank node) {
-    const std::vector<Rank>& ranks = nodes_.ranks(node);
-    return all_to_all({ranks,
-                       [&](Rank gate, std::uint32_t to) {
-                         Region given;
-                         for (const Rank other : beyond(nodes_, node, gate))
-                           append(given, arrived_[index(node)][index(other)][to]);
-                         return given;
-                       },
-                       [&](Rank, std::uint32_t gate) {
-                         Region taken;
-                         for (const Rank other : beyond(nodes_, node, static_cast<Rank>(gate)))
-                           append(taken, blocks_of(other, Space::kOutput));
-                         return taken;
-                       }});
+    return whole_.inside(
+        node, straight_, {.collective = Collective::kAllToAll},
+        [&](Rank gate, std::uint32_t to) {
+          Region given;
+          for (const Rank other : beyond(nodes_, node, gate))
+            append(given, arrived_[index(node)][index(other)][to]);
+          return given;
+        },
+        [&](Rank, std::uint32_t gate) {
+          Region taken;
+          for (const Rank other : beyond(nodes_, node, static_cast<Rank>(gate)))
+            append(taken, whole_.blocks_of(other, Space::kOutput));
+          return taken;
+        });
   }
 
-  Nodes nodes_;
-  ir::Builder whole_;
+  const ir::Algorithm straight_ = direct();
+  TwoLevels whole_;
+  const Nodes& nodes_;
   std::vector<Held> leaving_, arrived_;  // by node
 };
 
@@ -194,27 +173,6 @@ Result<ir::Schedule> generate(const Request& request) {
   return Writer(request).run();
 }
 
-/// Blocks sent by the rank of that local number.
-std::uint64_t blocks_sent(const Nodes& nodes, Rank node, Rank local) {
-  const auto here = static_cast<std::uint64_t>(nodes.size(node));
-  std::uint64_t blocks = here - 1;
-  for (Rank other = 0; other < nodes.count(); ++other) {
-    if (other == node) continue;
-    const auto there = static_cast<std::uint64_t>(nodes.size(other));
-    const bool is_gateway = gateway(nodes, node, other) == local;
-    blocks += is_gateway ? here * there + (here - 1) * there : there;
-  }
-  return blocks;
-}
-
-ir::Cost cost(const Request& request) {
-  const Nodes nodes(request.layout);
-  std::uint64_t most = 0;
-  for (Rank rank = 0; rank < request.ranks; ++rank)
-    most = std::max(most, blocks_sent(nodes, nodes.node_of(rank), nodes.local_of(rank)));
-  return cost_of(request, 3, most, static_cast<std::uint64_t>(request.ranks));
-}
-
 }  // namespace three_step_parts
 
 ir::Algorithm three_step() {
@@ -222,8 +180,7 @@ ir::Algorithm three_step() {
   return {.name = "three_step",
           .summary = "all_to_all with one message between two nodes, through a gateway at each",
           .supports = supports,
-          .generate = generate,
-          .cost = cost};
+          .generate = generate};
 }
 
 }  // namespace tutti::algorithms

@@ -258,35 +258,6 @@ bool supports(const Request& request) {
   return std::ranges::count_if(request.layout.extents, [](auto extent) { return extent > 1; }) > 1;
 }
 
-/// The busiest rank is any rank: all do the same.
-ir::Cost cost(const Request& request, const ir::Algorithm& line, const std::vector<Copy>& copies) {
-  const Grid grid(request.layout);
-  ir::Cost sum;
-  const auto add = [&](Collective collective) {
-    for (std::size_t copy = 0; copy < copies.size(); ++copy) {
-      std::uint64_t divisor = copies.size();  // of S: what is left after the dimensions before
-      for (const std::size_t dimension : copies[copy].order) {
-        const auto extent = grid.extent(dimension);
-        const ir::Cost one =
-            line.cost({.collective = collective, .ranks = static_cast<std::int32_t>(extent)});
-        const std::uint64_t denominator = one.sent_denominator * divisor;
-        const std::uint64_t common = std::lcm(sum.sent_denominator, denominator);
-        sum.sent_numerator = sum.sent_numerator * (common / sum.sent_denominator) +
-                             one.sent_numerator * (common / denominator);
-        sum.sent_denominator = common;
-        if (copy == 0) sum.rounds += one.rounds;
-        divisor *= extent;
-      }
-    }
-  };
-  if (request.collective != Collective::kAllGather) add(Collective::kReduceScatter);
-  if (request.collective != Collective::kReduceScatter) add(Collective::kAllGather);
-  const std::uint64_t common = std::gcd(sum.sent_numerator, sum.sent_denominator);
-  sum.sent_numerator /= common;
-  sum.sent_denominator /= common;
-  return sum;
-}
-
 using CopiesOf = std::vector<Copy> (*)(std::size_t dimensions);
 
 std::vector<Copy> nearest_first(std::size_t dimensions) {
@@ -316,11 +287,7 @@ ir::Algorithm on_grids(std::string_view name, std::string_view summary, const ir
           .generate = [=](const Request& request) -> Result<ir::Schedule> {
             if (!supports(request)) return unsupported(name, request);
             return Writer(request, name, line, copies_of(Grid(request.layout).dimensions())).run();
-          },
-          .cost =
-              [=](const Request& request) {
-                return cost(request, line, copies_of(Grid(request.layout).dimensions()));
-              }};
+          }};
 }
 
 }  // namespace torus_parts

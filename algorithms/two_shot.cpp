@@ -87,13 +87,6 @@ Result<ir::Schedule> generate(const ir::Request& request) {
                   program_of(request.collective));
 }
 
-ir::Cost cost(const ir::Request& request) {
-  const auto n = static_cast<std::uint64_t>(request.ranks);
-  if (request.collective == Collective::kAllReduce) return cost_of(request, 2, 2 * (n - 1), n);
-  if (request.collective == Collective::kReduce) return cost_of(request, 2, 1, 1);
-  return cost_of(request, n == 2 ? 1 : 2, 1, 1);
-}
-
 }  // namespace two_shot_parts
 
 ir::Algorithm two_shot() {
@@ -101,8 +94,7 @@ ir::Algorithm two_shot() {
   return {.name = "two_shot",
           .summary = "each part has one owner, who adds in rank order and hands out the sum",
           .supports = supports,
-          .generate = generate,
-          .cost = cost};
+          .generate = generate};
 }
 
 }  // namespace tutti::algorithms

@@ -76,7 +76,6 @@ class Forests::Forest {
     algorithm_.summary = "spanning trees that are the optimum of this machine";
     algorithm_.supports = [this](const ir::Request& request) { return supports(request); };
     algorithm_.generate = [this](const ir::Request& request) { return generate(request); };
-    algorithm_.cost = [this](const ir::Request& request) { return cost(request); };
     algorithm_.only_by_name = true;
   }
 
@@ -107,15 +106,6 @@ class Forests::Forest {
     TUTTI_ASSIGN(ir::Schedule schedule, plan_(shape, *network_));
     grown_.push_back(std::move(schedule));
     return with_layout(grown_.back(), request.layout);
-  }
-
-  ir::Cost cost(const ir::Request& request) {
-    const auto schedule = generate(request);
-    if (!schedule) return {};
-    const auto proof = ir::verify(*schedule);
-    if (!proof) return {};
-    const auto blocks = static_cast<std::uint64_t>(ir::largest_block_count(request));
-    return {proof->rounds, proof->max_chunks_sent, blocks * schedule->chunks_per_block};
   }
 
   [[nodiscard]] const ir::Schedule* find(const ir::Request& shape) const {

@@ -57,20 +57,10 @@ const ir::Schedule* schedule_for(const exchange::Schedules& schedules, ir::Reque
   return found == schedules.end() ? nullptr : &*found;
 }
 
-Result<std::vector<ir::Cost>> costs_of(const exchange::Schedules& schedules) {
-  std::vector<ir::Cost> costs;
-  for (const ir::Schedule& schedule : schedules) {
-    TUTTI_ASSIGN(const ir::Proof proof, ir::verify(schedule));
-    const auto blocks = static_cast<std::uint64_t>(ir::largest_block_count(schedule.request));
-    costs.push_back({proof.rounds, proof.max_chunks_sent, blocks * schedule.chunks_per_block});
-  }
-  return costs;
-}
-
 bool has_formats(const ir::Schedule& schedule) { return !schedule.formats.empty(); }
 
-/// Of `file`, which must outlive it and stay where it is. `costs`: of each of its schedules.
-ir::Algorithm algorithm_of(const ImportedFile& file, std::vector<ir::Cost> costs) {
+/// Of `file`, which must outlive it and stay where it is.
+ir::Algorithm algorithm_of(const ImportedFile& file) {
   const exchange::Schedules& all = file.schedules;
   ir::Algorithm algorithm;
   algorithm.name = file.name;
@@ -84,10 +74,6 @@ ir::Algorithm algorithm_of(const ImportedFile& file, std::vector<ir::Cost> costs
     ir::Schedule schedule = *found;
     schedule.request.layout = request.layout;
     return schedule;
-  };
-  algorithm.cost = [&all, costs = std::move(costs)](const ir::Request& request) {
-    const ir::Schedule* const found = schedule_for(all, request);
-    return found == nullptr ? ir::Cost{} : costs[static_cast<std::size_t>(found - all.data())];
   };
   algorithm.lossy = std::ranges::any_of(all, has_formats);
   return algorithm;
@@ -118,8 +104,8 @@ Result<const ImportedFile*> ImportedFiles::read(const std::string& path) {
   file->hash = hash;
   file->name = name;
   file->schedules = *std::move(schedules);
-  TUTTI_ASSIGN(std::vector<ir::Cost> costs, costs_of(file->schedules));
-  file->algorithm = algorithm_of(*file, std::move(costs));
+  for (const ir::Schedule& schedule : file->schedules) TUTTI_TRY(ir::verify(schedule));
+  file->algorithm = algorithm_of(*file);
   return latest_[path] = files_.emplace(std::move(name), std::move(file)).first->second.get();
 }
 

@@ -12,19 +12,6 @@
 
 namespace tutti::ir {
 
-/// Published cost of one request. `rounds` counts communication rounds, as the papers do: the
-/// longest chain of dependent messages. If the paper lets a rank send and receive only one message
-/// at a time, it counts the steps that this takes. The other fields give the most bytes that any
-/// rank sends, as a fraction of S, the size convention of the collective. S is the vector for
-/// all_reduce, broadcast and reduce; the total output for all_gather; the total input for
-/// reduce_scatter and all_to_all; the root's total input or output for scatter and gather.
-struct Cost {
-  std::uint32_t rounds = 0;
-  std::uint64_t sent_numerator = 0;  ///< most bytes sent by any rank = S * numerator / denominator
-  std::uint64_t sent_denominator = 1;
-  friend bool operator==(const Cost&, const Cost&) = default;
-};
-
 /// A pure function of a request. Also constructible from an overloaded function name, which
 /// std::function does not accept.
 template <class Answer>
@@ -41,9 +28,6 @@ struct Algorithm {
   /// Whether generate() accepts this request.
   OfRequest<bool> supports;
   OfRequest<Result<Schedule>> generate;
-  /// Exact cost for supported requests; tests hold the generated schedule to it. An upper bound if
-  /// the nodes of the layout differ in size.
-  OfRequest<Cost> cost;
   /// True when results lack the precision that a format loses.
   bool lossy = false;
   /// True for an algorithm that exists for its guarantee and not for its speed. It runs only when

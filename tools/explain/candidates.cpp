@@ -10,6 +10,7 @@
 #include "src/base/result.hpp"
 #include "src/cost/predict.hpp"
 #include "src/exec/plan.hpp"
+#include "src/ir/verify.hpp"
 #include "tools/algo/names.hpp"
 
 namespace tutti::tools {
@@ -21,6 +22,8 @@ struct Estimate {
   std::string problem;        ///< where there is no time
   std::string busiest;        ///< link; "": none is used
   std::uint64_t carried = 0;  ///< bytes, by that link
+  std::uint32_t rounds = 0;
+  double sent = 0;  ///< by the rank that sends most, in blocks
 };
 
 Estimate estimate(const ir::Algorithm& algorithm, const Question& question) {
@@ -35,6 +38,10 @@ Estimate estimate(const ir::Algorithm& algorithm, const Question& question) {
                     options);
   if (!outcome) return {.us = {}, .problem = outcome.error().what, .busiest = {}};
   Estimate estimate{.us = outcome->time_us, .problem = {}, .busiest = {}};
+  if (const auto proof = ir::verify(*schedule)) {
+    estimate.rounds = proof->rounds;
+    estimate.sent = static_cast<double>(proof->max_chunks_sent) / schedule->chunks_per_block;
+  }
   if (outcome->bottleneck) {
     estimate.carried = outcome->links[*outcome->bottleneck].bytes;
     estimate.busiest = question.fabric == nullptr
@@ -118,7 +125,7 @@ class Explainer {
       return "gives the same bits: the first calls try it, too";
     if (*its.us < (1 - kAlike) * *chosen_.us) return why_not_though_faster(*its.us / *chosen_.us);
     if (*its.us <= (1 + kAlike) * *chosen_.us) return "as fast";
-    return "slower" + more_work(algorithm, its);
+    return "slower" + more_work(its);
   }
 
   [[nodiscard]] std::string why_not_though_faster(double ratio) const {
@@ -131,20 +138,15 @@ class Explainer {
   }
 
   /// What it does more than the one that runs: ": a rank sends 2 times the bytes, 11 rounds for 3".
-  [[nodiscard]] std::string more_work(const ir::Algorithm& algorithm, const Estimate& its) const {
-    const ir::Cost cost = algorithm.cost(question_.request);
-    const ir::Cost than = choice_.algorithm->cost(question_.request);
+  [[nodiscard]] std::string more_work(const Estimate& its) const {
     std::vector<std::string> more;
-    const auto sent = [](const ir::Cost& it) {
-      return static_cast<double>(it.sent_numerator) / static_cast<double>(it.sent_denominator);
-    };
-    if (const auto times = times_more(sent(cost), sent(than)))
+    if (const auto times = times_more(its.sent, chosen_.sent))
       more.push_back(fmt::format("a rank sends {:.2g} times the bytes", *times));
     if (const auto times =
             times_more(static_cast<double>(its.carried), static_cast<double>(chosen_.carried)))
       more.push_back(fmt::format("{} carries {:.2g} times the bytes", its.busiest, *times));
-    if (cost.rounds > than.rounds)
-      more.push_back(fmt::format("{} rounds for {}", cost.rounds, than.rounds));
+    if (its.rounds > chosen_.rounds)
+      more.push_back(fmt::format("{} rounds for {}", its.rounds, chosen_.rounds));
     return more.empty() ? "" : fmt::format(": {}", fmt::join(more, ", "));
   }
 
