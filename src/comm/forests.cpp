@@ -9,7 +9,6 @@
 
 #include "src/base/hash.hpp"
 #include "src/base/result.hpp"
-#include "src/ir/verify.hpp"
 #include "src/topo/forest/forest.hpp"
 #include "src/topo/forest/from_topology.hpp"
 

@@ -4,6 +4,8 @@
 #include <ranges>
 #include <set>
 
+#include <fmt/ranges.h>
+
 #include "src/base/bytes.hpp"
 #include "src/base/result.hpp"
 #include "src/comm/setup_version.hpp"

@@ -1,5 +1,5 @@
-// From a call to a bound plan: choose, generate, verify, lower, bind. Each is done once per shape,
-// and all but the last once per process.
+// From a call to a bound plan: choose, generate, verify, lower, bind. Binding is done once per call
+// of other sizes; choosing too; the rest once per program (call_programs.hpp).
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "src/comm/call_programs.hpp"
 #include "src/comm/group_context.hpp"
-#include "src/comm/program_library.hpp"
 #include "src/comm/trials.hpp"
 #include "src/cost/calibration.hpp"
 #include "src/cost/tuner.hpp"
@@ -39,12 +39,7 @@ struct BoundPlan {
 class PlanCache {
  public:
   /// `team`, `trials` and `library` outlive it.
-  PlanCache(exec::Team& team, Trials& trials, Tuner tuner, ProgramLibrary& library)
-      : team_(team),
-        layout_(ir::Layout::of_hosts(team.placement().host)),
-        trials_(trials),
-        tuner_(std::move(tuner)),
-        library_(library) {}
+  PlanCache(exec::Team& team, Trials& trials, Tuner tuner, ProgramLibrary& library);
 
   /// `in_place`: of this rank's buffers. The plan stays valid until the next call of get(). Must
   /// not be called while trials are due.
@@ -67,6 +62,7 @@ class PlanCache {
   Result<double> predict(const Call& call, const Calibration& calibration) const;
 
  private:
+  /// All that a plan depends on: calls that run differently must not share one.
   struct Key {
     Collective collective;
     DataType type;
@@ -76,90 +72,81 @@ class PlanCache {
     std::size_t count;
     std::vector<std::size_t> blocks;  ///< counts, then starts; none where blocks have one size
     std::uint32_t compression = 0;    ///< as in CallSignature
+    std::int32_t trial = kSettled;    ///< the way that is tried
     friend auto operator<=>(const Key&, const Key&) = default;
   };
+  static constexpr std::int32_t kSettled = -1;
   struct Entry {
     Key key;
     BoundPlan bound;
   };
-  using LoweredPointer = ProgramLibrary::Program;
-  /// What one call may be lowered to. The same on all ranks, whether in place or not.
-  struct Programs {
-    LoweredPointer direct;  ///< where all buffers are mapped; may be null
-    LoweredPointer otherwise;
-    bool declines_direct = false;  ///< this rank, in place, cannot run `direct`
-  };
-
-  /// Lowering a call needs this. The same on all ranks.
-  struct Shape {
-    ir::Request request;  ///< out of place
-    bool scales_input = false;
-    bool uneven_blocks = false;
-    exec::LargestBuffers largest;
-    /// For memory of GPUs that reach each other, whatever their hosts.
-    bool all_mapped = false;
-    std::optional<ir::CompressedMessages> compressed = {};  ///< of compressed calls
-  };
+  using Program = CallPrograms::Program;
   /// A Way (measured_table.hpp) with its algorithm.
   struct Option {
     const ir::Algorithm* algorithm = nullptr;
     bool kernel_reads = false;
   };
+  /// A candidate that lowers and fits.
+  struct Taken {
+    Candidate candidate;
+    Program program;
+  };
+  /// What a call runs, of all that `choice` proposes.
+  struct Decision {
+    Choice choice;
+    Option option;
+    Taken taken;
+  };
+  /// What one call may be lowered to. The same on all ranks, whether in place or not.
+  struct Programs {
+    Program direct;  ///< where all buffers are mapped; may be null
+    Program otherwise;
+    bool declines_direct = false;  ///< this rank, in place, cannot run `direct`
+  };
   /// A plan to make.
   struct Task {
-    Shape shape;
-    Option option;
-    const ir::Algorithm* mapped = nullptr;  ///< of Choice
+    CallShape shape;
+    Taken taken;
+    const ir::Algorithm* mapped = nullptr;  ///< what runs in mapped buffers
     bool on_trial = false;
     std::string reason;
   };
 
-  Result<BoundPlan*> find_out(const Key& key, const Call& call);
-  BoundPlan* keep(const Key& key, BoundPlan bound);
-  Result<Task> compressed_task(const Call& call, Shape shape) const;
-  Result<bool> can_compress(const ir::Algorithm& algorithm, const Call& call, Shape& shape) const;
-  Result<Choice> choose(const Call& call) const;
-  Result<Choice> choose_what_fits(Choice choice, const Situation& situation,
-                                  const Shape& shape) const;
-  [[nodiscard]] Situation situation_of(const Call& call) const;
-  [[nodiscard]] Shape shape_of(const Call& call) const;
-  static CallClass class_of(const Shape& shape);
-  [[nodiscard]] lower::Placement placement_for(const Shape& shape) const;
+  static Key key_of(const Call& call, bool in_place);
+  [[nodiscard]] BoundPlan* find(const Key& key);
+  Result<BoundPlan*> find_out(Key key, const Call& call);
+  Result<BoundPlan*> make_and_keep(Key key, const Call& call, const Task& task);
+  [[nodiscard]] Situation situation_of(const Call& call, const CallShape& shape) const;
+  [[nodiscard]] CallShape shape_of(const Call& call) const;
+  static CallClass class_of(const CallShape& shape);
+  [[nodiscard]] std::vector<Candidate> candidates_for(const Option& option,
+                                                      const CallShape& shape) const;
+  Result<std::optional<Taken>> take(const Option& option, const CallShape& shape,
+                                    std::string& why_not) const;
+  Result<std::optional<Decision>> decide_by(Choice choice, const CallShape& shape,
+                                            std::string& why_not) const;
+  Result<Decision> decide(const Call& call, const CallShape& shape) const;
+  [[nodiscard]] const ir::Algorithm* settled(const Decision& decision,
+                                             const CallShape& shape) const;
   [[nodiscard]] bool may_try(const Choice& choice) const;
-  Result<std::vector<Option>> options_for(const Choice& choice, const Shape& shape);
-  Result<bool> can_run(const Option& option, const Shape& shape) const;
-  Result<bool> can_stage(const ir::Algorithm& algorithm, const Shape& shape) const;
-  Result<LoweredPointer> kernel_reads_for(const ir::Algorithm& algorithm, const Shape& shape) const;
-  Result<LoweredPointer> published_for(const ir::Algorithm& algorithm, const Shape& shape) const;
+  Result<std::vector<std::pair<Option, Taken>>> options_for(const Decision& decision,
+                                                            const CallShape& shape) const;
+  Result<Choice> choose(const Situation& situation, bool compressed) const;
   Result<BoundPlan> make(const Call& call, bool in_place, const Task& task);
-  Result<Programs> programs_for(const Task& task);
-  static const ir::Algorithm& mapped_algorithm(const Task& task);
+  Result<Programs> programs_for(const Task& task) const;
   Result<Programs> in_place_variants(const Programs& programs, const Task& task,
-                                     const ir::Request& request);
-  Result<LoweredPointer> out_of_place(const ir::Algorithm& algorithm, const Shape& shape,
-                                      lower::ProgramProtocol protocol,
-                                      bool stores_to_peers = true) const;
-  Result<LoweredPointer> lowered(const ir::Algorithm& algorithm, const ir::Request& request,
-                                 const Shape& shape, lower::ProgramProtocol protocol,
-                                 bool stores_to_peers) const;
-  Result<LoweredPointer> lower_anew(const ir::Algorithm& algorithm, const ir::Request& request,
-                                    const Shape& shape, const lower::LowerOptions& options) const;
+                                     const ir::Request& request) const;
 
   static constexpr std::size_t kMostPlans = 256;
 
   exec::Team& team_;
   const ir::Layout layout_;
   Trials& trials_;
-  /// Guards tuner_, which remembers choices, and lowered_: any thread's algorithm_for() uses both.
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;  ///< of tuner_, which remembers choices: any thread may ask
   Tuner tuner_;
-  ProgramLibrary& library_;
+  mutable CallPrograms programs_;
   std::list<Entry> recent_;  ///< most recent first
   std::map<Key, std::list<Entry>::iterator> plans_;
-  std::map<std::pair<Key, std::size_t>, BoundPlan> on_trial_;  ///< by key and way
-  std::optional<BoundPlan> exchange_;
-  /// Null: does not fit the protocol.
-  mutable std::map<ProgramLibrary::Key, LoweredPointer> lowered_;
 };
 
 }  // namespace tutti

@@ -83,8 +83,8 @@ void Plan::guess_stores(const Team& team) {
                         staged ? find_store_role(team) : StoreRole::kBoth);
 }
 
-bool Plan::fits(const lower::Lowered& lowered, const Team& team, const codec::Format* wire,
-                std::size_t element_bytes) {
+Status Plan::check_slots(const lower::Lowered& lowered, const Team& team, const codec::Format* wire,
+                         std::size_t element_bytes) {
   std::size_t piece = kStrideUnit;
   if (wire != nullptr) {
     const bool has_plain = (lower::formats_that_travel(lowered) & 1) != 0;
@@ -92,19 +92,19 @@ bool Plan::fits(const lower::Lowered& lowered, const Team& team, const codec::Fo
     piece = std::max(piece, round_up(wire->bytes(block), kStrideUnit));
     if (has_plain) piece = std::max(piece, round_up(block * element_bytes, kStrideUnit));
   }
-  return slot_pieces_of(lowered) * piece <= team.options().staging_bytes;
+  const std::size_t pieces = slot_pieces_of(lowered);
+  if (pieces * piece <= team.options().staging_bytes) return ok_status();
+  return make_error(Code::kUnsupported,
+                    "{} over {} ranks needs {} slots of {} bytes, more than staging of {} bytes "
+                    "has room for: raise TUTTI_STAGING_BYTES or choose another algorithm",
+                    lowered.algorithm, lowered.request.ranks, pieces, piece,
+                    team.options().staging_bytes);
 }
 
 Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> lowered,
                                          const Team& team, const Volume& volume,
                                          std::shared_ptr<const codec::Format> wire) {
-  if (!fits(*lowered, team))
-    return make_error(
-        Code::kUnsupported,
-        "{} over {} ranks needs {} slots, more than staging of {} bytes has room for: "
-        "raise TUTTI_STAGING_BYTES or choose another algorithm",
-        lowered->algorithm, lowered->request.ranks, slot_pieces_of(*lowered),
-        team.options().staging_bytes);
+  TUTTI_TRY(check_slots(*lowered, team, wire.get(), size_of(volume.type)));
   if (!lowered->formats.empty() && !is_convertible(volume.type))
     return make_error(Code::kUnsupported, "{} converts floats of 16 or 32 bits, and the data is {}",
                       lowered->algorithm, name_of(volume.type));

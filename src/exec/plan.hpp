@@ -65,10 +65,10 @@ class Plan {
                                             const Team& team, const Volume& volume,
                                             std::shared_ptr<const codec::Format> wire = nullptr);
 
-  /// Whether the slots of `lowered` fit the team's staging memory. If not, bind() fails. `wire` as
-  /// for bind(): each piece needs room for a block.
-  static bool fits(const lower::Lowered& lowered, const Team& team,
-                   const codec::Format* wire = nullptr, std::size_t element_bytes = sizeof(float));
+  /// kUnsupported, and so from bind(), where the team's staging memory has no room for the slots of
+  /// `lowered`. `wire` as for bind(), null: none. Each piece needs room for a block of it.
+  static Status check_slots(const lower::Lowered& lowered, const Team& team,
+                            const codec::Format* wire, std::size_t element_bytes);
 
   [[nodiscard]] const lower::Lowered& lowered() const { return *lowered_; }
   [[nodiscard]] const lower::Program& program() const { return *program_; }

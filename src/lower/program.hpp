@@ -62,6 +62,10 @@ struct Placement {
       if (h != host[0]) return false;
     return true;
   }
+  /// `ranks` ranks that all load from each other's memory, as GPUs of several hosts may.
+  static Placement of_one_memory(std::int32_t ranks) {
+    return {std::vector<std::int32_t>(static_cast<std::size_t>(ranks), 0)};
+  }
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
