@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -406,30 +407,45 @@ TEST(Sign, TakesTheMeanMagnitude) {
     ASSERT_EQ(decoded[i], (i % 3 == 0 ? -2.5F : 2.5F) * (i < 4096 ? 1 : 8)) << i;
 }
 
+/// Of different distributions, by `seed`.
+std::vector<float> for_top_k(std::size_t count, unsigned seed) {
+  std::vector<float> values = gradient(count, seed);
+  std::mt19937 random(seed);
+  for (float& value : values) {
+    if (seed % 6 == 1) value = std::round(value);  // many of one magnitude
+    if (seed % 6 == 2) value = float_of(static_cast<std::uint32_t>(random()));
+    if (seed % 6 == 3) value = random() % 2 == 0 ? 1.5F : -1.5F;
+    if (seed % 6 == 4) value *= 1e-38F;  // beside a large one
+  }
+  if (seed % 6 == 4) values[count / 2] = 3e38F;
+  if (seed % 6 == 5 && count > 2) values[1] = kNan;
+  return values;
+}
+
 TEST(TopK, KeepsTheLargestMagnitudesAsTheyAre) {
-  for (const std::size_t count : {4096, 5000, 1, 17}) {
-    for (unsigned seed = 0; seed < 20; ++seed) {
-      std::vector<float> values = gradient(count, seed);
-      if (seed % 4 == 1)  // many of one magnitude
-        for (float& value : values) value = std::round(value);
-      if (seed % 4 == 2 && count > 2) values[1] = kNan;
-      const auto format = format_of("topk:k=41:block=4096");
-      const std::vector<float> decoded = through(*format, values);
-      for (std::size_t begin = 0; begin < count; begin += 4096) {
-        const std::size_t size = std::min<std::size_t>(4096, count - begin);
-        const std::size_t kept = (size * 41 + 4095) / 4096;
-        std::vector<std::size_t> order(size);
-        std::iota(order.begin(), order.end(), begin);
-        std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
-          return std::pair(magnitude_of(values[b]), a) < std::pair(magnitude_of(values[a]), b);
-        });
-        std::vector<float> expected(size, 0.0F);
-        for (std::size_t i = 0; i < kept; ++i) expected[order[i] - begin] = values[order[i]];
-        for (std::size_t i = 0; i < size; ++i)
-          if (expected[i] != 0)
-            ASSERT_EQ(bits_of(decoded[begin + i]), bits_of(expected[i])) << seed << " " << i;
-          else
-            ASSERT_EQ(decoded[begin + i], 0.0F) << seed << " " << i;
+  constexpr std::size_t kBlock = 4096;
+  for (const std::size_t k : {41, 600, 4096}) {
+    const auto format = format_of(fmt::format("topk:k={}:block={}", k, kBlock));
+    for (const std::size_t count : {4096, 5000, 1, 17}) {
+      for (unsigned seed = 0; seed < 24; ++seed) {
+        const std::vector<float> values = for_top_k(count, seed);
+        const std::vector<float> decoded = through(*format, values);
+        for (std::size_t begin = 0; begin < count; begin += kBlock) {
+          const std::size_t size = std::min<std::size_t>(kBlock, count - begin);
+          const std::size_t kept = (size * k + kBlock - 1) / kBlock;
+          std::vector<std::size_t> order(size);
+          std::iota(order.begin(), order.end(), begin);
+          std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
+            return std::pair(magnitude_of(values[b]), a) < std::pair(magnitude_of(values[a]), b);
+          });
+          std::vector<float> expected(size, 0.0F);
+          for (std::size_t i = 0; i < kept; ++i) expected[order[i] - begin] = values[order[i]];
+          for (std::size_t i = 0; i < size; ++i)
+            if (expected[i] != 0)
+              ASSERT_EQ(bits_of(decoded[begin + i]), bits_of(expected[i])) << k << " " << seed;
+            else
+              ASSERT_EQ(decoded[begin + i], 0.0F) << k << " " << seed;
+        }
       }
     }
   }
