@@ -1,5 +1,6 @@
 #include "src/capi/group.hpp"
 
+#include <memory>
 #include <thread>
 #include <utility>
 
@@ -144,13 +145,21 @@ Result<ncclResult_t> Group::run_all() {
   return result;
 }
 
+/// What the group holds. Leaves a new group, and is cheaper than std::exchange().
+Group Group::take() {
+  Group whole = std::move(*this);
+  std::destroy_at(this);
+  std::construct_at(this);
+  return whole;
+}
+
 Result<ncclResult_t> Group::end() {
   if (depth_ == 0) {
     return make_error(Code::kInvalidUsage,
                       "no group is open on this thread: call ncclGroupStart first");
   }
   if (--depth_ > 0) return ncclSuccess;
-  Group whole = std::exchange(*this, Group{});
+  Group whole = take();
   Result<ncclResult_t> outcome = ncclSuccess;
   if (Status right = whole.check(); !right) {
     for (const Job& job : whole.beginnings_) job.undo();
@@ -177,7 +186,7 @@ Result<std::optional<double>> Group::simulate_end() {
                       "no group is open on this thread: call ncclGroupStart first");
   }
   if (--depth_ > 0) return std::optional<double>();
-  const Group whole = std::exchange(*this, Group{});
+  const Group whole = take();
   for (const Job& job : whole.beginnings_) job.undo();
   if (whole.error_) return *whole.error_;
   if (!whole.device_batch_.empty()) {

@@ -54,7 +54,7 @@ class Group {
   void note_mode(bool blocking);
   [[nodiscard]] Status check() const;
   Result<ncclResult_t> run_all();
-  void clear();
+  Group take();
 
   int depth_ = 0;
   std::optional<Error> error_;

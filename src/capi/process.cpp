@@ -19,11 +19,6 @@ Process& process() {
   return *instance;
 }
 
-Group& this_thread_group() {
-  thread_local Group group;
-  return group;
-}
-
 bool is_forked() { return forked.load(std::memory_order_relaxed); }
 
 Status check_not_forked() {

@@ -45,6 +45,9 @@ bool is_forked();
 Status check_not_forked();
 
 /// The calls between ncclGroupStart and ncclGroupEnd on this thread.
-Group& this_thread_group();
+inline Group& this_thread_group() {
+  thread_local Group group;
+  return group;
+}
 
 }  // namespace tutti::capi

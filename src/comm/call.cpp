@@ -14,10 +14,6 @@
 
 namespace tutti {
 
-bool is_point_to_point(const Call& call) {
-  return call.collective == Collective::kSend || call.collective == Collective::kRecv;
-}
-
 namespace {
 
 /// Not 0. Rotates, so that high bits of a count reach low bits of the hash.

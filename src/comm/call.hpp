@@ -46,7 +46,9 @@ struct Call {
   friend bool operator==(const Call&, const Call&) = default;
 };
 
-bool is_point_to_point(const Call& call);
+inline bool is_point_to_point(const Call& call) {
+  return call.collective == Collective::kSend || call.collective == Collective::kRecv;
+}
 
 /// What ranks compare to find out whether they make the same call.
 CallSignature signature_of(const Call& call);

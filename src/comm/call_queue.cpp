@@ -58,11 +58,14 @@ Status CallQueue::check_series(const Call& call) const {
 Status CallQueue::start(std::span<const Call> calls) {
   TUTTI_TRY(usable());
   std::vector<exec::PointToPoint> transfers;
+  bool is_compressed = false;
   for (const Call& call : calls) {
     TUTTI_TRY(check_call(call, facts_.rank, facts_.size));
-    if (call.compressor != nullptr) TUTTI_TRY(check_series(call));
+    if (call.compressor == nullptr) continue;
+    TUTTI_TRY(check_series(call));
+    is_compressed = true;
   }
-  TUTTI_TRY(check_shared_errors(calls));
+  if (is_compressed) TUTTI_TRY(check_shared_errors(calls));
   TUTTI_TRY(check_group(calls, facts_.rank));
   for (const Call& call : calls) {
     if (is_point_to_point(call))

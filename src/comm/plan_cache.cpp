@@ -57,9 +57,24 @@ PlanCache::Key PlanCache::key_of(const Call& call, bool in_place) {
   return key;
 }
 
+/// As comparing with key_of(), without making a key; false where that takes more.
+bool PlanCache::is_settled_for(const Key& key, const Call& call, bool in_place) {
+  return key.count == call.count && key.collective == call.collective && key.type == call.type &&
+         key.root == call.root && key.in_place == in_place && key.trial == kSettled &&
+         (key.op == call.op || !reduces(call.collective)) && !call.blocks && key.blocks.empty() &&
+         call.compressor == nullptr && key.compression == 0;
+}
+
 Result<BoundPlan*> PlanCache::get(const Call& call, bool in_place) {
+  constexpr int kNear = 4;  // programs repeat one call, or a few in turn
+  int looked_at = 0;
+  for (auto entry = recent_.begin(); entry != recent_.end() && looked_at < kNear; ++entry) {
+    ++looked_at;
+    if (!is_settled_for(entry->key, call, in_place)) continue;
+    if (entry != recent_.begin()) recent_.splice(recent_.begin(), recent_, entry);
+    return &recent_.front().bound;
+  }
   Key key = key_of(call, in_place);
-  if (!recent_.empty() && recent_.front().key == key) return &recent_.front().bound;
   if (BoundPlan* const known = find(key)) return known;
   return find_out(std::move(key), call);
 }

@@ -113,6 +113,7 @@ class PlanCache {
   };
 
   static Key key_of(const Call& call, bool in_place);
+  static bool is_settled_for(const Key& key, const Call& call, bool in_place);
   [[nodiscard]] BoundPlan* find(const Key& key);
   Result<BoundPlan*> find_out(Key key, const Call& call);
   Result<BoundPlan*> make_and_keep(Key key, const Call& call, const Task& task);
