@@ -1,9 +1,11 @@
 // Encoding and decoding of every format: bytes of float32 per second, beside the same loops without
-// vectors and a copy. 256 KiB of values, which stay in a second-level cache.
+// vectors and a copy. 256 KiB of values, which stay in a second-level cache, or --bytes=N of them.
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <benchmark/benchmark.h>
@@ -13,25 +15,25 @@
 namespace tutti::codec {
 namespace {
 
-constexpr std::size_t kCount = 64 * 1024;
+std::size_t count = 64 * 1024;
 
 std::vector<float> values() {
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
-  std::vector<float> made(kCount);
+  std::vector<float> made(count);
   for (float& value : made) value = normal(random);
   return made;
 }
 
 void set_rate(benchmark::State& state) {
-  state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations() * kCount * sizeof(float)));
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(count * sizeof(float)));
 }
 
 void encode(benchmark::State& state, const Format& format, bool random) {
   const std::vector<float> in = values();
-  std::vector<std::byte> out(format.bytes(kCount));
+  std::vector<std::byte> out(format.bytes(count));
   for (auto _ : state) {
-    format.encode(in.data(), kCount, {random, 1, 0}, out.data());
+    format.encode(in.data(), count, {random, 1, 0}, out.data());
     benchmark::ClobberMemory();
   }
   set_rate(state);
@@ -39,10 +41,10 @@ void encode(benchmark::State& state, const Format& format, bool random) {
 
 void decode(benchmark::State& state, const Format& format) {
   std::vector<float> out = values();
-  std::vector<std::byte> in(format.bytes(kCount));
-  format.encode(out.data(), kCount, {}, in.data());
+  std::vector<std::byte> in(format.bytes(count));
+  format.encode(out.data(), count, {}, in.data());
   for (auto _ : state) {
-    benchmark::DoNotOptimize(format.decode(in.data(), kCount, out.data()));
+    benchmark::DoNotOptimize(format.decode(in.data(), count, out.data()));
     benchmark::ClobberMemory();
   }
   set_rate(state);
@@ -50,9 +52,9 @@ void decode(benchmark::State& state, const Format& format) {
 
 void copy(benchmark::State& state) {
   const std::vector<float> in = values();
-  std::vector<float> out(kCount);
+  std::vector<float> out(count);
   for (auto _ : state) {
-    std::memcpy(out.data(), in.data(), kCount * sizeof(float));
+    std::memcpy(out.data(), in.data(), count * sizeof(float));
     benchmark::ClobberMemory();
   }
   set_rate(state);
@@ -84,8 +86,13 @@ void register_all() {
 }  // namespace tutti::codec
 
 int main(int argc, char** argv) {
-  tutti::codec::register_all();
   benchmark::Initialize(&argc, argv);
+  constexpr std::string_view kBytes = "--bytes=";
+  if (argc == 2 && std::string_view(argv[1]).starts_with(kBytes)) {
+    tutti::codec::count = std::strtoull(argv[1] + kBytes.size(), nullptr, 10) / sizeof(float);
+    if (tutti::codec::count > 0) argc = 1;
+  }
+  tutti::codec::register_all();
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::RunSpecifiedBenchmarks();
   return 0;

@@ -46,8 +46,9 @@ class Panel:
 
 
 def chart(rows):
-    """Of one collective: the first that there is."""
-    rows = [row for row in rows if row["format"] != "plain" and row["collective"] == rows[0]["collective"]]
+    """Of one collective and number of ranks: the first that there are."""
+    rows = [row for row in rows if row["format"] != "plain" and row["collective"] == rows[0]["collective"]
+            and row["ranks_per_host"] == rows[0]["ranks_per_host"]]
     links = list(dict.fromkeys(row["rate"] for row in rows))
     formats = list(dict.fromkeys(row["format"] for row in rows))
     sizes = sorted({row["bytes"] for row in rows})

@@ -6,6 +6,7 @@
 // bound, these alone are looked at. So of most blocks all values are read four or five times.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -46,14 +47,12 @@ struct TopKBlock {
       search.look(least, in_block);
       least = least > step ? least - step : 0;
     }
-    while (search.reach > kFew && !search.is_over()) search.look(search.middle(), in_block);
-    if (search.reach > kFew) {
-      Kept kept(search, out);
-      for (std::size_t i = 0; i < count; ++i) kept.offer(i, in[i]);
-      return;
-    }
+    // Fewer are cheaper to collect than the passes over all that it takes.
+    const std::size_t few_enough = search.wanted * 3 < kFew ? search.wanted * 3 : kFew;
+    while (search.reach > few_enough && !search.is_over()) search.look(search.middle(), in_block);
+    if (search.reach > kFew) return keep_of_all(in, count, search, out);
 
-    std::uint16_t places[kFew + 1];
+    std::uint16_t places[kFew];
     std::uint32_t magnitudes[kFew];
     const std::size_t few = collect(in, count, search.low, places);
     for (std::size_t i = 0; i < few; ++i) magnitudes[i] = magnitude_of(in[places[i]]);
@@ -63,8 +62,18 @@ struct TopKBlock {
       return std::size_t{found};
     };
     while (!search.is_over()) search.look(search.middle(), in_few);
-    Kept kept(search, out);
-    for (std::size_t i = 0; i < few; ++i) kept.offer(places[i], in[places[i]]);
+    // Without branches, which nobody could predict.
+    std::size_t kept = 0, equal = search.equal();
+    for (std::size_t i = 0; i < few; ++i) {
+      const std::size_t takes_equal = magnitudes[i] == search.low && equal > 0 ? 1 : 0;
+      places[kept] = places[i];
+      kept += magnitudes[i] > search.low ? 1 : takes_equal;
+      equal -= takes_equal;
+    }
+    std::memcpy(out, places, kept * sizeof places[0]);
+    std::byte* const values = out + kept * sizeof places[0];
+    for (std::size_t i = 0; i < kept; ++i)
+      std::memcpy(values + i * sizeof(float), in + places[i], sizeof(float));
   }
 
   [[gnu::always_inline]] TUTTI_DEVICE bool decode(const std::byte* in, std::size_t count,
@@ -110,50 +119,43 @@ struct TopKBlock {
     }
   };
 
-  /// What is kept, as it is written: places, then values.
-  class Kept {
-   public:
-    TUTTI_DEVICE Kept(const Search& search, std::byte* out)
-        : places_(out),
-          values_(out + search.wanted * sizeof(std::uint16_t)),
-          low_(search.low),
-          equal_(search.equal()) {}
-    /// In the order of places.
-    [[gnu::always_inline]] TUTTI_DEVICE void offer(std::size_t place, float value) {
-      const std::uint32_t magnitude = magnitude_of(value);
-      if (magnitude < low_) return;
-      if (magnitude == low_) {
-        if (equal_ == 0) return;
-        --equal_;
+  /// Where too many values reach the bound to be collected first.
+  [[gnu::always_inline]] TUTTI_DEVICE static void keep_of_all(const float* in, std::size_t count,
+                                                              const Search& search,
+                                                              std::byte* out) {
+    std::byte* values = out + search.wanted * sizeof(std::uint16_t);
+    std::size_t equal = search.equal();
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint32_t magnitude = magnitude_of(in[i]);
+      if (magnitude < search.low) continue;
+      if (magnitude == search.low) {
+        if (equal == 0) continue;
+        --equal;
       }
-      const auto index = static_cast<std::uint16_t>(place);
-      std::memcpy(places_, &index, sizeof index);
-      std::memcpy(values_, &value, sizeof value);
-      places_ += sizeof index;
-      values_ += sizeof value;
+      const auto place = static_cast<std::uint16_t>(i);
+      std::memcpy(out, &place, sizeof place);
+      std::memcpy(values, in + i, sizeof(float));
+      out += sizeof place;
+      values += sizeof(float);
     }
-
-   private:
-    std::byte *places_, *values_;
-    std::uint32_t low_;
-    std::size_t equal_;
-  };
+  }
 
   /// The places of magnitudes from `least` on, which are kFew at most; returns how many.
   [[gnu::always_inline]] TUTTI_DEVICE static std::size_t collect(const float* in, std::size_t count,
                                                                  std::uint32_t least,
                                                                  std::uint16_t* places) {
-    constexpr std::size_t kGroup = 16;
+    constexpr std::size_t kGroup = 32;
     std::size_t found = 0, begin = 0;
-    const auto take = [&](std::size_t i) TUTTI_INLINED {
-      places[found] = static_cast<std::uint16_t>(i);  // the last one may lie beyond what is found
-      found += magnitude_of(in[i]) >= least ? 1 : 0;
-    };
     for (; begin + kGroup <= count; begin += kGroup) {
-      if (largest_magnitude(in + begin, kGroup) < least) continue;
-      for (std::size_t i = 0; i < kGroup; ++i) take(begin + i);
+      std::uint32_t reaching = 0;  // a bit each
+      for (std::uint32_t i = 0; i < kGroup; ++i)
+        reaching |= (magnitude_of(in[begin + i]) >= least ? 1U : 0U) << i;
+      for (; reaching != 0; reaching &= reaching - 1)
+        places[found++] = static_cast<std::uint16_t>(
+            begin + static_cast<std::size_t>(std::countr_zero(reaching)));
     }
-    for (; begin < count; ++begin) take(begin);
+    for (; begin < count; ++begin)
+      if (magnitude_of(in[begin]) >= least) places[found++] = static_cast<std::uint16_t>(begin);
     return found;
   }
 };
