@@ -97,6 +97,25 @@ TUTTI_API ncclResult_t tuttiBroadcastCompressed(const void* sendbuff, void* recv
                                                 tuttiCompression_t compression, ncclComm_t comm,
                                                 cudaStream_t stream);
 
+/* Blocks of different sizes, as in tutti/tutti.h. */
+TUTTI_API ncclResult_t tuttiAllGathervCompressed(const void* sendbuff, size_t sendcount,
+                                                 void* recvbuff, const size_t recvcounts[],
+                                                 const size_t displs[], ncclDataType_t datatype,
+                                                 tuttiCompression_t compression, ncclComm_t comm,
+                                                 cudaStream_t stream);
+TUTTI_API ncclResult_t tuttiReduceScattervCompressed(
+    const void* sendbuff, const size_t sendcounts[], const size_t displs[], void* recvbuff,
+    size_t recvcount, ncclDataType_t datatype, ncclRedOp_t op, float prescale, float postscale,
+    tuttiCompression_t compression, ncclComm_t comm, cudaStream_t stream);
+/* Each block is encoded by itself, and rounded once, also this rank's own and those that stay on a
+ * host. Its errors are not kept: errors=feedback is ncclInvalidArgument. */
+TUTTI_API ncclResult_t tuttiAllToAllvCompressed(const void* sendbuff, const size_t sendcounts[],
+                                                const size_t sdispls[], void* recvbuff,
+                                                const size_t recvcounts[], const size_t rdispls[],
+                                                ncclDataType_t datatype,
+                                                tuttiCompression_t compression, ncclComm_t comm,
+                                                cudaStream_t stream);
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

@@ -18,6 +18,18 @@
 
 namespace tutti {
 
+namespace detail {
+
+/// Whether `elements` are a block of each rank, of these sizes.
+inline bool holds_blocks(const Comm& comm, std::span<const std::size_t> counts,
+                         std::size_t elements) {
+  std::size_t sum = 0;
+  for (const std::size_t count : counts) sum += count;
+  return counts.size() == static_cast<std::size_t>(comm.size()) && sum == elements;
+}
+
+}  // namespace detail
+
 /// Resource, movable. Calls that use it must not overlap.
 class Compression {
  public:
@@ -44,8 +56,8 @@ class Compression {
     float before = 1, after = 1;
   };
 
-  /// out = op over the `in` of all ranks. Spans have equal length; pass the same span twice for in
-  /// place. Others are those of Comm, too; the C API has reduce and all_to_all.
+  /// The calls are those of Comm. Here: out = op over the `in` of all ranks. Spans have equal
+  /// length; pass the same span twice for in place.
   template <Element T>
   Status all_reduce(const Comm& comm, std::span<const T> in, std::span<T> out,
                     ReduceOp op = ReduceOp::kSum, Scales scales = {.before = 1, .after = 1},
@@ -76,6 +88,65 @@ class Compression {
         tuttiAllGatherCompressed(in.data(), out.data(), in.size(), detail::raw_type<T>(), handle_,
                                  comm.native(), detail::raw(stream)),
         comm.native());
+  }
+  template <Element T>
+  Status reduce(const Comm& comm, std::span<const T> in, std::span<T> out, Rank root,
+                ReduceOp op = ReduceOp::kSum, Scales scales = {.before = 1, .after = 1},
+                const Stream* stream = nullptr) {
+    if (comm.rank() == root && in.size() != out.size())
+      return detail::mismatch("reduce: the root's spans differ in length");
+    return to_status(tuttiReduceCompressed(in.data(), out.data(), in.size(), detail::raw_type<T>(),
+                                           detail::raw(op), root, scales.before, scales.after,
+                                           handle_, comm.native(), detail::raw(stream)),
+                     comm.native());
+  }
+  template <Element T>
+  Status all_to_all(const Comm& comm, std::span<const T> in, std::span<T> out,
+                    const Stream* stream = nullptr) {
+    const auto ranks = static_cast<std::size_t>(comm.size());
+    if (out.size() != in.size() || in.size() % ranks != 0)
+      return detail::mismatch("all_to_all: both spans must hold size() equal blocks");
+    return to_status(
+        tuttiAlltoAllCompressed(in.data(), out.data(), in.size() / ranks, detail::raw_type<T>(),
+                                handle_, comm.native(), detail::raw(stream)),
+        comm.native());
+  }
+  template <Element T>
+  Status all_gather_v(const Comm& comm, std::span<const T> in, std::span<T> out,
+                      std::span<const std::size_t> counts, const Stream* stream = nullptr) {
+    if (!detail::holds_blocks(comm, counts, out.size()))
+      return detail::mismatch("all_gather_v: out must hold the size() blocks that counts names");
+    return to_status(tuttiAllGathervCompressed(in.data(), in.size(), out.data(), counts.data(),
+                                               nullptr, detail::raw_type<T>(), handle_,
+                                               comm.native(), detail::raw(stream)),
+                     comm.native());
+  }
+  template <Element T>
+  Status reduce_scatter_v(const Comm& comm, std::span<const T> in, std::span<T> out,
+                          std::span<const std::size_t> counts, ReduceOp op = ReduceOp::kSum,
+                          Scales scales = {.before = 1, .after = 1},
+                          const Stream* stream = nullptr) {
+    if (!detail::holds_blocks(comm, counts, in.size()))
+      return detail::mismatch("reduce_scatter_v: in must hold the size() blocks that counts names");
+    return to_status(
+        tuttiReduceScattervCompressed(in.data(), counts.data(), nullptr, out.data(), out.size(),
+                                      detail::raw_type<T>(), detail::raw(op), scales.before,
+                                      scales.after, handle_, comm.native(), detail::raw(stream)),
+        comm.native());
+  }
+  /// Without errors=feedback.
+  template <Element T>
+  Status all_to_all_v(const Comm& comm, std::span<const T> in,
+                      std::span<const std::size_t> send_counts, std::span<T> out,
+                      std::span<const std::size_t> recv_counts, const Stream* stream = nullptr) {
+    if (!detail::holds_blocks(comm, send_counts, in.size()) ||
+        !detail::holds_blocks(comm, recv_counts, out.size()))
+      return detail::mismatch(
+          "all_to_all_v: each span must hold the size() blocks that its counts name");
+    return to_status(tuttiAllToAllvCompressed(in.data(), send_counts.data(), nullptr, out.data(),
+                                              recv_counts.data(), nullptr, detail::raw_type<T>(),
+                                              handle_, comm.native(), detail::raw(stream)),
+                     comm.native());
   }
   template <Element T>
   Status broadcast(const Comm& comm, std::span<T> data, Rank root, const Stream* stream = nullptr) {

@@ -138,10 +138,11 @@ Result<std::vector<Call>> check_one(const Comm& comm, const RawCall& raw, const 
   return calls;
 }
 
-/// A call with a compression, scaled by `factor`. Cold, so that others are inlined as before.
-[[gnu::cold]] ncclResult_t submit_compressed(const CallSite& site, const RawCall& raw, float factor,
-                                             tuttiCompression_t compression, ncclComm* handle,
-                                             cudaStream_t stream) {
+/// Calls that `check` makes of the arguments, with a compression, and scaled by `factor`. Cold, so
+/// that others are inlined as before.
+[[gnu::cold]] ncclResult_t submit_compressed(
+    const CallSite& site, float factor, tuttiCompression_t compression, ncclComm* handle,
+    cudaStream_t stream, const std::function<Result<std::vector<Call>>(const Comm&)>& check) {
   return answer_for(site.function, handle, [&]() -> Result<ncclResult_t> {
     return or_end(*handle->comm, [&]() -> Result<ncclResult_t> {
       TUTTI_ASSIGN(const auto compressor, process().compressions.find(compression));
@@ -149,14 +150,29 @@ Result<std::vector<Call>> check_one(const Comm& comm, const RawCall& raw, const 
         return make_error(Code::kUnsupported,
                           "compressed calls run on host memory alone: make the communicator with "
                           "TUTTI_DEVICE=host");
-      Call call;
-      TUTTI_TRY(check_all(site, raw, *handle->comm, call));
-      call.compressor = compressor.get();
-      call.factor = factor;
-      TUTTI_TRY(check_compression(call, handle->comm->size));
-      return enqueue(site.function, handle, stream, {&call, 1});
+      const Comm& comm = *handle->comm;
+      TUTTI_TRY(check_usable(comm));
+      TUTTI_ASSIGN(std::vector<Call> calls, check(comm));
+      for (Call& call : calls) {
+        if (comm.checks) TUTTI_TRY(look_closely(site, comm, call));
+        call.compressor = compressor.get();
+        call.factor = factor;
+        TUTTI_TRY(check_compression(call, comm.size));
+      }
+      return enqueue(site.function, handle, stream, calls);
     });
   });
+}
+
+ncclResult_t submit_compressed(const CallSite& site, const RawCall& raw, float factor,
+                               tuttiCompression_t compression, ncclComm* handle,
+                               cudaStream_t stream) {
+  return submit_compressed(site, factor, compression, handle, stream,
+                           [&](const Comm& comm) -> Result<std::vector<Call>> {
+                             std::vector<Call> calls(1);
+                             TUTTI_TRY(check_call(comm, raw, calls.front()));
+                             return calls;
+                           });
 }
 
 }  // namespace
@@ -336,6 +352,44 @@ ncclResult_t tuttiBroadcastCompressed(const void* sendbuff, void* recvbuff, size
       {"tuttiBroadcastCompressed", __builtin_return_address(0)},
       {Collective::kBroadcast, sendbuff, recvbuff, count, datatype, ncclSum, root}, 1, compression,
       comm, stream);
+}
+
+ncclResult_t tuttiAllGathervCompressed(const void* sendbuff, size_t sendcount, void* recvbuff,
+                                       const size_t recvcounts[], const size_t displs[],
+                                       ncclDataType_t datatype, tuttiCompression_t compression,
+                                       ncclComm_t comm, cudaStream_t stream) {
+  const CallSite site{"tuttiAllGathervCompressed", __builtin_return_address(0)};
+  return submit_compressed(site, 1, compression, comm, stream, [&](const Comm& checked) {
+    return check_one(checked, {Collective::kAllGather, sendbuff, recvbuff, sendcount, datatype},
+                     {"recvcounts", recvcounts, displs});
+  });
+}
+
+ncclResult_t tuttiReduceScattervCompressed(const void* sendbuff, const size_t sendcounts[],
+                                           const size_t displs[], void* recvbuff, size_t recvcount,
+                                           ncclDataType_t datatype, ncclRedOp_t op, float prescale,
+                                           float postscale, tuttiCompression_t compression,
+                                           ncclComm_t comm, cudaStream_t stream) {
+  const CallSite site{"tuttiReduceScattervCompressed", __builtin_return_address(0)};
+  return submit_compressed(
+      site, prescale * postscale, compression, comm, stream, [&](const Comm& checked) {
+        return check_one(checked,
+                         {Collective::kReduceScatter, sendbuff, recvbuff, recvcount, datatype, op},
+                         {"sendcounts", sendcounts, displs});
+      });
+}
+
+ncclResult_t tuttiAllToAllvCompressed(const void* sendbuff, const size_t sendcounts[],
+                                      const size_t sdispls[], void* recvbuff,
+                                      const size_t recvcounts[], const size_t rdispls[],
+                                      ncclDataType_t datatype, tuttiCompression_t compression,
+                                      ncclComm_t comm, cudaStream_t stream) {
+  const CallSite site{"tuttiAllToAllvCompressed", __builtin_return_address(0)};
+  return submit_compressed(site, 1, compression, comm, stream, [&](const Comm& checked) {
+    return check_all_to_all(checked, {Collective::kAllToAll, sendbuff, recvbuff, 0, datatype},
+                            {"sendcounts", sendcounts, sdispls},
+                            {"recvcounts", recvcounts, rdispls});
+  });
 }
 
 ncclResult_t tuttiNcclGroupStart() {

@@ -67,18 +67,24 @@ Status CallQueue::start(std::span<const Call> calls) {
   }
   if (is_compressed) TUTTI_TRY(check_shared_errors(calls));
   TUTTI_TRY(check_group(calls, facts_.rank));
+  std::unique_ptr<CodedMessages> coded;
   for (const Call& call : calls) {
-    if (is_point_to_point(call))
-      transfers.push_back(transfer_of(call));
-    else
+    if (!is_point_to_point(call)) {
       queue_.push_back({call, {}});
+      continue;
+    }
+    transfers.push_back(transfer_of(call));
+    if (!wire_of(call)) continue;
+    if (!coded) coded = std::make_unique<CodedMessages>();
+    coded->add(call, transfers.back());
   }
-  if (!transfers.empty()) queue_.push_back({{}, std::move(transfers)});
+  if (!transfers.empty()) queue_.push_back({{}, std::move(transfers), std::move(coded)});
   return ok_status();
 }
 
 Status CallQueue::begin(const Queued& queued) {
   watch_.restart();
+  if (queued.coded) TUTTI_TRY(queued.coded->encode(facts_.rank));
   return queued.transfers.empty() ? active_.begin(queued.call) : active_.begin(queued.transfers);
 }
 
@@ -99,7 +105,10 @@ Result<CallQueue::Progress> CallQueue::poll() {
     watch_.rest();
     auto complete = active_.complete();
     if (!complete) return fail(std::move(complete).error());
-    if (*complete) queue_.pop_front();  // else the call may begin now
+    if (!*complete) continue;  // the call may begin now
+    if (const auto& coded = queue_.front().coded)
+      if (Status decoded = coded->decode(); !decoded) return fail(std::move(decoded).error());
+    queue_.pop_front();
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "src/base/waiter.hpp"
 #include "src/comm/active_call.hpp"
 #include "src/comm/call.hpp"
+#include "src/comm/coded_messages.hpp"
 #include "src/comm/group_end.hpp"
 #include "src/comm/group_facts.hpp"
 #include "src/comm/group_member.hpp"
@@ -47,6 +49,7 @@ class CallQueue {
   struct Queued {
     Call call;
     std::vector<exec::PointToPoint> transfers;  ///< a batch of sends and receives, or none
+    std::unique_ptr<CodedMessages> coded = {};  ///< those of the batch that are compressed
   };
 
   Status begin(const Queued& queued);

@@ -98,6 +98,12 @@ void Compressor::reset() {
   owed_.clear();
 }
 
+std::shared_ptr<const codec::Format> wire_of(const Call& call) {
+  if (call.compressor == nullptr) return nullptr;
+  const auto& format = call.compressor->compression().format;
+  return format->traits().bits < 8.0 * static_cast<double>(size_of(call.type)) ? format : nullptr;
+}
+
 Status move_errors(std::span<const std::span<const float>> errors, Rank rank,
                    std::int32_t new_ranks, std::span<float> moved) {
   std::ranges::fill(moved, 0.0F);

@@ -89,6 +89,9 @@ inline bool scales_input(const Call& call) {
          (call.compressor != nullptr && call.compressor->scales(call.op));
 }
 
+/// The format in which the data of a call travels; null where that would take no fewer bytes.
+std::shared_ptr<const codec::Format> wire_of(const Call& call);
+
 /// What rank `rank` of `new_ranks` is to owe() at first, where `errors[r]` is what old rank r owed
 /// for a vector of moved.size() elements, such that the sum over ranks stays: each rank takes a
 /// part of the vector over from all. kInvalidArgument where errors are no whole vectors.

@@ -24,13 +24,6 @@ bool is_published(const CallShape& shape) {
   return !shape.wire && shape.largest.input <= most_published(shape.request.collective);
 }
 
-/// The format in which its data travels; none where that would take no fewer bytes.
-std::shared_ptr<const codec::Format> wire_of(const Call& call) {
-  if (call.compressor == nullptr) return nullptr;
-  const auto& format = call.compressor->compression().format;
-  return format->traits().bits < 8.0 * static_cast<double>(size_of(call.type)) ? format : nullptr;
-}
-
 exec::Volume volume_of(const Call& call) { return {call.count, call.type, call.blocks}; }
 
 std::string who(const exec::Team& team) {

@@ -114,14 +114,15 @@ Status check_call(const Call& call, Rank rank, std::int32_t size) {
 }
 
 Status check_compression(const Call& call, std::int32_t size) {
-  if (is_point_to_point(call))
-    return make_error(Code::kInvalidArgument, "{} cannot be compressed: collectives can",
-                      name_of(call.collective));
+  if (is_point_to_point(call) && call.compressor->compression().feedback)
+    return make_error(Code::kInvalidArgument,
+                      "an all_to_all with blocks of different sizes keeps no errors: use a "
+                      "compression without errors=feedback");
   if (!exec::is_convertible(call.type))
     return make_error(Code::kInvalidArgument,
                       "{} data cannot be compressed: float, half and bfloat16 can",
                       name_of(call.type));
-  if (!is_compressible(call))
+  if (!is_point_to_point(call) && !is_compressible(call))
     return make_error(Code::kInvalidArgument,
                       "a compressed {} cannot be a {}: sums and averages can",
                       name_of(call.collective), name_of(call.op));

@@ -27,7 +27,7 @@ Inbox& inbox(std::byte* mail, std::int32_t size, Rank source) {
 
 /// What both ends of a message must agree on.
 bool fit(const CallSignature& send, const CallSignature& recv) {
-  return send.type == recv.type && send.count == recv.count;
+  return send.type == recv.type && send.count == recv.count && send.compression == recv.compression;
 }
 
 }  // namespace
@@ -281,7 +281,7 @@ Error PointToPointRun::mismatch(const Job& job, const SlotHeader& header,
   if (static_cast<int>(sent.type) >= kDataTypes) sent.type = DataType::kInt8;
   return peer_error(Code::kInvalidUsage, peer,
                     "{} receives {} as message {} from {}, which sends {} as message {}: both "
-                    "sides must name the same type and count",
+                    "sides must name the same type, count and compression",
                     team_.member(team_.rank()).label, shown(job.what.call, job.what.caption),
                     job.message, team_.member(peer).label, shown(sent, read_caption(caption)),
                     header.message);

@@ -1,5 +1,6 @@
 // The C API's compressed collectives: ranks of one process, driven by one thread through groups.
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -94,8 +95,7 @@ TEST(CompressedCalls, OfAllKindsDeliver) {
   for (std::size_t i = 0; i < kCount; ++i)
     EXPECT_NEAR(out[1][i], (in[0][kCount + i] + in[1][kCount + i]) / 2, 0.14);
   ASSERT_TRUE(job.run([&](std::size_t rank) {
-    return check(tuttiAlltoAllCompressed(in[rank].data(), out[rank].data(), kCount, ncclFloat,
-                                         handle(rank), comm(rank), nullptr));
+    return job.compression(rank).all_to_all<float>(job.comm(rank), in[rank], out[rank]);
   }));
   for (std::size_t i = 0; i < kCount; ++i) EXPECT_NEAR(out[1][i], in[0][kCount + i], 0.14);
   ASSERT_TRUE(job.run([&](std::size_t rank) {
@@ -104,8 +104,7 @@ TEST(CompressedCalls, OfAllKindsDeliver) {
   }));
   for (std::size_t i = 0; i < kCount; ++i) EXPECT_NEAR(out[0][i], in[1][i], 0.14);
   ASSERT_TRUE(job.run([&](std::size_t rank) {
-    return check(tuttiReduceCompressed(in[rank].data(), out[rank].data(), kCount, ncclFloat,
-                                       ncclSum, 0, 1, 1, handle(rank), comm(rank), nullptr));
+    return job.compression(rank).reduce<float>(job.comm(rank), in[rank], out[rank], 0);
   }));
   for (std::size_t i = 0; i < kCount; ++i) EXPECT_NEAR(out[0][i], in[0][i] + in[1][i], 0.5);
 }
@@ -221,6 +220,136 @@ TEST(CompressionHandles, OfOneGroupKeepErrorsOfOneCall) {
   ASSERT_FALSE(ended);
   EXPECT_THAT(ended.error().what, HasSubstr("each needs one of its own"));
   EXPECT_TRUE(job.comm(0).health()) << "a mistake that harms nobody";
+}
+
+/// How many elements each rank of three has for each: none, less than a block, several blocks.
+constexpr std::size_t kCounts[3][3] = {{0, 5, 200}, {33, 64, 1}, {128, 0, 7}};
+
+/// An all-to-all of these; what each rank gets.
+template <class T>
+std::vector<std::vector<T>> exchanged(Job& job, const std::vector<std::vector<T>>& in) {
+  std::vector<std::vector<std::size_t>> sent(3), received(3);
+  std::vector<std::vector<T>> out(3);
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    std::size_t all = 0;
+    for (std::size_t peer = 0; peer < 3; ++peer) {
+      sent[rank].push_back(kCounts[rank][peer]);
+      received[rank].push_back(kCounts[peer][rank]);
+      all += kCounts[peer][rank];
+    }
+    out[rank].resize(all);
+  }
+  const auto status = job.run([&](std::size_t rank) {
+    return job.compression(rank).template all_to_all_v<T>(job.comm(rank), in[rank], sent[rank],
+                                                          out[rank], received[rank]);
+  });
+  EXPECT_TRUE(status) << status.error().what;
+  return out;
+}
+
+std::vector<std::vector<float>> blocks_to_exchange() {
+  std::vector<std::vector<float>> in;
+  for (std::size_t rank = 0; rank < 3; ++rank)
+    in.push_back(values_of(rank, kCounts[rank][0] + kCounts[rank][1] + kCounts[rank][2]));
+  return in;
+}
+
+TEST(CompressedCalls, ExchangeBlocksOfDifferentSizes) {
+  Job job(3, "int8:block=32");
+  const auto in = blocks_to_exchange();
+  const auto out = exchanged(job, in);
+  constexpr float kOff = 0.0041F;
+  std::size_t changed = 0;
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    std::size_t place = 0;
+    for (std::size_t peer = 0; peer < 3; ++peer) {
+      std::size_t start = 0;
+      for (std::size_t before = 0; before < rank; ++before) start += kCounts[peer][before];
+      for (std::size_t i = 0; i < kCounts[peer][rank]; ++i, ++place) {
+        EXPECT_NEAR(out[rank][place], in[peer][start + i], kOff) << peer << " to " << rank;
+        changed += out[rank][place] != in[peer][start + i] ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(changed, 400U) << "nothing was compressed";
+}
+
+TEST(CompressedCalls, ExchangeBlocksThatRoundAtRandomAlikeInEachRun) {
+  std::vector<std::vector<std::vector<float>>> runs;
+  for (const char* const how : {"int4:rounding=random:seed=3", "int4:rounding=random:seed=3",
+                                "int4:rounding=random:seed=4"}) {
+    Job job(3, how);
+    runs.push_back(exchanged(job, blocks_to_exchange()));
+  }
+  EXPECT_EQ(runs[0], runs[1]);
+  EXPECT_NE(runs[0], runs[2]);
+}
+
+// bf16 takes no fewer bytes than bfloat16: then blocks are sent as they are.
+TEST(CompressedCalls, ExchangeBlocksOfBfloat16InBf16AsTheyAre) {
+  Job job(2, "bf16");
+  const std::size_t counts[] = {3, 5};
+  std::vector<std::vector<std::uint16_t>> in(2), out(2);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    for (std::size_t i = 0; i < 2 * counts[rank]; ++i)
+      in[rank].push_back(static_cast<std::uint16_t>(0x3f80 + 16 * rank + i));
+    out[rank].resize(counts[0] + counts[1]);
+  }
+  const auto status = job.run([&](std::size_t rank) {
+    const std::size_t sent[] = {counts[rank], counts[rank]};
+    return tutti::to_status(tuttiAllToAllvCompressed(
+        in[rank].data(), sent, nullptr, out[rank].data(), counts, nullptr, ncclBfloat16,
+        job.compression(rank).native(), job.comm(rank).native(), nullptr));
+  });
+  ASSERT_TRUE(status) << status.error().what;
+  EXPECT_EQ(out[1][0], in[0][3]);
+  EXPECT_EQ(out[0][7], in[1][4]);
+}
+
+TEST(CompressedCalls, OfBlocksKeepNoErrorsAndNeedEveryRank) {
+  Job keeps(1, "int8:errors=feedback");
+  std::vector<float> data(8), got(8);
+  const std::vector<std::size_t> counts{8};
+  const auto refused =
+      keeps.compression(0).all_to_all_v<float>(keeps.comm(0), data, counts, got, counts);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().what, HasSubstr("without errors=feedback"));
+
+  Job job(2, "int8");
+  const std::vector<std::size_t> halves{4, 4};
+  std::vector<std::vector<float>> in(2, std::vector<float>(8)), out(2, std::vector<float>(8));
+  const auto mixed = job.run([&](std::size_t rank) {
+    return rank == 0
+               ? job.compression(0).all_to_all_v<float>(job.comm(0), in[0], halves, out[0], halves)
+               : job.comm(1).all_to_all_v<float>(in[1], halves, out[1], halves);
+  });
+  ASSERT_FALSE(mixed);
+  EXPECT_THAT(mixed.error().what, HasSubstr("int8"));
+}
+
+TEST(CompressedCalls, OfBlocksGatherAndAddUp) {
+  Job job(3, "mxint8");
+  const std::vector<std::size_t> counts{40, 0, 100};
+  std::vector<std::vector<float>> in, own, all(3, std::vector<float>(140)), sums(3);
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    in.push_back(values_of(rank, 140));
+    own.push_back(values_of(rank, counts[rank]));
+    sums[rank].resize(counts[rank]);
+  }
+  auto status = job.run([&](std::size_t rank) {
+    return job.compression(rank).all_gather_v<float>(job.comm(rank), own[rank], all[rank], counts);
+  });
+  ASSERT_TRUE(status) << status.error().what;
+  for (std::size_t i = 0; i < 140; ++i)
+    EXPECT_NEAR(all[1][i], i < 40 ? own[0][i] : own[2][i - 40], 0.02);
+  EXPECT_EQ(all[0], all[1]);
+  status = job.run([&](std::size_t rank) {
+    return job.compression(rank).reduce_scatter_v<float>(job.comm(rank), in[rank], sums[rank],
+                                                         counts);
+  });
+  ASSERT_TRUE(status) << status.error().what;
+  for (std::size_t i = 0; i < 100; ++i)
+    EXPECT_NEAR(sums[2][i], in[0][40 + i] + in[1][40 + i] + in[2][40 + i], 0.06);
 }
 
 TEST(CompressionHandles, RefuseWhatTheyCannotBe) {
