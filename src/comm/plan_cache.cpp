@@ -5,6 +5,7 @@
 
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
+#include "src/codec/rates.hpp"
 #include "src/comm/compressor.hpp"
 #include "src/cost/predict.hpp"
 #include "src/lower/check.hpp"
@@ -291,7 +292,11 @@ Result<double> PlanCache::predict(const Call& call, const Calibration& calibrati
   TUTTI_ASSIGN(ir::Schedule schedule, settled(decision, shape)->generate(shape.request));
   if (shape.wire) {
     const codec::FormatTraits& format = shape.wire->traits();
-    options.formats.share = format.bits / (8.0 * static_cast<double>(element));
+    const codec::Rates rates = codec::rates_of(*shape.wire, call.compressor->compression().random);
+    const auto bytes = static_cast<double>(element);
+    options.formats = {.share = format.bits / (8 * bytes),
+                       .encode_ps_per_byte = rates.encode_ps / bytes,
+                       .decode_ps_per_byte = rates.decode_ps / bytes};
     options.unit = {format.block, shape.wire->bytes(format.block)};
     schedule = ir::compress(schedule, *decision.taken.candidate.compressed);
   }

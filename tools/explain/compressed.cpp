@@ -28,8 +28,7 @@ Result<double> time_of(const Question& question, const ir::Schedule& schedule, s
                        const simtool::Compressed* compressed) {
   PredictOptions options{.staging_bytes = question.policy.staging_bytes};
   if (compressed != nullptr) {
-    options.formats = compressed->costs;
-    options.formats.share *= 4.0 / static_cast<double>(size_of(question.type));
+    options.formats = compressed->costs_for(size_of(question.type));
     options.unit = compressed->unit;
   }
   const sim::Amount amount{count, size_of(question.type)};

@@ -9,9 +9,9 @@
 
 #include "algorithms/algorithms.hpp"
 #include "algorithms/forest.hpp"
-#include "src/base/clock.hpp"
 #include "src/base/nearest.hpp"
 #include "src/base/result.hpp"
+#include "src/codec/rates.hpp"
 #include "src/cost/predict.hpp"
 #include "src/ir/compress.hpp"
 #include "src/ir/verify.hpp"
@@ -174,31 +174,20 @@ std::vector<std::string> algorithms_for(const Machine& machine, const ir::Reques
   return names;
 }
 
+sim::FormatCosts Compressed::costs_for(std::size_t element_bytes) const {
+  const codec::Format& format = *compression.format;
+  const codec::Rates rates = codec::rates_of(format, compression.random);
+  const auto bytes = static_cast<double>(element_bytes);
+  return {.share = format.traits().bits / (8 * bytes),
+          .encode_ps_per_byte = rates.encode_ps / bytes,
+          .decode_ps_per_byte = rates.decode_ps / bytes};
+}
+
 Result<Compressed> compressed_as(std::string_view text) {
-  constexpr std::size_t kCount = std::size_t{64} * 1024;
-  constexpr int kTimes = 8;
   Compressed made;
   TUTTI_ASSIGN(made.compression, codec::parse_compression(text));
   const codec::Format& format = *made.compression.format;
-  std::vector<float> values(kCount);
-  for (std::size_t i = 0; i < kCount; ++i)
-    values[i] = static_cast<float>(i * 2654435761U % 65536) - 32768;
-  std::vector<std::byte> code(format.bytes(kCount));
-  const auto ps_per_byte = [&](const auto& work) {
-    auto best = Clock::duration::max();
-    for (int i = 0; i < kTimes; ++i) {
-      const TimePoint begin = Clock::now();
-      work();
-      best = std::min(best, Clock::now() - begin);
-    }
-    return std::chrono::duration<double, std::pico>(best).count() / (kCount * sizeof(float));
-  };
-  const codec::Rounding rounding{.random = made.compression.random};
-  made.costs.encode_ps_per_byte =
-      ps_per_byte([&] { format.encode(values.data(), kCount, rounding, code.data()); });
-  made.costs.decode_ps_per_byte =
-      ps_per_byte([&] { std::ignore = format.decode(code.data(), kCount, values.data()); });
-  made.costs.share = format.traits().bits / 32;
+  made.costs = made.costs_for(kElementBytes);
   made.unit = {format.traits().block, format.bytes(format.traits().block)};
   return made;
 }

@@ -28,11 +28,13 @@ inline constexpr std::size_t kElementBytes = 4;
 
 /// How data travels, and what that costs.
 struct Compressed {
+  /// Of plain values of so many bytes, at the rates of this machine.
+  [[nodiscard]] sim::FormatCosts costs_for(std::size_t element_bytes) const;
+
   codec::Compression compression;
-  sim::FormatCosts costs;
+  sim::FormatCosts costs;  ///< of float
   lower::SlotUnit unit;
 };
-/// At rates that one CPU of this machine shows in a few milliseconds.
 Result<Compressed> compressed_as(std::string_view text);
 
 /// What is simulated on a machine.
