@@ -23,7 +23,6 @@
 // Locality" (SC 2025, arXiv 2508.17311). Counting places without wrapping around is ours; it makes
 // the tree exist for odd n too.
 #include <algorithm>
-#include <bit>
 
 #include "algorithms/algorithms.hpp"
 #include "algorithms/exchange.hpp"

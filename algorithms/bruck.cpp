@@ -17,7 +17,6 @@
 // Source: Bruck et al., "Efficient algorithms for all-to-all communications in multiport
 // message-passing systems" (1997).
 #include <algorithm>
-#include <bit>
 #include <optional>
 
 #include "algorithms/algorithms.hpp"

@@ -169,22 +169,6 @@ Result<ir::Schedule> generate(const ir::Request& request) {
   return generate(request, kName<kRadix>, 1, program_of<kRadix>(request.collective));
 }
 
-/// How many of 1, 11, 111, ... in base `radix` are below `ranks`: the most digits that are not 0.
-std::uint32_t depth(Rank ranks, Rank radix) {
-  std::uint32_t levels = 0;
-  for (Rank ones = 1; ones < ranks; ones = ones * radix + 1) ++levels;
-  return levels;
-}
-
-/// The most places below any child of the root; no other rank has more.
-Rank most_below(const Place& root, Rank ranks, Rank radix) {
-  Rank most = 0;
-  for (const Rank child : root.children) {
-    most = std::max(most, place_of(child, ranks, radix).below);
-  }
-  return most;
-}
-
 template <Rank kRadix>
 ir::Algorithm k_nomial(std::string_view summary) {
   return {.name = kName<kRadix>,

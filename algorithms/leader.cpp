@@ -18,7 +18,6 @@
 //
 // Source: Karonis et al., "Exploiting hierarchy in parallel computer networks to optimize
 // collective operation performance" (IPDPS 2000).
-#include <algorithm>
 #include <utility>
 
 #include "algorithms/hierarchical.hpp"

@@ -19,7 +19,6 @@
 // Sources: the three-step all-to-all among the example programs of msccl-tools (Cowan et al.,
 // "MSCCLang", ASPLOS 2023); with one rank as the gateway to all nodes it is the hierarchical one of
 // Nie et al., "HetuMoE" (arXiv 2203.14685).
-#include <algorithm>
 #include <utility>
 #include <vector>
 

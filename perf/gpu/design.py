@@ -265,7 +265,7 @@ def calls_that_wait():
 def hold():
     """Holds the device as asked, says so, and lets go when told: neighbours() starts it."""
     driver = cuda.Driver()
-    stream, pinned = driver.stream(), cuda.Pinned(driver, 4096)
+    stream, pinned, memory = driver.stream(), cuda.Pinned(driver, 4096), driver.allocate(4096)
     driver.synchronize(stream)
     if sys.argv[2] == "wait":
         driver.wait_value(stream, pinned.device, 1)
@@ -274,7 +274,7 @@ def hold():
     print("holding", flush=True)
     told = threading.Thread(target=sys.stdin.read)
     told.start()
-    memory, turn = driver.allocate(4096), 0
+    turn = 0
     while sys.argv[2] in ("copy", "gates") and told.is_alive():
         turn += 1
         if sys.argv[2] == "gates":

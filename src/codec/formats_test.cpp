@@ -423,16 +423,20 @@ std::vector<float> for_top_k(std::size_t count, unsigned seed) {
 }
 
 TEST(TopK, KeepsTheLargestMagnitudesAsTheyAre) {
-  constexpr std::size_t kBlock = 4096;
-  for (const std::size_t k : {41, 600, 4096}) {
-    const auto format = format_of(fmt::format("topk:k={}:block={}", k, kBlock));
-    for (const std::size_t count : {4096, 5000, 1, 17}) {
-      for (unsigned seed = 0; seed < 24; ++seed) {
+  struct Case {
+    std::size_t k, block;
+    unsigned seeds;
+  };
+  for (const auto& [k, block, seeds] :
+       {Case{41, 4096, 24}, Case{600, 4096, 24}, Case{4096, 4096, 6}, Case{656, 65536, 6}}) {
+    const auto format = format_of(fmt::format("topk:k={}:block={}", k, block));
+    for (const std::size_t count : {block, block + 904, std::size_t{1}, std::size_t{17}}) {
+      for (unsigned seed = 0; seed < seeds; ++seed) {
         const std::vector<float> values = for_top_k(count, seed);
         const std::vector<float> decoded = through(*format, values);
-        for (std::size_t begin = 0; begin < count; begin += kBlock) {
-          const std::size_t size = std::min<std::size_t>(kBlock, count - begin);
-          const std::size_t kept = (size * k + kBlock - 1) / kBlock;
+        for (std::size_t begin = 0; begin < count; begin += block) {
+          const std::size_t size = std::min(block, count - begin);
+          const std::size_t kept = (size * k + block - 1) / block;
           std::vector<std::size_t> order(size);
           std::iota(order.begin(), order.end(), begin);
           std::ranges::sort(order, [&](std::size_t a, std::size_t b) {

@@ -134,7 +134,7 @@ Status ActiveCall::begin_gather() {
   return ok_status();
 }
 
-Status ActiveCall::begin(std::span<const exec::PointToPoint> transfers) {
+Status ActiveCall::begin(std::span<const exec::PointToPoint> transfers, CodedMessages* coded) {
   repeatable_ = {};
   kind_ = Kind::kPointToPoint;
   const exec::PointToPoint& first = transfers.front();
@@ -144,10 +144,14 @@ Status ActiveCall::begin(std::span<const exec::PointToPoint> transfers) {
   transfers_ = transfers;
   counters_.begin(signature_.collective, signature_.type, signature_.count);
   caption_ = first.caption;
+  coded_messages_ = coded;
+  if (coded != nullptr) TUTTI_TRY(coded->encode(team_.rank()));
   return point_to_point_.start(transfers);
 }
 
 Result<bool> ActiveCall::complete() {
+  if (kind_ == Kind::kPointToPoint && coded_messages_ != nullptr)
+    TUTTI_TRY(coded_messages_->decode());
   const Kind done = std::exchange(kind_, Kind::kNone);
   if (done == Kind::kVerdict) {
     TUTTI_TRY(trials_.decide());

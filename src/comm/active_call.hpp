@@ -10,6 +10,7 @@
 #include "src/bootstrap/standstill.hpp"
 #include "src/comm/call.hpp"
 #include "src/comm/call_counters.hpp"
+#include "src/comm/coded_messages.hpp"
 #include "src/comm/compressor.hpp"
 #include "src/comm/group_facts.hpp"
 #include "src/comm/input_copy.hpp"
@@ -46,7 +47,8 @@ class ActiveCall {
   /// Nothing runs. The call is valid.
   Status begin(const Call& call);
   /// Nothing runs. `transfers` stay until complete().
-  Status begin(std::span<const exec::PointToPoint> transfers);
+  /// `coded`: those of them that are compressed; null: none. Both outlive the call.
+  Status begin(std::span<const exec::PointToPoint> transfers, CodedMessages* coded);
   /// Whether `call` is the last one again and needs no look-ups: begin_again() then starts it.
   [[nodiscard]] bool repeats(const Call& call) const {
     return repeatable_.plan != nullptr && call == last_call_;
@@ -129,6 +131,7 @@ class ActiveCall {
   CallSignature signature_, gather_signature_;
   std::shared_ptr<const ir::Blocks> blocks_;  ///< of the call
   std::span<const exec::PointToPoint> transfers_;
+  CodedMessages* coded_messages_ = nullptr;  ///< of transfers_
   std::string gather_caption_;
   std::string caption_;  ///< what errors show of the call under TUTTI_CHECK=1, else ""
 };

@@ -84,8 +84,8 @@ Status CallQueue::start(std::span<const Call> calls) {
 
 Status CallQueue::begin(const Queued& queued) {
   watch_.restart();
-  if (queued.coded) TUTTI_TRY(queued.coded->encode(facts_.rank));
-  return queued.transfers.empty() ? active_.begin(queued.call) : active_.begin(queued.transfers);
+  return queued.transfers.empty() ? active_.begin(queued.call)
+                                  : active_.begin(queued.transfers, queued.coded.get());
 }
 
 Result<CallQueue::Progress> CallQueue::poll() {
@@ -105,10 +105,7 @@ Result<CallQueue::Progress> CallQueue::poll() {
     watch_.rest();
     auto complete = active_.complete();
     if (!complete) return fail(std::move(complete).error());
-    if (!*complete) continue;  // the call may begin now
-    if (const auto& coded = queue_.front().coded)
-      if (Status decoded = coded->decode(); !decoded) return fail(std::move(decoded).error());
-    queue_.pop_front();
+    if (*complete) queue_.pop_front();  // else the call may begin now
   }
 }
 

@@ -137,9 +137,11 @@ Result<double> Communicator::predict(std::span<const Call> calls) {
   std::vector<MessageOfRank> messages;
   for (const Call& call : calls) {
     if (is_point_to_point(call)) {
-      messages.push_back({.sends = call.collective == Collective::kSend,
-                          .same_host = team_->placement().mapped(rank(), call.root),
-                          .bytes = call.count * size_of(call.type)});
+      const auto wire = wire_of(call);
+      messages.push_back(
+          {.sends = call.collective == Collective::kSend,
+           .same_host = team_->placement().mapped(rank(), call.root),
+           .bytes = wire ? wire->bytes(call.count) : call.count * size_of(call.type)});
     } else {
       TUTTI_ASSIGN(const double collective_us, plans_.predict(as_it_runs(call), calibration_));
       us += collective_us;

@@ -75,6 +75,7 @@ Result<BoundPlan*> PlanCache::get(const Call& call, bool in_place) {
 
 Result<BoundPlan*> PlanCache::exchange(const Call& call) {
   Key key = key_of(call, false);
+  key.trial = kExchange;  // a program's call may have all else in common
   if (BoundPlan* const known = find(key)) return known;
   const ir::Algorithm* const algorithm = tuner_.for_exchange();
   TUTTI_CHECK(algorithm != nullptr, "no algorithm tells the ranks of trials");
@@ -92,6 +93,13 @@ BoundPlan* PlanCache::find(const Key& key) {
   if (found == plans_.end()) return nullptr;
   recent_.splice(recent_.begin(), recent_, found->second);
   return &recent_.front().bound;
+}
+
+void PlanCache::forget(const Key& key) {
+  const auto found = plans_.find(key);
+  if (found == plans_.end()) return;
+  recent_.erase(found->second);
+  plans_.erase(found);
 }
 
 /// For a call without a plan, or on trial.
@@ -112,6 +120,9 @@ Result<BoundPlan*> PlanCache::find_out(Key key, const Call& call) {
       task.reason = "on trial";
       key.trial = static_cast<std::int32_t>(turn.way);
       if (BoundPlan* const known = find(key)) return known;
+    } else {  // no more trials
+      Key tried = key;
+      for (tried.trial = 0; tried.trial < std::ssize(options); ++tried.trial) forget(tried);
     }
   }
   if (is_published(shape)) task.mapped = task.taken.candidate.algorithm;
@@ -278,10 +289,12 @@ const ir::Algorithm* PlanCache::settled(const Decision& decision, const CallShap
   return decision.option.algorithm;
 }
 
+/// Where nothing fits, what was chosen: GPUs need no slots for it.
 Result<const ir::Algorithm*> PlanCache::algorithm_for(const Call& call) const {
   const CallShape shape = shape_of(call);
-  TUTTI_ASSIGN(const Decision decision, decide(call, shape));
-  return settled(decision, shape);
+  if (const auto decision = decide(call, shape)) return settled(*decision, shape);
+  TUTTI_ASSIGN(const Choice choice, choose(situation_of(call, shape), shape.wire != nullptr));
+  return choice.algorithm;
 }
 
 Result<double> PlanCache::predict(const Call& call, const Calibration& calibration) const {

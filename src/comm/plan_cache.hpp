@@ -72,10 +72,10 @@ class PlanCache {
     std::size_t count;
     std::vector<std::size_t> blocks;  ///< counts, then starts; none where blocks have one size
     std::uint32_t compression = 0;    ///< as in CallSignature
-    std::int32_t trial = kSettled;    ///< the way that is tried
+    std::int32_t trial = kSettled;    ///< the way that is tried, or one of these
     friend auto operator<=>(const Key&, const Key&) = default;
   };
-  static constexpr std::int32_t kSettled = -1;
+  static constexpr std::int32_t kSettled = -1, kExchange = -2;
   struct Entry {
     Key key;
     BoundPlan bound;
@@ -115,6 +115,7 @@ class PlanCache {
   static Key key_of(const Call& call, bool in_place);
   static bool is_settled_for(const Key& key, const Call& call, bool in_place);
   [[nodiscard]] BoundPlan* find(const Key& key);
+  void forget(const Key& key);
   Result<BoundPlan*> find_out(Key key, const Call& call);
   Result<BoundPlan*> make_and_keep(Key key, const Call& call, const Task& task);
   [[nodiscard]] Situation situation_of(const Call& call, const CallShape& shape) const;

@@ -153,12 +153,14 @@ Status check_group(std::span<const Call> calls, Rank rank) {
                       "rank {} posts {} sends to itself and {} receives from itself in one group: "
                       "post the missing ones in the same group, since nobody else can",
                       rank, sends.size(), receives.size());
-  for (std::size_t i = 0; i < sends.size(); ++i)
-    if (sends[i]->type != receives[i]->type || sends[i]->count != receives[i]->count)
+  for (std::size_t i = 0; i < sends.size(); ++i) {
+    const CallSignature send = signature_of(*sends[i]), recv = signature_of(*receives[i]);
+    if (send.type != recv.type || send.count != recv.count || send.compression != recv.compression)
       return make_error(Code::kInvalidUsage,
-                        "rank {} to itself: {} meets {}: both must name the same type and count",
-                        rank, describe(signature_of(*sends[i])),
-                        describe(signature_of(*receives[i])));
+                        "rank {} to itself: {} meets {}: both must name the same type, count and "
+                        "compression",
+                        rank, describe(send), describe(recv));
+  }
   return ok_status();
 }
 

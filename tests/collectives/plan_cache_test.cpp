@@ -116,7 +116,23 @@ TEST(PlanCache, FailsWhereWhatNothingElseCanStandInForHasNoRoomForItsSlots) {
   ASSERT_FALSE(bound);
   EXPECT_THAT(bound.error().what, HasSubstr("fixed_tree over 90 ranks needs"));
   EXPECT_THAT(bound.error().what, HasSubstr("TUTTI_STAGING"));
-  EXPECT_FALSE(planner.plans().algorithm_for(call));
+  EXPECT_EQ((*planner.plans().algorithm_for(call))->name, "fixed_tree");
+}
+
+// Of a program's call like it, other ranks know nothing before the trials' exchange.
+TEST(PlanCache, KeepsTheExchangeOfTrialsApartFromCallsLikeIt) {
+  Planner planner(4, 4);
+  const Call gather = call_of(Collective::kAllGather, sizeof(TrialTimes) / sizeof(std::uint64_t),
+                              DataType::kUint64);
+  const std::string chosen((*planner.plans().algorithm_for(gather))->name);
+  ASSERT_NE(chosen, "direct") << "choose another number of ranks";
+  const auto exchange = planner.plans().exchange(gather);
+  ASSERT_TRUE(exchange);
+  EXPECT_EQ((*exchange)->plan->lowered().algorithm, "direct");
+  const auto asked = planner.plans().get(gather, false);
+  ASSERT_TRUE(asked);
+  EXPECT_EQ((*asked)->plan->lowered().algorithm, chosen);
+  EXPECT_EQ((*planner.plans().exchange(gather))->plan->lowered().algorithm, "direct");
 }
 
 /// What the log says of the plans that are made while it lives.

@@ -48,7 +48,7 @@ TUTTI_DEVICE inline void encode_and_decode(const Block& format, const CodecWork&
 }
 
 /// The kernels: the format by name, the kernel's own name, and the block. Of formats that differ in
-/// the length of their blocks alone there is one.
+/// the length of their blocks alone there is one, but of topk, which works otherwise then.
 #define TUTTI_CODEC_KERNELS(KERNEL)                                                        \
   KERNEL("bf16", bf16, codec::HalfBlock<Bfloat16>{})                                       \
   KERNEL("fp16", fp16, codec::HalfBlock<Float16>{})                                        \
@@ -76,6 +76,9 @@ TUTTI_DEVICE inline void encode_and_decode(const Block& format, const CodecWork&
   KERNEL("mxint8", mxint8, codec::MicroBlock<codec::IntegerElement>{})                     \
   KERNEL("nvfp4", nvfp4, codec::Nvfp4Block{})                                              \
   KERNEL("sign", sign, codec::SignBlock{})                                                 \
-  KERNEL("topk:k=7:block=64", topk, codec::TopKBlock{7, 64})
+  KERNEL("topk:k=7:block=64", topk, codec::TopKBlock{7, 64})                               \
+  KERNEL("topk", topk_default, codec::TopKBlock{41, 4096})                                 \
+  KERNEL("topk:k=600:block=4096", topk_many, codec::TopKBlock{600, 4096})                  \
+  KERNEL("topk:k=656:block=65536", topk_long, codec::TopKBlock{656, 65536})
 
 }  // namespace tutti::testing_device
