@@ -306,10 +306,8 @@ Result<double> PlanCache::predict(const Call& call, const Calibration& calibrati
   if (shape.wire) {
     const codec::FormatTraits& format = shape.wire->traits();
     const codec::Rates rates = codec::rates_of(*shape.wire, call.compressor->compression().random);
-    const auto bytes = static_cast<double>(element);
-    options.formats = {.share = format.bits / (8 * bytes),
-                       .encode_ps_per_byte = rates.encode_ps / bytes,
-                       .decode_ps_per_byte = rates.decode_ps / bytes};
+    options.formats =
+        sim::FormatCosts::of_values(format.bits, rates.encode_ps, rates.decode_ps, element);
     options.unit = {format.block, shape.wire->bytes(format.block)};
     schedule = ir::compress(schedule, *decision.taken.candidate.compressed);
   }

@@ -1,5 +1,5 @@
-// From a call to a bound plan: choose, generate, verify, lower, bind. Binding is done once per call
-// of other sizes; choosing too; the rest once per program (call_programs.hpp).
+// From a call to a bound plan: choose, generate, verify, lower, bind. Choosing and binding are done
+// once for calls of one size and kind, the rest once for each program (call_programs.hpp).
 #pragma once
 
 #include <cstdint>
@@ -51,7 +51,7 @@ class PlanCache {
   Status ask_for(Collective collective, std::string_view algorithm,
                  std::optional<bool> kernel_reads);
   /// The algorithm that runs `call`, or would run it if nothing is measured yet. Any thread may
-  /// ask.
+  /// ask, and may wait until its program is lowered.
   Result<const ir::Algorithm*> algorithm_for(const Call& call) const;
   /// See GroupContext::direct_program(). Any thread may ask.
   Result<ProgramLibrary::Program> direct_program(const Call& call, bool in_place) const;

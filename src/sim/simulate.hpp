@@ -23,6 +23,7 @@
 // This models time only: no data moves, and the schedule is not proved (src/ir/verify.hpp).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -50,6 +51,13 @@ struct SlowLink {
 
 /// Of values in a format. Bytes are those of plain values.
 struct FormatCosts {
+  /// From what a value takes, in bits and in picoseconds, where plain ones have `element_bytes`.
+  static FormatCosts of_values(double bits, double encode_ps, double decode_ps,
+                               std::size_t element_bytes) {
+    const auto bytes = static_cast<double>(element_bytes);
+    return {bits / (8 * bytes), encode_ps / bytes, decode_ps / bytes};
+  }
+
   double share = 0.5;  ///< bytes of a formatted value, per plain one (float as bfloat16: 0.5)
   double encode_ps_per_byte = 0;
   double decode_ps_per_byte = 0;  ///< also of a reduction that takes a formatted source

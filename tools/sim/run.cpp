@@ -177,10 +177,8 @@ std::vector<std::string> algorithms_for(const Machine& machine, const ir::Reques
 sim::FormatCosts Compressed::costs_for(std::size_t element_bytes) const {
   const codec::Format& format = *compression.format;
   const codec::Rates rates = codec::rates_of(format, compression.random);
-  const auto bytes = static_cast<double>(element_bytes);
-  return {.share = format.traits().bits / (8 * bytes),
-          .encode_ps_per_byte = rates.encode_ps / bytes,
-          .decode_ps_per_byte = rates.decode_ps / bytes};
+  return sim::FormatCosts::of_values(format.traits().bits, rates.encode_ps, rates.decode_ps,
+                                     element_bytes);
 }
 
 Result<Compressed> compressed_as(std::string_view text) {
