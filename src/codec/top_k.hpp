@@ -140,6 +140,11 @@ struct TopKBlock {
     }
   }
 
+  /// Not std::countr_zero, which nvcc 13.0 takes for the constant 32 in a kernel.
+  static TUTTI_DEVICE std::size_t lowest_bit(std::uint32_t bits) {
+    return 31U - static_cast<std::size_t>(std::countl_zero(bits & (0U - bits)));
+  }
+
   /// The places of magnitudes from `least` on, which are kFew at most; returns how many.
   [[gnu::always_inline]] TUTTI_DEVICE static std::size_t collect(const float* in, std::size_t count,
                                                                  std::uint32_t least,
@@ -151,8 +156,7 @@ struct TopKBlock {
       for (std::uint32_t i = 0; i < kGroup; ++i)
         reaching |= (magnitude_of(in[begin + i]) >= least ? 1U : 0U) << i;
       for (; reaching != 0; reaching &= reaching - 1)
-        places[found++] = static_cast<std::uint16_t>(
-            begin + static_cast<std::size_t>(std::countr_zero(reaching)));
+        places[found++] = static_cast<std::uint16_t>(begin + lowest_bit(reaching));
     }
     for (; begin < count; ++begin)
       if (magnitude_of(in[begin]) >= least) places[found++] = static_cast<std::uint16_t>(begin);
