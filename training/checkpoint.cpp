@@ -38,18 +38,38 @@ Status prepare_folder(const fs::path& folder, const fs::path& final, const fs::p
   return flush_folder(folder);
 }
 
+/// What has to be written of a piece: not what readers take for 0 anyway.
+std::vector<OwnedPiece> parts_to_write(const OwnedPiece& piece) {
+  constexpr std::size_t kRun = 1 << 14;
+  if (!may_have_gaps(piece.kind)) return {piece};
+  std::vector<OwnedPiece> parts;
+  std::size_t end = 0;  // of the last part
+  for (std::size_t begin = 0; begin < piece.data.size(); begin += kRun) {
+    const auto run = piece.data.subspan(begin, std::min(kRun, piece.data.size() - begin));
+    if (std::ranges::all_of(run, [](float value) { return value == 0; })) continue;
+    if (parts.empty() || end != begin)
+      parts.push_back({piece.kind, piece.parameter, piece.begin + begin, run});
+    else
+      parts.back().data = {parts.back().data.data(), parts.back().data.size() + run.size()};
+    end = begin + run.size();
+  }
+  return parts;
+}
+
 /// One rank's file; fills `stored`.
 Status write_own(const fs::path& folder, Rank rank, std::span<const OwnedPiece> owned,
                  std::vector<StoredPiece>& stored) {
   const std::string file = fmt::format("rank_{}.bin", rank);
   std::vector<std::span<const std::byte>> parts;
   std::uint64_t offset = 0;
-  for (const OwnedPiece& piece : owned) {
-    if (piece.data.empty()) continue;
-    parts.push_back(std::as_bytes(piece.data));
-    stored.push_back({piece.kind, piece.parameter, piece.begin, piece.data.size(), file, offset,
-                      crc32c(parts.back())});
-    offset += parts.back().size();
+  for (const OwnedPiece& whole : owned) {
+    for (const OwnedPiece& piece : parts_to_write(whole)) {
+      if (piece.data.empty()) continue;
+      parts.push_back(std::as_bytes(piece.data));
+      stored.push_back({piece.kind, piece.parameter, piece.begin, piece.data.size(), file, offset,
+                        crc32c(parts.back())});
+      offset += parts.back().size();
+    }
   }
   return write_durably(folder / file, parts);
 }
@@ -191,6 +211,7 @@ Status Checkpoint::read(std::string_view kind, ParameterId parameter, std::uint6
     return failure(Code::kInvalidArgument, "{} has {} parameters, and none of number {}",
                    folder_.string(), manifest_.parameters.size(), parameter);
   const std::uint64_t end = begin + into.size();
+  if (may_have_gaps(kind)) std::ranges::fill(into, 0.0F);
   std::uint64_t found = 0;
   for (const StoredPiece& piece : manifest_.pieces) {
     const std::uint64_t first = std::max(begin, piece.begin),
@@ -202,7 +223,7 @@ Status Checkpoint::read(std::string_view kind, ParameterId parameter, std::uint6
     std::ranges::copy(part, into.begin() + static_cast<std::ptrdiff_t>(first - begin));
     found += last - first;
   }
-  if (found == into.size()) return ok_status();
+  if (found == into.size() || may_have_gaps(kind)) return ok_status();
   return failure(Code::kInvalidArgument, "{} has {} of elements {} to {} of '{}' of kind '{}'",
                  folder_.string(), found, begin, end, manifest_.parameters[parameter].name, kind);
 }

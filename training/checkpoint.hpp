@@ -40,7 +40,8 @@ struct CheckpointHead {
 };
 
 /// Writes a checkpoint. Collective. The ranks together must own every element of each kind exactly
-/// once; this is checked before the checkpoint becomes valid. All ranks return alike. If a rank
+/// once; this is checked before the checkpoint becomes valid. Of kinds that may_have_gaps() long
+/// runs of zeros are left out. All ranks return alike. If a rank
 /// could not write, the error names it, and earlier checkpoints are not touched. kUnavailable: the
 /// disk is full or not writable. kInvalidUsage: a checkpoint of this step exists already.
 Status save_checkpoint(const std::filesystem::path& folder, const CheckpointHead& head,
@@ -63,8 +64,8 @@ class Checkpoint {
   /// Whether the files are as long as the manifest says. For readers that allocate memory for all
   /// data.
   [[nodiscard]] Status check_files() const;
-  /// Reads elements of a parameter from `begin` on. kWrongData names a file that is damaged or too
-  /// short.
+  /// Reads elements of a parameter from `begin` on; those in gaps are 0. kWrongData names a file
+  /// that is damaged or too short.
   Status read(std::string_view kind, ParameterId parameter, std::uint64_t begin,
               std::span<float> into) const;
 

@@ -6,7 +6,10 @@
 #include <chrono>
 #include <cmath>
 #include <initializer_list>
+#include <set>
 #include <utility>
+
+#include <fmt/ranges.h>
 
 #include "training/agreement.hpp"
 #include "training/gradient_norm.hpp"
@@ -153,6 +156,11 @@ struct Engine::Parts {
   /// The masters of a group have changed: all ranks get them, by finish_publishing() at the latest.
   Status publish(GroupId group);
   Status finish_publishing();
+  /// Rounding at random depends on the number of the step.
+  void begin_step() {
+    parameters->begin_step(optimizer.steps());
+    gradients->wire().begin_step(optimizer.steps());
+  }
   /// What this one of several replicas does for all of them of a shard of a group.
   template <class T>
   [[nodiscard]] std::span<T> replica_part(std::span<T> shard) const {
@@ -163,9 +171,30 @@ struct Engine::Parts {
   }
   Result<double> norm_of_sums();
   Status take_step(const StepOptions& options, float scale);
+  /// Whether ranks add momentum in this step.
+  [[nodiscard]] bool adds_momentum() const {
+    return plan.options().gradients.method == GradientCompression::Method::kMomentum &&
+           gradients->wire().compresses();
+  }
+  [[nodiscard]] FrozenAdam frozen_adam() const {
+    return {.adamw = {},
+            .warmup_steps = plan.options().gradients.warmup_steps,
+            .ranks = world.size(),
+            .own_momentum = plan.options().gradients.momentum,
+            .gradient_scale = static_cast<float>(announced_scale.value_or(1))};
+  }
+  /// Sums of what ranks added become what a step takes; returns by what it multiplies that.
+  Result<double> prepare_step(const StepOptions& options);
   Status fill(GroupId group, std::span<float> all,
               const std::function<void(ParameterId, std::span<float>)>& values);
   Status read(const Checkpoint& checkpoint);
+  [[nodiscard]] Piece part_of(ParameterId id, std::size_t begin, std::size_t count) const;
+  void add_kept(std::vector<OwnedPiece>& owned);
+  Status read_kept(const Checkpoint& checkpoint, const std::set<std::string>& kinds);
+  [[nodiscard]] std::vector<std::string> notes_on(const std::set<std::string>& kinds) const;
+  [[nodiscard]] std::string kind_of_factors() const {
+    return fmt::format("factor_{}", plan.options().gradients.rank);
+  }
   /// Since communicators were made.
   [[nodiscard]] Traffic sent() const;
 
@@ -179,6 +208,8 @@ struct Engine::Parts {
   std::vector<std::vector<float>> masters;  ///< by group, where parameters are not float32
   std::uint64_t version = 0;                ///< of the parameters
   std::optional<Error> failed;
+  std::optional<double> announced_scale;     ///< gradient_scale of the step to come
+  std::vector<GradientWire::Kept> kept;      ///< what owned() shows
   Traffic taken;                             ///< what sent() was at the last take_traffic()
   double waited = 0, optimizer_seconds = 0;  ///< since take_times()
 };
@@ -201,9 +232,14 @@ Status Engine::Parts::allocate() {
   TRAINING_ASSIGN(parameters, ParameterStore::create(
                                   plan, channels.gathers,
                                   channels.secondary ? &*channels.secondary : nullptr, guard));
-  TRAINING_ASSIGN(gradients,
-                  GradientStore::create(plan, channels.reductions, channels.replicas, guard));
-  if (plan.options().compute == DataType::kFloat32) return ok_status();
+  TRAINING_ASSIGN(gradients, GradientStore::create(plan, world.rank(), channels.reductions,
+                                                   channels.replicas, guard));
+  if (plan.options().gradients.method == GradientCompression::Method::kMomentum)
+    gradients->wire().prepares([this](GroupId group, std::span<float> values) {
+      optimizer.prepare_frozen(frozen_adam(), group, values);
+    });
+  begin_step();
+  if (!plan.keeps_masters()) return ok_status();
   for (GroupId group = 0; group < groups(); ++group)
     masters.emplace_back(layout().shard_elements(group));
   return ok_status();
@@ -288,9 +324,19 @@ std::span<std::byte> Engine::parameter(ParameterId id) const {
   return parts_->parameters->parameter(id);
 }
 
-Status Engine::begin_backward(bool is_last) {
-  if (parts_->failed) return *parts_->failed;
-  return parts_->ended(parts_->gradients->begin(is_last));
+Status Engine::begin_backward(bool is_last, std::optional<double> gradient_scale) {
+  Parts& parts = *parts_;
+  if (parts.failed) return *parts.failed;
+  if (parts.adds_momentum()) {
+    if (!gradient_scale)
+      return parts.give_up(failure(
+          Code::kInvalidUsage,
+          "gradients are added to the momentum before that is sent: give begin_backward() the "
+          "gradient_scale of the step"));
+    TRAINING_TRY(parts.ended(check_step({.gradient_scale = *gradient_scale})));
+  }
+  parts.announced_scale = gradient_scale;
+  return parts.ended(parts.gradients->begin(is_last));
 }
 
 Result<GradientPlace> Engine::gradient(ParameterId id) {
@@ -341,10 +387,24 @@ Status Engine::Parts::take_step(const StepOptions& options, float scale) {
   if (options.learning_rate) optimizer.set_learning_rate(*options.learning_rate);
   optimizer.begin_step();
   for (GroupId group = 0; group < groups(); ++group) {
-    optimizer.step(group, gradients->sums(group), master(group), scale);
+    if (adds_momentum())
+      optimizer.frozen_step(frozen_adam(), group, scale, gradients->sums(group), master(group));
+    else
+      optimizer.step(group, gradients->sums(group), master(group), scale);
     TRAINING_TRY(publish(group));
   }
   return finish_publishing();
+}
+
+Result<double> Engine::Parts::prepare_step(const StepOptions& options) {
+  if (!adds_momentum()) return options.gradient_scale;
+  if (options.gradient_scale != *announced_scale)
+    return failure(Code::kInvalidUsage,
+                   "a step with the gradient_scale {}, and begin_backward() was told {}",
+                   options.gradient_scale, *announced_scale);
+  for (GroupId group = 0; group < groups(); ++group)
+    optimizer.frozen_momentum(frozen_adam(), group, gradients->sums(group));
+  return 1;
 }
 
 Result<StepOutcome> Engine::step(const StepOptions& options) {
@@ -359,17 +419,18 @@ Result<StepOutcome> Engine::step(const StepOptions& options) {
   parts.waited += parts.guard.take_waited();
   const double waited = parts.waited;
   parts.guard.note(Operation::kStep, hash_of(options));
+  TRAINING_ASSIGN(const double scale, parts.ended(parts.prepare_step(options)));
   TRAINING_ASSIGN(const double norm, parts.ended(parts.norm_of_sums()));
   StepOutcome outcome;
-  outcome.norm = norm * options.gradient_scale;
+  outcome.norm = norm * scale;
   outcome.skipped = std::isnan(norm);
   if (!outcome.skipped) {
     const bool clips = options.clip_norm && outcome.norm > *options.clip_norm;
     const double factor = clips ? *options.clip_norm / outcome.norm : 1;
-    TRAINING_TRY(
-        parts.ended(parts.take_step(options, static_cast<float>(options.gradient_scale * factor))));
+    TRAINING_TRY(parts.ended(parts.take_step(options, static_cast<float>(scale * factor))));
   }
-  parts.gradients->clear();
+  TRAINING_TRY(parts.ended(parts.gradients->clear(outcome.skipped)));
+  parts.begin_step();
   parts.waited += parts.guard.take_waited();
   parts.optimizer_seconds += seconds_since(begin) - (parts.waited - waited);
   return outcome;
@@ -400,7 +461,75 @@ std::vector<OwnedPiece> Engine::owned() {
         save(kMoments[static_cast<std::size_t>(which)], parts.optimizer.moment(which, group));
     }
   }
+  parts.add_kept(owned);
   return owned;
+}
+
+/// Elements of a parameter that lie in [begin, begin + count) of its group's buffer.
+Piece Engine::Parts::part_of(ParameterId id, std::size_t begin, std::size_t count) const {
+  const std::size_t offset = layout().offset_of(id), elements = layout().table().elements(id);
+  const std::size_t from = std::clamp(begin, offset, offset + elements),
+                    to = std::clamp(begin + count, offset, offset + elements);
+  return {id, from - offset, to - from, from - std::min(from, begin)};
+}
+
+void Engine::Parts::add_kept(std::vector<OwnedPiece>& owned) {
+  kept = gradients->wire().kept();
+  for (const GradientWire::Kept& each : kept) {
+    for (const ParameterId id : layout().groups()[each.group].parameters) {
+      const Piece piece = part_of(id, each.begin, each.values.size());
+      if (piece.count > 0)
+        owned.push_back({each.kind, id, piece.begin,
+                         std::span(each.values).subspan(piece.offset, piece.count)});
+    }
+  }
+  if (world.rank() != 0) return;
+  for (PowerSgd& group : gradients->wire().power_sgd())
+    for (const PowerSgdShape::Matrix& matrix : group.shape().matrices)
+      owned.push_back({kind_of_factors(), matrix.parameter, 0, group.q(matrix)});
+}
+
+Status Engine::Parts::read_kept(const Checkpoint& checkpoint, const std::set<std::string>& kinds) {
+  GradientWire& wire = gradients->wire();
+  TRAINING_TRY(wire.forget());
+  for (const std::string& kind : kinds) {
+    if (!wire.takes(kind)) continue;
+    for (GroupId group = 0; group < groups(); ++group) {
+      GradientWire::Kept one = wire.place_of(kind, group);
+      for (const ParameterId id : layout().groups()[group].parameters) {
+        const Piece piece = part_of(id, one.begin, one.values.size());
+        TRAINING_TRY(checkpoint.read(kind, id, piece.begin,
+                                     std::span(one.values).subspan(piece.offset, piece.count)));
+      }
+      TRAINING_TRY(wire.keep(std::move(one)));
+    }
+  }
+  if (!kinds.contains(kind_of_factors())) return ok_status();
+  for (PowerSgd& group : wire.power_sgd())
+    for (const PowerSgdShape::Matrix& matrix : group.shape().matrices)
+      TRAINING_TRY(checkpoint.read(kind_of_factors(), matrix.parameter, 0, group.q(matrix)));
+  return ok_status();
+}
+
+/// What of a checkpoint is left out, and what is not in it.
+std::vector<std::string> Engine::Parts::notes_on(const std::set<std::string>& kinds) const {
+  std::vector<std::string> notes;
+  const GradientWire& wire = gradients->wire();
+  std::vector<std::string> unused;
+  bool has_debts = false;
+  for (const std::string& kind : kinds) {
+    if (!may_have_gaps(kind)) continue;
+    has_debts = has_debts || wire.knows(kind);
+    if (!wire.knows(kind) && kind != kind_of_factors()) unused.push_back(kind);
+  }
+  if (!unused.empty())
+    notes.push_back(fmt::format(
+        "what the checkpoint keeps for compressed gradients is left out, since this run compresses "
+        "none, or otherwise: {}",
+        fmt::join(unused, ", ")));
+  if (plan.options().gradients.owes() && wire.compresses() && !has_debts)
+    notes.emplace_back("the checkpoint has nothing that ranks owe: their gradients go on without");
+  return notes;
 }
 
 Status Engine::Parts::read(const Checkpoint& checkpoint) {
@@ -420,11 +549,14 @@ Status Engine::Parts::read(const Checkpoint& checkpoint) {
   return ok_status();
 }
 
-Status Engine::load(const Checkpoint& checkpoint, std::int64_t steps) {
+Result<std::vector<std::string>> Engine::load(const Checkpoint& checkpoint, std::int64_t steps) {
   Parts& parts = *parts_;
   if (parts.failed) return *parts.failed;
+  std::set<std::string> kinds;
+  for (const StoredPiece& piece : checkpoint.manifest().pieces) kinds.insert(piece.kind);
   // What was read in part cannot be trained on.
   TRAINING_TRY(parts.ended(agree(parts.world, parts.read(checkpoint))));
+  TRAINING_TRY(parts.ended(agree(parts.world, parts.read_kept(checkpoint, kinds))));
   Hash resumed;
   resumed.add(checkpoint.manifest().step).add(static_cast<std::uint64_t>(steps));
   TRAINING_TRY(parts.ended(
@@ -433,8 +565,11 @@ Status Engine::load(const Checkpoint& checkpoint, std::int64_t steps) {
     TRAINING_TRY(parts.ended(parts.publish(group)));
   TRAINING_TRY(parts.ended(parts.finish_publishing()));
   parts.optimizer.resume(steps);
-  return ok_status();
+  parts.begin_step();
+  return parts.notes_on(kinds);
 }
+
+double Engine::norm_owed() const { return std::sqrt(parts_->gradients->wire().squares_owed()); }
 
 std::uint64_t Engine::version() const { return parts_->version; }
 
@@ -458,15 +593,17 @@ MemoryPlan Engine::memory() const {
     for (int which = 0; which < parts_->optimizer.moments(); ++which)
       memory.moments += parts_->optimizer.moment(which, group).size_bytes();
   memory.windows = parts.parameters->window_bytes() + parts.gradients->window_bytes();
+  memory.owed = parts.gradients->wire().bytes();
   return memory;
 }
 
 Engine::Traffic Engine::Parts::sent() const {
-  const auto bytes = [](const Comm& comm, Collective collective) -> std::uint64_t {
+  Traffic traffic;
+  const auto bytes = [&](const Comm& comm, Collective collective) -> std::uint64_t {
     const auto stats = operation_stats(comm, collective);
+    traffic.payload.other_hosts += stats ? stats->bytes_sent_to_other_hosts : 0;
     return stats ? stats->bytes_sent : 0;
   };
-  Traffic traffic;
   traffic.payload.gathers = bytes(channels.gathers, Collective::kAllGather);
   if (channels.secondary)
     traffic.payload.gathers += bytes(*channels.secondary, Collective::kAllGather);
@@ -478,9 +615,10 @@ Engine::Traffic Engine::Parts::sent() const {
 
 Engine::Traffic Engine::take_traffic() {
   const Traffic now = parts_->sent(), before = std::exchange(parts_->taken, now);
-  return {{now.payload.gathers - before.payload.gathers,
-           now.payload.reductions - before.payload.reductions,
-           now.payload.replicas - before.payload.replicas, 0},
+  return {{.gathers = now.payload.gathers - before.payload.gathers,
+           .reductions = now.payload.reductions - before.payload.reductions,
+           .replicas = now.payload.replicas - before.payload.replicas,
+           .other_hosts = now.payload.other_hosts - before.payload.other_hosts},
           now.others - before.others};
 }
 

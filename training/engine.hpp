@@ -19,8 +19,6 @@
 // calls in the same order. At every step the ranks compare their calls, in the message that carries
 // the norm. If a rank differs, the error names it and the parameter where it did.
 //
-// An error on one rank ends training on all ranks: the others get kPeerFailed with its text. After
-// an error every call returns that error.
 // An error on one rank ends training on all: the others are told, and get kPeerFailed with its
 // text. After an error every call returns that error.
 #pragma once
@@ -55,7 +53,9 @@ struct StepOptions {
 
 /// What a step did; equal on all ranks. Value.
 struct StepOutcome {
-  double norm = 0;       ///< of the gradients times gradient_scale, before clipping
+  /// Of the gradients times gradient_scale, before clipping. kMomentum: of the momentum that
+  /// arrives, after the warm-up.
+  double norm = 0;
   bool skipped = false;  ///< a gradient was infinite or NaN: nothing changed
   friend bool operator==(const StepOutcome&, const StepOutcome&) = default;
 };
@@ -101,8 +101,10 @@ class Engine {
 
   // ---- Gradients
 
-  /// Begins a backward pass. `is_last`: the last of this step.
-  Status begin_backward(bool is_last);
+  /// Begins a backward pass. `is_last`: the last of this step. `gradient_scale`: that of the step
+  /// to come, needed where gradients are added to the momentum before that is sent (kMomentum);
+  /// equal on all ranks.
+  Status begin_backward(bool is_last, std::optional<double> gradient_scale = {});
   /// Where this rank's gradient of a parameter goes, with elements of plan().options().reduce, and
   /// whether to add it to the contents or overwrite them. Valid from begin_backward() to ready().
   Result<GradientPlace> gradient(ParameterId id);
@@ -126,11 +128,15 @@ class Engine {
   // ---- Checkpoints
 
   /// What this rank saves: the parts of "parameter" and of kMoments that it owns and no other rank
-  /// saves. Valid until the next step().
+  /// saves, and what compression keeps for later steps. Valid until the next step().
   [[nodiscard]] std::vector<OwnedPiece> owned();
   /// Loads all of these from a checkpoint of any number of ranks under any plan, and sets the
-  /// number of steps taken to `steps`. Collective.
-  Status load(const Checkpoint& checkpoint, std::int64_t steps);
+  /// number of steps taken to `steps`. What ranks owe stays the same in sum, whatever their number;
+  /// what a rank that is no more has left is paid in the next step. Returns sentences for the user
+  /// about what the checkpoint has and the plan has no use for, or the other way round. Collective.
+  Result<std::vector<std::string>> load(const Checkpoint& checkpoint, std::int64_t steps);
+  /// The norm of what all ranks owe together, as far as this rank knows: of its part.
+  [[nodiscard]] double norm_owed() const;
   /// Number of steps taken, without skipped ones.
   [[nodiscard]] std::int64_t steps() const;
 
@@ -139,7 +145,8 @@ class Engine {
   [[nodiscard]] EngineTimes take_times();
   /// The most memory allocated at any time, in the plan's classes.
   [[nodiscard]] MemoryPlan memory() const;
-  /// Payload that this rank sent since the last call, in the plan's classes; `padding` is 0.
+  /// Payload that this rank sent since the last call, in the plan's classes; `padding` and `shared`
+  /// are 0.
   /// `others` counts messages for the norm and for comparing calls.
   struct Traffic {
     TrafficPlan payload;

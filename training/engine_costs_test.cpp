@@ -30,7 +30,7 @@ TEST(Engine, AllocatesWhatThePlanSays) {
 /// One of three units is large, and one of an odd size.
 Result<Plan> large_plan(int ranks, const PlanOptions& options, int times = 1) {
   const ParameterTable large = *ParameterTable::create(
-      {{"in", {times, 512, 401}}, {"hidden", {times, 256, 1024}}, {"out", {times, 77, 1024}}});
+      {{"in", {times * 512, 401}}, {"hidden", {times * 256, 1024}}, {"out", {times * 77, 1024}}});
   return Plan::create(large, {{{"in", {0}}}, {{"hidden", {1}}}, {{"out", {2}}}}, ranks, options);
 }
 
@@ -42,7 +42,7 @@ void take_step(Engine& engine) {
       ASSERT_TRUE(engine.use(unit, Pass::kForward));
       ASSERT_TRUE(engine.release(unit, Pass::kForward));
     }
-    ASSERT_TRUE(engine.begin_backward(pass + 1 == passes));
+    ASSERT_TRUE(engine.begin_backward(pass + 1 == passes, 1));
     for (const GroupId unit : {2U, 1U, 0U}) {
       ASSERT_TRUE(engine.use(unit, Pass::kBackward));
       ASSERT_TRUE(engine.gradient(unit));
@@ -64,6 +64,7 @@ TEST_P(Traffic, IsWhatThePlanSaysToTheByte) {
     auto made = Engine::create(*plan, AdamW{}, comm);
     ASSERT_TRUE(made) << made.error().what;
     Engine& engine = **made;
+    for (int step = 0; step < plan->options().gradients.warmup_steps; ++step) take_step(engine);
     (void)engine.take_traffic();
     const TrafficPlan planned = plan->traffic();
     for (int step = 0; step < 2; ++step) {
@@ -74,6 +75,7 @@ TEST_P(Traffic, IsWhatThePlanSaysToTheByte) {
       EXPECT_EQ(sent.payload.replicas, planned.replicas);
       EXPECT_LT(sent.others, 1000);
     }
+    EXPECT_EQ(engine.memory(), plan->memory());
   });
 }
 
@@ -89,6 +91,14 @@ PlanOptions whole() {
   return options;
 }
 
+PlanOptions compressed(PlanOptions options, const char* gradients, const char* weights = "") {
+  options.gradients = *parse_gradient_compression(gradients);
+  if (options.gradients.method == GradientCompression::Method::kMomentum)
+    options.gradients.warmup_steps = 1;
+  options.weights = weights;
+  return options;
+}
+
 PlanOptions in_halves(Strategy strategy, DataType reduce) {
   PlanOptions options = with(strategy);
   options.compute = DataType::kBfloat16;
@@ -98,20 +108,34 @@ PlanOptions in_halves(Strategy strategy, DataType reduce) {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, Traffic,
-    ::testing::Values(Shape{"Ddp1", 1, with(Strategy::kDdp)},
-                      Shape{"Ddp2", 2, with(Strategy::kDdp, 2)},
-                      Shape{"Ddp3", 3, with(Strategy::kDdp)},
-                      Shape{"Ddp4", 4, with(Strategy::kDdp)},
-                      Shape{"Ddp4InHalves", 4, in_halves(Strategy::kDdp, DataType::kBfloat16)},
-                      Shape{"Zero1Of3", 3, with(Strategy::kZero1, 2)},
-                      Shape{"Zero1Of4", 4, in_halves(Strategy::kZero1, DataType::kFloat32)},
-                      Shape{"Zero2Of4", 4, with(Strategy::kZero2, 3)},
-                      Shape{"Zero2Of4WithWholeGradients", 4, whole()},
-                      Shape{"Zero3Of2", 2, with(Strategy::kZero3)},
-                      Shape{"Zero3Of3", 3, with(Strategy::kZero3, 2)},
-                      Shape{"Zero3Of4InHalves", 4, in_halves(Strategy::kZero3, DataType::kFloat32)},
-                      Shape{"Zero3Of4Kept", 4, kept()}, Shape{"SecondaryOf4", 4, secondary(2)},
-                      Shape{"HybridOf4", 4, hybrid(2)}),
+    ::testing::Values(
+        Shape{"Ddp1", 1, with(Strategy::kDdp)}, Shape{"Ddp2", 2, with(Strategy::kDdp, 2)},
+        Shape{"Ddp3", 3, with(Strategy::kDdp)}, Shape{"Ddp4", 4, with(Strategy::kDdp)},
+        Shape{"Ddp4InHalves", 4, in_halves(Strategy::kDdp, DataType::kBfloat16)},
+        Shape{"Zero1Of3", 3, with(Strategy::kZero1, 2)},
+        Shape{"Zero1Of4", 4, in_halves(Strategy::kZero1, DataType::kFloat32)},
+        Shape{"Zero2Of4", 4, with(Strategy::kZero2, 3)},
+        Shape{"Zero2Of4WithWholeGradients", 4, whole()},
+        Shape{"Zero3Of2", 2, with(Strategy::kZero3)},
+        Shape{"Zero3Of3", 3, with(Strategy::kZero3, 2)},
+        Shape{"Zero3Of4InHalves", 4, in_halves(Strategy::kZero3, DataType::kFloat32)},
+        Shape{"Zero3Of4Kept", 4, kept()}, Shape{"SecondaryOf4", 4, secondary(2)},
+        Shape{"HybridOf4", 4, hybrid(2)},
+        Shape{"Zero1Of3WithSmallWeights", 3, compressed(with(Strategy::kZero1), "", "int8")},
+        Shape{"Zero2Of4WithAllSmall", 4, compressed(with(Strategy::kZero2, 3), "int4", "int8")},
+        Shape{"Zero3Of2WithSmallGradients", 2,
+              compressed(with(Strategy::kZero3), "int4:errors=feedback")},
+        Shape{"Zero3Of3WithAllSmall", 3, compressed(with(Strategy::kZero3, 2), "fp8", "mxfp8")},
+        Shape{"Zero3Of4InHalvesWithSmallWeights", 4,
+              compressed(in_halves(Strategy::kZero3, DataType::kFloat32), "int4", "int8")},
+        Shape{"SecondaryOf4WithAllSmall", 4, compressed(secondary(2), "int4", "int8")},
+        Shape{"HybridOf4WithSmallReplicas", 4,
+              compressed(hybrid(2), "int8:errors=feedback", "int8")},
+        Shape{"Ddp2OfLargest", 2, compressed(with(Strategy::kDdp), "topk:0.01")},
+        Shape{"Ddp3OfLargest", 3, compressed(with(Strategy::kDdp, 2), "topk:0.02")},
+        Shape{"Ddp4Small", 4, compressed(with(Strategy::kDdp, 2), "int8")},
+        Shape{"Ddp4OneBit", 4, compressed(with(Strategy::kDdp), "onebit")},
+        Shape{"Ddp4Thin", 4, compressed(with(Strategy::kDdp), "powersgd:64")}),
     [](const auto& info) { return info.param.name; });
 
 /// Bytes of the heap that are in use.

@@ -297,7 +297,7 @@ class EngineCheckpoint : public ::testing::Test {
       } else {
         const auto found = Checkpoint::open(folder_, static_cast<std::uint64_t>(from));
         ASSERT_TRUE(found) << found.error().what;
-        const Status loaded = engine.load(*found, from);
+        const auto loaded = engine.load(*found, from);
         ASSERT_TRUE(loaded) << loaded.error().what;
       }
       for (int step = from; step < to; ++step) {
@@ -355,7 +355,7 @@ TEST_F(EngineCheckpoint, ThatIsDamagedEndsTraining) {
     ASSERT_TRUE(made);
     const auto found = Checkpoint::open(folder_);
     ASSERT_TRUE(found);
-    const Status loaded = (*made)->load(*found, 2);
+    const auto loaded = (*made)->load(*found, 2);
     ASSERT_FALSE(loaded);
     EXPECT_THAT(loaded.error().what, HasSubstr("rank_1.bin"));
     EXPECT_FALSE((*made)->begin_backward(true)) << "on values of which some were read";

@@ -7,26 +7,27 @@
 
 #include "training/numbers.hpp"
 #include "training/outcome.hpp"
-#include "training/typed_calls.hpp"
 
 namespace tutti::training {
 
 GradientStore::GradientStore(const Plan& plan, Comm& reductions, Comm& replicas, StepGuard& guard,
-                             Stream stream, Stream replica_stream)
+                             GradientWire wire, Stream stream, Stream replica_stream)
     : plan_(plan),
       reductions_(&reductions),
       replicas_(&replicas),
       guard_(&guard),
+      wire_(std::move(wire)),
       stream_(std::move(stream)),
       replica_stream_(std::move(replica_stream)),
       is_ready_(plan.layout()->table().size()),
       is_written_(plan.layout()->table().size()) {}
 
-Result<GradientStore> GradientStore::create(const Plan& plan, Comm& reductions, Comm& replicas,
-                                            StepGuard& guard) {
+Result<GradientStore> GradientStore::create(const Plan& plan, Rank rank, Comm& reductions,
+                                            Comm& replicas, StepGuard& guard) {
+  TRAINING_ASSIGN(GradientWire wire, GradientWire::create(plan, rank, reductions, replicas, guard));
   TRAINING_ASSIGN(Stream stream, Stream::create());
   TRAINING_ASSIGN(Stream replica_stream, Stream::create());
-  GradientStore store(plan, reductions, replicas, guard, std::move(stream),
+  GradientStore store(plan, reductions, replicas, guard, std::move(wire), std::move(stream),
                       std::move(replica_stream));
   TRAINING_TRY(store.make_memory());
   return store;
@@ -205,14 +206,8 @@ Status GradientStore::send_what_is_ready() {
 
 /// Its sums over the ranks arrive in own().
 Status GradientStore::send(GroupId group, Stream& stream) {
-  const DataType type = plan_.options().reduce;
   if (reductions_->size() > 1 || replicas_->size() > 1) guard_->note(Operation::kReduce, group);
-  if (reductions_->size() > 1)
-    TRAINING_TRY(
-        guard_->check(reduce_scatter(*reductions_, type, buffer(group), own(group), stream)));
-  if (replicas_->size() > 1 && !plan_.replicas_add_last())
-    TRAINING_TRY(guard_->check(all_reduce(*replicas_, type, own(group), stream)));
-  return ok_status();
+  return wire_.send(group, buffer(group), own(group), stream);
 }
 
 /// Adds what has arrived to the passes before.
@@ -220,8 +215,7 @@ Status GradientStore::keep(GroupId group) {
   if (!plan_.keeps_sums()) return ok_status();
   sums_.add(group, plan_.sends_every_pass() ? pass_ : 0, plan_.options().reduce, own(group));
   if (!is_last_ || !plan_.replicas_add_last()) return ok_status();
-  return guard_->check(all_reduce(*replicas_, DataType::kFloat32,
-                                  std::as_writable_bytes(sums_.total(group)), replica_stream_));
+  return wire_.add_replicas(group, sums_.total(group), replica_stream_);
 }
 
 /// Waits for what was sent, and keeps what came.
@@ -260,6 +254,7 @@ Status GradientStore::finish() {
   TRAINING_TRY(all_are_ready());
   if (plan_.gradients_are_whole() && sends_now()) {
     TRAINING_TRY(guard_->wait(stream_));
+    TRAINING_TRY(wire_.finish());
     for (GroupId group = 0; group < unready_.size(); ++group) TRAINING_TRY(keep(group));
   }
   while (Window* const sent = sent_first()) TRAINING_TRY(settle(*sent));
@@ -276,10 +271,11 @@ std::span<float> GradientStore::sums(GroupId group) {
   return as_floats(own(group));
 }
 
-void GradientStore::clear() {
+Status GradientStore::clear(bool undone) {
   is_complete_ = false;
   pass_ = 0;
   is_written_.assign(is_written_.size(), false);
+  return wire_.end_step(undone);
 }
 
 }  // namespace tutti::training

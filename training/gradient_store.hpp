@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "training/gradient_wire.hpp"
 #include "training/pass.hpp"
 #include "training/pass_sums.hpp"
 #include "training/plan.hpp"
@@ -31,9 +32,9 @@ namespace tutti::training {
 /// One rank's store. One thread at a time. Resource.
 class GradientStore {
  public:
-  /// `reductions` are the ranks that share shards, `replicas` those with the same shard. Both must
-  /// outlive the store.
-  static Result<GradientStore> create(const Plan& plan, Comm& reductions, Comm& replicas,
+  /// `rank` is this one's among all; `reductions` are the ranks that share shards, `replicas` those
+  /// with the same shard. Both must outlive the store.
+  static Result<GradientStore> create(const Plan& plan, Rank rank, Comm& reductions, Comm& replicas,
                                       StepGuard& guard);
 
   /// See Engine: begin_backward(), gradient(), ready(), ready_without(), end_backward().
@@ -51,9 +52,11 @@ class GradientStore {
   [[nodiscard]] bool is_complete() const { return is_complete_; }
   /// If is_complete(): the sums over all ranks and passes of this rank's shard of a group.
   [[nodiscard]] std::span<float> sums(GroupId group);
-  /// Ends the step.
-  void clear();
+  /// Ends the step. `undone`: nothing came of it.
+  Status clear(bool undone);
 
+  [[nodiscard]] GradientWire& wire() { return wire_; }
+  [[nodiscard]] const GradientWire& wire() const { return wire_; }
   [[nodiscard]] std::size_t bytes() const { return whole_.data().size() + sums_.bytes(); }
   [[nodiscard]] std::size_t window_bytes() const;
 
@@ -64,8 +67,8 @@ class GradientStore {
     std::optional<GroupId> group;  ///< the group whose gradients it holds; empty: free
     std::uint64_t sent = 0;        ///< number of its send, counted from 1; 0: not sent yet
   };
-  GradientStore(const Plan& plan, Comm& reductions, Comm& replicas, StepGuard& guard, Stream stream,
-                Stream replica_stream);
+  GradientStore(const Plan& plan, Comm& reductions, Comm& replicas, StepGuard& guard,
+                GradientWire wire, Stream stream, Stream replica_stream);
 
   Status make_memory();
   Status add_window();
@@ -91,6 +94,7 @@ class GradientStore {
   Slab whole_;                       ///< all groups, one after another
   std::vector<std::size_t> begins_;  ///< offset of each group in it, in elements
   PassSums sums_;
+  GradientWire wire_;
   Stream stream_, replica_stream_;
   std::vector<Window> windows_;
   std::uint64_t sent_ = 0;

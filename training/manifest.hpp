@@ -11,6 +11,8 @@
 //                "file": "rank_0.bin", "offset": 0, "crc32c": 305419896}]}
 //
 // Files hold float32, little-endian. Offsets are in bytes.
+//
+// Every element of a kind is there once. Of kinds that may_have_gaps(), what is not there is 0.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +45,11 @@ struct Manifest {
   std::vector<StoredPiece> pieces;
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
+
+/// Whether elements of such a kind may be missing: what ranks keep for later steps ("owed_3",
+/// "velocity_3"), which is mostly 0, and PowerSGD's "factor_2", which is shorter than its
+/// parameter.
+bool may_have_gaps(std::string_view kind);
 
 std::string manifest_json(const Manifest& manifest);
 /// Accepts untrusted text. kWrongData says what is wrong and where: not a manifest, another

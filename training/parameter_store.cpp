@@ -34,7 +34,18 @@ Result<ParameterStore> ParameterStore::create(const Plan& plan, Comm& gathers, C
                   Slab::allocate(gathers, elements * bytes_of(plan.options().compute)));
   if (!plan.parameters_are_whole()) TRAINING_TRY(store.make_windows());
   if (secondary != nullptr) TRAINING_TRY(store.make_secondary());
+  if (plan.weights().is_plain()) return store;
+  for (GroupId group = 0; group < layout.groups().size(); ++group) {
+    TRAINING_ASSIGN(Compression made, Compression::create(plan.weights().text().c_str()));
+    store.compressions_.push_back(std::move(made));
+  }
   return store;
+}
+
+void ParameterStore::begin_step(std::int64_t steps) {
+  constexpr int kMostGathers = 16;  // bits of the number of a call within a step
+  for (Compression& each : compressions_)
+    (void)each.set_call_number(static_cast<std::uint64_t>(steps) << kMostGathers);
 }
 
 Status ParameterStore::make_windows() {
@@ -97,8 +108,8 @@ std::span<std::byte> ParameterStore::whole(GroupId group) const {
 Status ParameterStore::publish(GroupId group) {
   if (!plan_.parameters_are_whole() || gathers_->size() == 1) return ok_status();
   guard_->note(Operation::kGather, group);
-  return guard_->check(
-      all_gather(*gathers_, plan_.options().compute, own(group), whole(group), stream_));
+  return guard_->check(all_gather(*gathers_, plan_.options().compute, own(group), whole(group),
+                                  stream_, compression(group)));
 }
 
 Status ParameterStore::settle() {
@@ -150,8 +161,8 @@ Status ParameterStore::gather(Window& window, GroupId unit) {
                                     into, window.stream));
   }
   guard_->note(Operation::kGather, unit);
-  return guard_->check(
-      all_gather(*gathers_, plan_.options().compute, own(unit), into, window.stream));
+  return guard_->check(all_gather(*gathers_, plan_.options().compute, own(unit), into,
+                                  window.stream, compression(unit)));
 }
 
 /// That of a kept unit, unless it has the unit; or any that is free.

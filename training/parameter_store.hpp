@@ -14,6 +14,7 @@
 #include "training/slab.hpp"
 #include "training/step_guard.hpp"
 #include "tutti/communicator.hpp"
+#include "tutti/compression.hpp"
 #include "tutti/error.hpp"
 #include "tutti/stream.hpp"
 
@@ -43,6 +44,9 @@ class ParameterStore {
   /// All units must be released.
   Status settle();
 
+  /// The next step is number `steps` + 1: for random rounding.
+  void begin_step(std::int64_t steps);
+
   /// Whether a unit is in use whose memory would have to be released.
   [[nodiscard]] bool is_in_use() const;
 
@@ -71,6 +75,9 @@ class ParameterStore {
   Status gather(Window& window, GroupId unit);
   Status gather_ahead(GroupId unit, Pass pass);
   Status await(Window& window);
+  [[nodiscard]] const Compression* compression(GroupId group) const {
+    return compressions_.empty() ? nullptr : &compressions_[group];
+  }
   void keep_secondary(const Window& window, GroupId unit);
   [[nodiscard]] std::span<std::byte> secondary_part(GroupId unit) const;
 
@@ -84,6 +91,7 @@ class ParameterStore {
   std::vector<std::size_t> begins_;  ///< offset of each group in parameters_, in elements
   std::vector<std::size_t> secondary_begins_;
   std::vector<bool> has_secondary_;          ///< by unit: filled since the last step
+  std::vector<Compression> compressions_;    ///< by group, if gathers are compressed
   Stream stream_;                            ///< for publish()
   std::vector<Window> windows_;              ///< shared by units
   std::vector<std::optional<Window>> kept_;  ///< by unit: windows of units with memory of their own

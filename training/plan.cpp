@@ -61,10 +61,106 @@ Status check_secondary(const PlanOptions& options, int shards) {
   return ok_status();
 }
 
-/// What `n` ranks send each of a gather, or of a scattered sum, of so many bytes.
-std::uint64_t share(std::uint64_t bytes, int n) {
-  const auto ranks = static_cast<std::uint64_t>(n);
-  return bytes * (ranks - 1) / ranks;
+/// Whether zeros do not stay zeros in a format.
+bool changes_zeros(const std::string& format) {
+  const std::string name = format.substr(0, format.find(':'));
+  return name == "sign" || name == "int8a" || name == "int4a";
+}
+
+/// What gathered parameters and compressed gradients are good for.
+Status check_compression(const PlanOptions& options) {
+  const GradientCompression& gradients = options.gradients;
+  const bool is_ddp = options.strategy == Strategy::kDdp;
+  if (options.deterministic && (!options.weights.empty() || gradients.is_on()))
+    return failure(Code::kInvalidArgument,
+                   "deterministic sums have the same bits for any number of ranks, and what "
+                   "compression rounds off depends on how ranks cut the numbers: leave one out");
+  if (is_ddp && !options.weights.empty())
+    return failure(
+        Code::kInvalidArgument,
+        "weights in '{}': DDP gathers no parameters. Choose a ZeRO strategy, or compress "
+        "gradients",
+        options.weights);
+  const std::string weights = options.weights.substr(0, options.weights.find(':'));
+  if (weights == "topk" || weights == "sign")
+    return failure(Code::kInvalidArgument,
+                   "weights in '{}': parameters would become 0, or all alike. Choose a format of "
+                   "numbers, such as int8",
+                   options.weights);
+  if (options.weights.find("errors=feedback") != std::string::npos)
+    return failure(Code::kInvalidArgument,
+                   "weights in '{}': they are gathered anew from exact masters, and owe nothing. "
+                   "Leave errors=feedback out",
+                   options.weights);
+  if (!gradients.is_on()) return ok_status();
+  using Method = GradientCompression::Method;
+  if (!is_ddp && gradients.method != Method::kFormat)
+    return failure(Code::kInvalidArgument,
+                   "PowerSGD, 1-bit Adam and Top-K by momentum need whole gradients and optimizer "
+                   "state: choose DDP");
+  if ((gradients.owes() || gradients.method == Method::kMomentum) &&
+      options.reduce != DataType::kFloat32)
+    return failure(Code::kInvalidArgument,
+                   "what gradients owe is float32: they have to be added up in it");
+  if (!(gradients.momentum >= 0 && gradients.momentum < 1))
+    return failure(Code::kInvalidArgument, "a momentum of {}: it is at least 0 and less than 1",
+                   gradients.momentum);
+  if (gradients.warmup_steps < 0)
+    return failure(Code::kInvalidArgument, "{} steps before gradients are compressed",
+                   gradients.warmup_steps);
+  if (gradients.method == Method::kMomentum && (options.moments != 2 || gradients.warmup_steps < 1))
+    return failure(
+        Code::kInvalidArgument,
+        "gradients by momentum need AdamW, and at least 1 warm-up step, in which it learns "
+        "the variance");
+  // Padding would owe something, and be saved nowhere.
+  if (!is_ddp && gradients.owes() && changes_zeros(gradients.format))
+    return failure(Code::kInvalidArgument,
+                   "gradients in '{}' with feedback: it keeps no zeros, which shards end with. "
+                   "Choose another format, or DDP",
+                   gradients.format);
+  return ok_status();
+}
+
+/// How ranks of a communicator lie on hosts.
+struct Spread {
+  int hosts = 1, on_each = 1;
+};
+
+/// What a rank sends in one collective. Value.
+struct Sent {
+  std::uint64_t bytes = 0, shared = 0, other_hosts = 0;
+  Sent& add(const Sent& more, std::uint64_t times) {
+    bytes += times * more.bytes;
+    shared += times * more.shared;
+    other_hosts += times * more.other_hosts;
+    return *this;
+  }
+};
+
+/// Of a gather, or of a scattered sum, of so many elements in all. With several hosts a part
+/// crosses once for each other host, as a copy or as the sum of a host.
+Sent sent_of_parts(const WireSize& size, std::size_t elements, Spread spread) {
+  const auto hosts = static_cast<std::uint64_t>(spread.hosts),
+             on_each = static_cast<std::uint64_t>(spread.on_each), ranks = hosts * on_each;
+  if (ranks == 1) return {};
+  if (size.is_plain())
+    return {size.plain(elements) * (ranks - 1) / ranks, 0,
+            size.plain(elements) * (hosts - 1) / ranks};
+  const std::size_t part = (elements + ranks - 1) / ranks;
+  const std::uint64_t small = size.bytes(part), shared = size.shared(part);
+  if (hosts == 1) return {(ranks - 1) * small, (ranks - 1) * shared, 0};
+  return {hosts * (on_each - 1) * size.plain(part) + (hosts - 1) * small, (hosts - 1) * shared,
+          (hosts - 1) * small};
+}
+
+/// Of a sum for all ranks: scattered, and gathered. Two ranks exchange all that they have.
+Sent sent_of_all(const WireSize& size, std::size_t elements, Spread spread) {
+  if (!size.is_plain() && spread.hosts * spread.on_each == 2) {
+    const std::uint64_t bytes = size.bytes(elements);
+    return {bytes, size.shared(elements), spread.hosts == 2 ? bytes : 0};
+  }
+  return Sent().add(sent_of_parts(size, elements, spread), 2);
 }
 
 }  // namespace
@@ -77,7 +173,9 @@ Result<Plan> Plan::create(const ParameterTable& table, std::vector<Unit> units, 
   TRAINING_ASSIGN(const Mesh mesh,
                   Mesh::create(ranks, options.shard_ranks == 0 ? all : options.shard_ranks));
   TRAINING_TRY(check_secondary(options, mesh.shards()));
+  TRAINING_TRY(check_compression(options));
   Plan plan(options, mesh);
+  TRAINING_TRY(plan.choose_sizes());
   std::vector<Group> groups;
   if (plan.parameters_are_whole()) {
     if (order.empty()) order = reverse_order(table);
@@ -95,7 +193,39 @@ Result<Plan> Plan::create(const ParameterTable& table, std::vector<Unit> units, 
   for (std::size_t unit = 0; unit < units.size(); ++unit)
     plan.is_kept_for_step_[unit] = units[unit].keeps_whole;
   plan.count_windows();
+  TRAINING_TRY(plan.check_compressed_parts());
   return plan;
+}
+
+Status Plan::choose_sizes() {
+  TRAINING_ASSIGN(weights_, WireSize::create(options_.weights, options_.compute));
+  const DataType type = replicas_add_last() ? DataType::kFloat32 : options_.reduce;
+  TRAINING_ASSIGN(gradients_, WireSize::create(options_.gradients.format, type));
+  return ok_status();
+}
+
+/// Whether there is something to compress in what is sent.
+Status Plan::check_compressed_parts() const {
+  if (options_.gradients.method == GradientCompression::Method::kPowerSgd) {
+    for (GroupId group = 0; group < layout_->groups().size(); ++group)
+      if (!power_sgd(group).shape.matrices.empty()) return ok_status();
+    return failure(Code::kInvalidArgument,
+                   "PowerSGD of rank {}: no parameter is a matrix that thin ones would make "
+                   "smaller. Lower the rank, or choose another compression",
+                   options_.gradients.rank);
+  }
+  for (const WireSize* size : {&weights_, &gradients_}) {
+    const bool is_sharded = mesh_.shards() > 1 && (size == &weights_ || !compresses_replicas());
+    if (size->is_plain() || !is_sharded) continue;
+    for (GroupId group = 0; group < layout_->groups().size(); ++group)
+      if (layout_->shard_elements(group) < size->block())
+        return failure(Code::kInvalidArgument,
+                       "'{}' over {} ranks: a shard has {} elements, less than a block of {} of "
+                       "'{}'. Choose smaller blocks, or larger units or buckets",
+                       layout_->groups()[group].name, mesh_.shards(),
+                       layout_->shard_elements(group), size->block(), size->text());
+  }
+  return ok_status();
 }
 
 void Plan::count_windows() {
@@ -145,6 +275,31 @@ bool Plan::replicas_add_last() const {
          !options_.deterministic;
 }
 
+bool Plan::keeps_masters() const {
+  return options_.compute != DataType::kFloat32 ||
+         (parameters_are_whole() && mesh_.shards() > 1 && !weights_.is_plain());
+}
+
+/// What is owed, that as it was before the step, and what methods keep beside it.
+std::size_t Plan::owed_bytes() const {
+  const GradientCompression& how = options_.gradients;
+  const bool sends = mesh_.replicas() > 1 || mesh_.shards() > 1;
+  if (!sends) return 0;
+  std::size_t floats = 0;
+  for (GroupId group = 0; group < layout_->groups().size(); ++group) {
+    if (how.method == GradientCompression::Method::kPowerSgd) {
+      const PowerSgdTravel travel = power_sgd(group);
+      floats += 2 * travel.shape.elements + travel.shape.first + 2 * travel.shape.next +
+                travel.first + travel.next;
+      continue;
+    }
+    const std::size_t elements =
+        compresses_replicas() ? summed_elements(group) : layout_->padded(group);
+    floats += ((how.owes() ? 2 : 0) + (how.has_own_momentum() ? 2 : 0)) * elements;
+  }
+  return floats * sizeof(float);
+}
+
 MemoryPlan Plan::memory() const {
   const std::size_t number = bytes_of(options_.compute), sent = bytes_of(options_.reduce);
   const std::size_t whole = layout_->all_padded(), own = layout_->all_of_a_shard();
@@ -152,7 +307,8 @@ MemoryPlan Plan::memory() const {
   plan.parameters = (parameters_are_whole() ? whole : own) * number;
   plan.gradients = (gradients_are_whole() ? whole * sent : 0) +
                    static_cast<std::size_t>(sum_levels()) * own * sizeof(float);
-  plan.masters = options_.compute == DataType::kFloat32 ? 0 : own * sizeof(float);
+  plan.masters = keeps_masters() ? own * sizeof(float) : 0;
+  plan.owed = owed_bytes();
   plan.moments = static_cast<std::size_t>(options_.moments) * own * sizeof(float);
   plan.windows = static_cast<std::size_t>(parameter_windows_) * window_elements() * number +
                  static_cast<std::size_t>(gradient_windows_) * layout_->largest() * sent;
@@ -167,44 +323,98 @@ MemoryPlan Plan::memory() const {
   return plan;
 }
 
-/// Of a group, if its buffer had so many elements.
-TrafficPlan Plan::traffic_of(GroupId group, std::size_t elements) const {
-  const std::uint64_t numbers = elements * bytes_of(options_.compute),
-                      sent = elements * bytes_of(options_.reduce);
+/// Of a group: of its buffer, or of its elements alone.
+TrafficPlan Plan::traffic_of(GroupId group, bool with_padding, int hosts) const {
+  const auto elements = with_padding ? layout_->padded(group) : layout_->elements(group);
   const auto passes = static_cast<std::uint64_t>(options_.passes);
   const auto sends = sends_every_pass() ? passes : 1;
   const int shards = mesh_.shards(), replicas = mesh_.replicas();
+  const int on_a_host = mesh_.world() / hosts;
+  const auto neighbours = [&](int ranks) -> Spread {
+    return ranks <= on_a_host ? Spread{1, ranks} : Spread{ranks / on_a_host, on_a_host};
+  };
+  // Replicas of a shard are as far apart as there are shards.
+  const Spread of_replicas =
+      shards >= on_a_host ? Spread{std::min(replicas, hosts), replicas / std::min(replicas, hosts)}
+                          : Spread{hosts, replicas / hosts};
+  const WireSize computed = *WireSize::create("", options_.compute),
+                 added = *WireSize::create("", options_.reduce),
+                 summed = *WireSize::create("", DataType::kFloat32);
   TrafficPlan plan;
+  const auto count = [&plan](std::uint64_t& bytes, const Sent& sent, std::uint64_t times) {
+    bytes += times * sent.bytes;
+    plan.shared += times * sent.shared;
+    plan.other_hosts += times * sent.other_hosts;
+  };
+
+  const Sent gather = sent_of_parts(weights_, elements, neighbours(shards));
   if (parameters_are_whole() || keeps_whole_for_step(group)) {
-    plan.gathers = share(numbers, shards);
+    count(plan.gathers, gather, 1);
   } else if (options_.after_forward == AfterForward::kKeep) {
-    plan.gathers = passes * share(numbers, shards);
+    count(plan.gathers, gather, passes);
   } else if (options_.after_forward == AfterForward::kSecondary) {
-    plan.gathers =
-        share(numbers, shards) + (2 * passes - 1) * share(numbers, options_.secondary_ranks);
+    count(plan.gathers, gather, 1);
+    count(plan.gathers, sent_of_parts(computed, elements, neighbours(options_.secondary_ranks)),
+          2 * passes - 1);
   } else {
-    plan.gathers = 2 * passes * share(numbers, shards);
+    count(plan.gathers, gather, 2 * passes);
   }
-  plan.reductions = sends * share(sent, shards);
-  const auto part = static_cast<std::uint64_t>(shards);
-  plan.replicas = replicas_add_last() ? 2 * share(elements * sizeof(float) / part, replicas)
-                                      : sends * 2 * share(sent / part, replicas);
+
+  if (options_.gradients.method == GradientCompression::Method::kPowerSgd && replicas > 1) {
+    const PowerSgdTravel travel = power_sgd(group);
+    for (const auto& [padded, useful] :
+         {std::pair(travel.first, travel.shape.first), std::pair(travel.next, travel.shape.next)})
+      count(plan.replicas, sent_of_all(summed, with_padding ? padded : useful, of_replicas), 1);
+    return plan;
+  }
+  count(plan.reductions,
+        sent_of_parts(compresses_replicas() ? added : gradients_, elements, neighbours(shards)),
+        sends);
+  const std::size_t shard =
+      with_padding ? summed_elements(group) : elements / static_cast<std::size_t>(shards);
+  const WireSize& plain = replicas_add_last() ? summed : added;
+  const WireSize& size = compresses_replicas() && !gradients_.is_plain() ? gradients_ : plain;
+  count(plan.replicas, sent_of_all(size, shard, of_replicas), replicas_add_last() ? 1 : sends);
   return plan;
 }
 
-TrafficPlan Plan::traffic() const {
-  TrafficPlan all, useful;
-  const auto add = [](TrafficPlan& sum, const TrafficPlan& part) {
-    sum.gathers += part.gathers;
-    sum.reductions += part.reductions;
-    sum.replicas += part.replicas;
-  };
+TrafficPlan Plan::traffic(int hosts) const {
+  TrafficPlan all;
+  std::uint64_t useful = 0;
   for (GroupId group = 0; group < layout_->groups().size(); ++group) {
-    add(all, traffic_of(group, layout_->padded(group)));
-    add(useful, traffic_of(group, layout_->elements(group)));
+    const TrafficPlan part = traffic_of(group, true, hosts);
+    all.gathers += part.gathers;
+    all.reductions += part.reductions;
+    all.replicas += part.replicas;
+    all.shared += part.shared;
+    all.other_hosts += part.other_hosts;
+    useful += traffic_of(group, false, hosts).all();
   }
-  all.padding = all.all() - useful.all();
+  all.padding = all.all() - std::min(useful, all.all());
   return all;
+}
+
+std::size_t Plan::summed_elements(GroupId group) const {
+  return mesh_.shards() == 1 && changes_zeros(options_.gradients.format)
+             ? layout_->elements(group)
+             : layout_->shard_elements(group);
+}
+
+PowerSgdTravel Plan::power_sgd(GroupId group) const {
+  PowerSgdTravel travel{.shape = power_sgd_shape(*layout_, group, options_.gradients.rank)};
+  const std::size_t unit = kAlignment * static_cast<std::size_t>(mesh_.replicas());
+  const auto padded = [unit](std::size_t elements) { return (elements + unit - 1) / unit * unit; };
+  travel.first = padded(travel.shape.first);
+  travel.next = padded(travel.shape.next);
+  return travel;
+}
+
+Plan Plan::uncompressed() const {
+  Plan plain = *this;
+  plain.options_.weights.clear();
+  plain.options_.gradients = {};
+  (void)plain.choose_sizes();
+  return plain;
 }
 
 std::uint64_t Plan::hash() const {
@@ -218,6 +428,15 @@ std::uint64_t Plan::hash() const {
         static_cast<std::uint64_t>(o.moments), static_cast<std::uint64_t>(o.whole_gradients),
         static_cast<std::uint64_t>(o.deterministic),
         static_cast<std::uint64_t>(parameter_windows_)})
+    hash.add(number);
+  const GradientCompression& gradients = o.gradients;
+  hash.add(weights_.text()).add(gradients_.text());
+  for (const std::uint64_t number :
+       {static_cast<std::uint64_t>(gradients.method),
+        static_cast<std::uint64_t>(gradients.feedback),
+        static_cast<std::uint64_t>(std::bit_cast<std::uint32_t>(gradients.momentum)),
+        static_cast<std::uint64_t>(gradients.rank),
+        static_cast<std::uint64_t>(gradients.warmup_steps)})
     hash.add(number);
   for (const bool kept : keeps_whole_) hash.add(kept ? 1 : 0);
   for (const bool kept : is_kept_for_step_) hash.add(kept ? 1 : 0);

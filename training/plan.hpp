@@ -19,8 +19,10 @@
 #include <vector>
 
 #include "training/buckets.hpp"
+#include "training/compression.hpp"
 #include "training/flat_layout.hpp"
 #include "training/mesh.hpp"
+#include "training/power_sgd.hpp"
 #include "tutti/error.hpp"
 #include "tutti/types.hpp"
 
@@ -60,6 +62,13 @@ struct PlanOptions {
   /// r. So the bits are the same for every strategy and every power of two of ranks, if passes x
   /// ranks is the same. Gradients of each pass are sent. See PassSums.
   bool deterministic = false;
+  /// The format in which parameters are gathered from all shards, as tuttiCompressionCreate() takes
+  /// it; empty: as they are. Every rank computes with what the format made of them, their owner
+  /// too. Masters stay exact. Not for kDdp, which gathers none.
+  std::string weights = {};
+  /// Of gradients: between replicas if there are any, else among ranks that share shards. Methods
+  /// other than kFormat, and momentum, are for kDdp.
+  GradientCompression gradients = {};
   friend bool operator==(const PlanOptions&, const PlanOptions&) = default;
 };
 
@@ -70,8 +79,9 @@ struct MemoryPlan {
   std::size_t masters = 0;     ///< float32 copies that are stepped, if `parameters` are not float32
   std::size_t moments = 0;     ///< optimizer state
   std::size_t windows = 0;     ///< units that are whole temporarily, and secondary shards
+  std::size_t owed = 0;        ///< what compression has left over, and what it keeps beside that
   [[nodiscard]] std::size_t all() const {
-    return parameters + gradients + masters + moments + windows;
+    return parameters + gradients + masters + moments + windows + owed;
   }
   friend bool operator==(const MemoryPlan&, const MemoryPlan&) = default;
 };
@@ -79,12 +89,20 @@ struct MemoryPlan {
 /// Payload that one rank sends in one step, in bytes. With n participating ranks, f = (n - 1) / n.
 /// A gather or a scattered sum of P bytes sends f P, a sum for all ranks 2 f P. Value.
 struct TrafficPlan {
-  std::uint64_t gathers = 0;     ///< of parameters
-  std::uint64_t reductions = 0;  ///< of gradients, among ranks that share shards
-  std::uint64_t replicas = 0;    ///< of gradients, among replicas
-  std::uint64_t padding = 0;     ///< part of these that is padding
+  std::uint64_t gathers = 0;      ///< of parameters
+  std::uint64_t reductions = 0;   ///< of gradients, among ranks that share shards
+  std::uint64_t replicas = 0;     ///< of gradients, among replicas
+  std::uint64_t padding = 0;      ///< part of these that is padding
+  std::uint64_t shared = 0;       ///< part of these that formats keep beside values, such as scales
+  std::uint64_t other_hosts = 0;  ///< part of these that goes to ranks of other hosts
   [[nodiscard]] std::uint64_t all() const { return gathers + reductions + replicas; }
   friend bool operator==(const TrafficPlan&, const TrafficPlan&) = default;
+};
+
+/// What travels of a group by PowerSGD, with padding that gives all ranks equal parts. Value.
+struct PowerSgdTravel {
+  PowerSgdShape shape;
+  std::size_t first = 0, next = 0;  ///< elements of the two sums
 };
 
 /// Checked and immutable.
@@ -125,22 +143,43 @@ class Plan {
   [[nodiscard]] bool sends_every_pass() const {
     return !gradients_are_whole() || options_.deterministic;
   }
+  /// Whether what is stepped has float32 memory of its own, apart from what the model computes
+  /// with.
+  [[nodiscard]] bool keeps_masters() const;
+  /// Whether gradients are compressed in sums for replicas, and not in scattered sums.
+  [[nodiscard]] bool compresses_replicas() const { return mesh_.replicas() > 1; }
+  /// Elements of a group that a sum for replicas covers: with its padding, unless the format would
+  /// make numbers out of that.
+  [[nodiscard]] std::size_t summed_elements(GroupId group) const;
+  /// How gathered parameters, and gradients, travel; the latter unless it is by PowerSGD.
+  [[nodiscard]] const WireSize& weights() const { return weights_; }
+  [[nodiscard]] const WireSize& gradients() const { return gradients_; }
+  /// For kPowerSgd.
+  [[nodiscard]] PowerSgdTravel power_sgd(GroupId group) const;
+  /// The same plan without any compression.
+  [[nodiscard]] Plan uncompressed() const;
   [[nodiscard]] MemoryPlan memory() const;
-  /// For a step that uses every unit once forward and once backward.
-  [[nodiscard]] TrafficPlan traffic() const;
+  /// For a step that uses every unit once forward and once backward, after the steps in which
+  /// nothing is compressed. The ranks are spread over `hosts` in equal blocks; with several, only
+  /// what goes to other hosts is compressed. `hosts` must divide the number of ranks.
+  [[nodiscard]] TrafficPlan traffic(int hosts = 1) const;
   /// Equal plans have equal hashes, on every machine.
   [[nodiscard]] std::uint64_t hash() const;
 
  private:
   Plan(const PlanOptions& options, const Mesh& mesh) : options_(options), mesh_(mesh) {}
   void count_windows();
-  [[nodiscard]] TrafficPlan traffic_of(GroupId group, std::size_t elements) const;
+  Status choose_sizes();
+  [[nodiscard]] Status check_compressed_parts() const;
+  [[nodiscard]] std::size_t owed_bytes() const;
+  [[nodiscard]] TrafficPlan traffic_of(GroupId group, bool with_padding, int hosts) const;
 
   PlanOptions options_;
   Mesh mesh_;
   std::shared_ptr<const FlatLayout> layout_;
   std::vector<bool> keeps_whole_, is_kept_for_step_;  ///< by unit; for kZero3
   int parameter_windows_ = 0, gradient_windows_ = 0;
+  WireSize weights_, gradients_;
 };
 
 }  // namespace tutti::training

@@ -40,4 +40,31 @@ void ShardedOptimizer::step(GroupId group, std::span<const float> gradients,
   }
 }
 
+void ShardedOptimizer::prepare_frozen(FrozenAdam how, GroupId group, std::span<float> gradients) {
+  how.adamw = std::get<AdamW>(optimizer_);
+  for (const Piece& piece : pieces_[group]) {
+    const auto part = [&](auto all) { return all.subspan(piece.offset, piece.count); };
+    training::frozen_prepare(how, {part(moment(0, group)), part(moment(1, group))},
+                             part(gradients));
+  }
+}
+
+void ShardedOptimizer::frozen_momentum(FrozenAdam how, GroupId group, std::span<float> sums) {
+  how.adamw = std::get<AdamW>(optimizer_);
+  for (const Piece& piece : pieces_[group])
+    training::frozen_momentum(how, moment(1, group).subspan(piece.offset, piece.count),
+                              sums.subspan(piece.offset, piece.count));
+}
+
+void ShardedOptimizer::frozen_step(FrozenAdam how, GroupId group, float shrinks,
+                                   std::span<const float> momentum, std::span<float> parameters) {
+  how.adamw = std::get<AdamW>(optimizer_);
+  for (const Piece& piece : pieces_[group]) {
+    const auto part = [&](auto all) { return all.subspan(piece.offset, piece.count); };
+    training::frozen_step(how, step_, shrinks, layout_->table()[piece.parameter].decays,
+                          part(momentum), part(parameters),
+                          {part(moment(0, group)), part(moment(1, group))});
+  }
+}
+
 }  // namespace tutti::training

@@ -11,6 +11,7 @@
 
 #include "training/adamw.hpp"
 #include "training/flat_layout.hpp"
+#include "training/frozen_adam.hpp"
 #include "training/sgd.hpp"
 
 namespace tutti::training {
@@ -40,6 +41,13 @@ class ShardedOptimizer {
   /// with its padding, which does not change. Once per group and step.
   void step(GroupId group, std::span<const float> gradients, std::span<float> parameters,
             float gradient_scale);
+
+  /// Steps by momentum with the options of this optimizer, which is AdamW: see frozen_adam.hpp.
+  /// `how` is complete but for these. The spans are of a group; where there is one shard.
+  void prepare_frozen(FrozenAdam how, GroupId group, std::span<float> gradients);
+  void frozen_momentum(FrozenAdam how, GroupId group, std::span<float> sums);
+  void frozen_step(FrozenAdam how, GroupId group, float shrinks, std::span<const float> momentum,
+                   std::span<float> parameters);
 
   /// Number of steps begun.
   [[nodiscard]] std::int64_t steps() const { return step_; }

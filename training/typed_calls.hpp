@@ -7,6 +7,7 @@
 
 #include "training/numbers.hpp"
 #include "tutti/communicator.hpp"
+#include "tutti/compression.hpp"
 #include "tutti/error.hpp"
 #include "tutti/nccl.h"
 #include "tutti/status.hpp"
@@ -15,31 +16,48 @@
 
 namespace tutti::training {
 
-/// whole = the parts of all ranks, in order.
+/// whole = the parts of all ranks, in order. Like the others, compressed if that is not null.
 inline Status all_gather(Comm& comm, DataType type, std::span<const std::byte> part,
-                         std::span<std::byte> whole, const Stream& stream) {
-  return to_status(
-      tuttiNcclAllGather(part.data(), whole.data(), part.size() / bytes_of(type),
-                         static_cast<ncclDataType_t>(type), comm.native(), stream.native()),
-      comm.native());
+                         std::span<std::byte> whole, const Stream& stream,
+                         const Compression* compression = nullptr) {
+  const std::size_t count = part.size() / bytes_of(type);
+  const auto raw = static_cast<ncclDataType_t>(type);
+  const ncclResult_t done =
+      compression == nullptr
+          ? tuttiNcclAllGather(part.data(), whole.data(), count, raw, comm.native(),
+                               stream.native())
+          : tuttiAllGatherCompressed(part.data(), whole.data(), count, raw, compression->native(),
+                                     comm.native(), stream.native());
+  return to_status(done, comm.native());
 }
 
 /// part = this rank's part of the sum of all ranks' `whole`; `part` lies in `whole`.
 inline Status reduce_scatter(Comm& comm, DataType type, std::span<const std::byte> whole,
-                             std::span<std::byte> part, const Stream& stream) {
-  return to_status(tuttiNcclReduceScatter(whole.data(), part.data(), part.size() / bytes_of(type),
-                                          static_cast<ncclDataType_t>(type), ncclSum, comm.native(),
-                                          stream.native()),
-                   comm.native());
+                             std::span<std::byte> part, const Stream& stream,
+                             const Compression* compression = nullptr) {
+  const std::size_t count = part.size() / bytes_of(type);
+  const auto raw = static_cast<ncclDataType_t>(type);
+  const ncclResult_t done =
+      compression == nullptr
+          ? tuttiNcclReduceScatter(whole.data(), part.data(), count, raw, ncclSum, comm.native(),
+                                   stream.native())
+          : tuttiReduceScatterCompressed(whole.data(), part.data(), count, raw, ncclSum, 1, 1,
+                                         compression->native(), comm.native(), stream.native());
+  return to_status(done, comm.native());
 }
 
 /// In place: data = the sum of `data` over all ranks.
-inline Status all_reduce(Comm& comm, DataType type, std::span<std::byte> data,
-                         const Stream& stream) {
-  return to_status(tuttiNcclAllReduce(data.data(), data.data(), data.size() / bytes_of(type),
-                                      static_cast<ncclDataType_t>(type), ncclSum, comm.native(),
-                                      stream.native()),
-                   comm.native());
+inline Status all_reduce(Comm& comm, DataType type, std::span<std::byte> data, const Stream& stream,
+                         const Compression* compression = nullptr) {
+  const std::size_t count = data.size() / bytes_of(type);
+  const auto raw = static_cast<ncclDataType_t>(type);
+  const ncclResult_t done =
+      compression == nullptr
+          ? tuttiNcclAllReduce(data.data(), data.data(), count, raw, ncclSum, comm.native(),
+                               stream.native())
+          : tuttiAllReduceCompressed(data.data(), data.data(), count, raw, ncclSum, 1, 1,
+                                     compression->native(), comm.native(), stream.native());
+  return to_status(done, comm.native());
 }
 
 }  // namespace tutti::training

@@ -35,6 +35,21 @@ TUTTI_API ncclResult_t tuttiCompressionDestroy(tuttiCompression_t compression);
 TUTTI_API ncclResult_t tuttiCompressionText(tuttiCompression_t compression, char* text,
                                             size_t bytes);
 
+/* What `count` values become. */
+typedef struct {
+  size_t bytes;  /* that they take */
+  size_t shared; /* part of these: scales, or the places of kept values */
+  size_t block;  /* so many values are encoded together */
+} tuttiEncodedSize;
+/* Of values that a call sends together. A collective may cut a vector into parts, each encoded by
+ * itself. Data that the format would not make smaller is sent as it is. */
+TUTTI_API ncclResult_t tuttiCompressionSize(tuttiCompression_t compression, size_t count,
+                                            tuttiEncodedSize* size);
+/* Random rounding depends on the seed and on the number of the call: 0, 1, 2 ... of a compression.
+ * The next call is number `number`, on all ranks: to repeat calls bit for bit. */
+TUTTI_API ncclResult_t tuttiCompressionSetCallNumber(tuttiCompression_t compression,
+                                                     unsigned long long number);
+
 /* ---- What a rank owes ---------------------------------------------------------------------- */
 
 /* With errors=feedback a compression keeps what its calls have rounded off at this rank, and adds

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <utility>
@@ -154,6 +155,18 @@ class Compression {
         tuttiBroadcastCompressed(data.data(), data.data(), data.size(), detail::raw_type<T>(), root,
                                  handle_, comm.native(), detail::raw(stream)),
         comm.native());
+  }
+
+  /// What `count` values become.
+  [[nodiscard]] Result<tuttiEncodedSize> size_of(std::size_t count) const {
+    tuttiEncodedSize size = {};
+    if (const auto code = tuttiCompressionSize(handle_, count, &size); code != ncclSuccess)
+      return last_error(code);
+    return size;
+  }
+  /// See tuttiCompressionSetCallNumber.
+  Status set_call_number(std::uint64_t number) {
+    return to_status(tuttiCompressionSetCallNumber(handle_, number));
   }
 
   /// What this rank owes, and the same for going on elsewhere. See tutti/compression.h.

@@ -1,5 +1,6 @@
 // tuttiCompression*, and the handle's part of compressed calls (call_api.cpp has the calls).
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <vector>
 
@@ -38,6 +39,29 @@ ncclResult_t tuttiCompressionText(tuttiCompression_t compression, char* text, si
     TUTTI_ASSIGN(const auto ours, process().compressions.find(compression));
     TUTTI_TRY(check_text_out(text, bytes));
     copy_text(ours->compression().text(), text, bytes);
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t tuttiCompressionSize(tuttiCompression_t compression, size_t count,
+                                  tuttiEncodedSize* size) {
+  return answer("tuttiCompressionSize", nullptr, [&]() -> Result<ncclResult_t> {
+    TUTTI_ASSIGN(const auto ours, process().compressions.find(compression));
+    TUTTI_TRY(check_out(size, "size"));
+    const tutti::codec::Format& format = *ours->compression().format;
+    const std::size_t bytes = format.bytes(count);
+    const auto own = static_cast<std::size_t>(
+        std::ceil(static_cast<double>(count) * format.traits().value_bits / 8));
+    *size = {bytes, bytes - std::min(bytes, own), format.traits().block};
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t tuttiCompressionSetCallNumber(tuttiCompression_t compression,
+                                           unsigned long long number) {
+  return answer("tuttiCompressionSetCallNumber", nullptr, [&]() -> Result<ncclResult_t> {
+    TUTTI_ASSIGN(const auto ours, process().compressions.find(compression));
+    ours->set_call_number(number);
     return ncclSuccess;
   });
 }

@@ -16,6 +16,7 @@ std::unique_ptr<const Format> make_float8(const char* name, std::uint32_t block,
   FormatTraits traits;
   traits.name = fmt::format("{}:block={}:scale={}", name, block, Scale::kName);
   traits.block = block;
+  traits.value_bits = 8;
   traits.bits = 8.0 * static_cast<double>(Block().bytes(block)) / block;
   // Half of the last place of a number near the largest one.
   traits.error = (1 + Scale::kRelative) / (1 << (Narrow::kMantissaBits + 1)) + kFloatError;

@@ -20,6 +20,7 @@ struct FormatTraits {
   std::string name;         ///< with its settings, as make_format() takes it
   std::uint32_t block = 1;  ///< a power of two
   double bits = 32;         ///< of a value, in a full block
+  double value_bits = 32;   ///< of these, what is the value's own; the rest is what values share
   /// A decoded value is off by at most `error` times the largest magnitude of its block, plus
   /// `least`. That holds for blocks of magnitudes up to `largest`, rounded to nearest. Random
   /// rounding doubles it.

@@ -13,7 +13,7 @@ constexpr std::uint32_t kLoopBlock = 32;
 std::unique_ptr<const Format> half_format(Half half, Loops loops) {
   FormatTraits traits;
   traits.block = kLoopBlock;
-  traits.bits = 16;
+  traits.bits = traits.value_bits = 16;
   if (half == Half::kBfloat16) {
     traits.name = "bf16";
     traits.error = 0x1p-8;

@@ -17,6 +17,7 @@ std::unique_ptr<const Format> make(std::uint32_t block, Loops loops) {
   traits.name =
       fmt::format("int{}{}:block={}:scale={}", kBits, kOffset ? "a" : "", block, Scale::kName);
   traits.block = block;
+  traits.value_bits = kBits;
   traits.bits = 8.0 * static_cast<double>(Block().bytes(block)) / block;
   // Half a step. With an offset the range is up to twice the largest magnitude.
   const double range = kOffset ? 2 + Scale::kRelative : 1;

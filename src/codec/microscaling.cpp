@@ -10,6 +10,7 @@ std::unique_ptr<const Format> make_micro(const char* name, double error, Loops l
   FormatTraits traits;
   traits.name = name;
   traits.block = kMicroBlock;
+  traits.value_bits = Element::kBits;
   traits.bits = Element::kBits + 8.0 / kMicroBlock;
   traits.error = error;
   traits.least = 0x1p-126;

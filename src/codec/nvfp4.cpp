@@ -8,6 +8,7 @@ std::unique_ptr<const Format> nvfp4_format(Loops loops) {
   FormatTraits traits;
   traits.name = "nvfp4";
   traits.block = kNvfp4Block;
+  traits.value_bits = 4;
   traits.bits = 4 + 8.0 / kGroup + 32.0 / kNvfp4Block;
   // Half of the step from 4 to 6, with a scale that rounding up made larger by an eighth, or by the
   // smallest e4m3.

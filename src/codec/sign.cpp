@@ -8,6 +8,7 @@ std::unique_ptr<const Format> sign_format(Loops loops) {
   FormatTraits traits;
   traits.name = "sign";
   traits.block = kSignBlock;
+  traits.value_bits = 1;
   traits.bits = 1 + 32.0 / kSignBlock;
   traits.error = 1;
   traits.largest = 1.7e38;

@@ -12,6 +12,7 @@ std::unique_ptr<const Format> top_k_format(std::uint32_t kept, std::uint32_t blo
   traits.name = fmt::format("topk:k={}:block={}", kept, block);
   traits.block = block;
   const TopKBlock top{kept, block};
+  traits.value_bits = 8.0 * sizeof(float) * kept / block;
   traits.bits = 8.0 * static_cast<double>(top.bytes(block)) / block;
   traits.error = kept == block ? 0 : 1;
   traits.specials =

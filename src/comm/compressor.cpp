@@ -64,6 +64,11 @@ Status Compressor::check_feedback() const {
                     compression_.text());
 }
 
+void Compressor::set_call_number(std::uint64_t number) {
+  const std::scoped_lock lock(mutex_);
+  calls_ = number;
+}
+
 std::vector<float> Compressor::errors() const {
   const std::scoped_lock lock(mutex_);
   return errors_;

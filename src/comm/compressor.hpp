@@ -55,6 +55,9 @@ class Compressor : public std::enable_shared_from_this<Compressor> {
   /// next call begins. With feedback, all calls must be of one series: kInvalidUsage otherwise.
   Result<exec::Coding> begin(const Series& series, std::size_t elements);
 
+  /// Of the next call: calls of a number, a seed and a rank round alike.
+  void set_call_number(std::uint64_t number);
+
   /// What this rank owes, in the order of the elements that it encodes; empty before the first
   /// call.
   [[nodiscard]] std::vector<float> errors() const;

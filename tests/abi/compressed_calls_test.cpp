@@ -352,6 +352,36 @@ TEST(CompressedCalls, OfBlocksGatherAndAddUp) {
     EXPECT_NEAR(sums[2][i], in[0][40 + i] + in[1][40 + i] + in[2][40 + i], 0.06);
 }
 
+TEST(CompressionHandles, SayWhatValuesBecome) {
+  const auto size = [](const char* how, std::size_t count) {
+    const auto found = tutti::Compression::create(how)->size_of(count);
+    EXPECT_TRUE(found) << how;
+    return std::vector<std::size_t>{found->bytes, found->shared, found->block};
+  };
+  EXPECT_EQ(size("int8:block=128", 1000), (std::vector<std::size_t>{1016, 16, 128}));
+  EXPECT_EQ(size("int4:block=32:scale=fp32", 64), (std::vector<std::size_t>{40, 8, 32}));
+  EXPECT_EQ(size("bf16", 7)[0], 14U);
+  EXPECT_EQ(size("topk:k=41:block=4096", 4096), (std::vector<std::size_t>{246, 82, 4096}));
+  EXPECT_EQ(size("sign", 8192), (std::vector<std::size_t>{1032, 8, 4096}));
+  EXPECT_EQ(size("int8", 0)[0], 0U);
+}
+
+TEST(CompressionHandles, RepeatCallsByTheirNumber) {
+  const std::vector<float> in = values_of(0, kCount);
+  std::vector<std::vector<float>> results;
+  Job job(2, "int4:rounding=random");
+  for (const std::uint64_t number : {5U, 6U, 5U}) {
+    std::vector<std::vector<float>> out(2, std::vector<float>(kCount));
+    ASSERT_TRUE(job.run([&](std::size_t rank) {
+      if (auto set = job.compression(rank).set_call_number(number); !set) return set;
+      return job.compression(rank).all_reduce<float>(job.comm(rank), in, out[rank]);
+    }));
+    results.push_back(out[0]);
+  }
+  EXPECT_EQ(results[2], results[0]);
+  EXPECT_NE(results[1], results[0]);
+}
+
 TEST(CompressionHandles, RefuseWhatTheyCannotBe) {
   const auto text = [](ncclResult_t result) {
     return result == ncclSuccess ? std::string("none") : std::string(ncclGetLastError(nullptr));
@@ -379,6 +409,10 @@ TEST(CompressionHandles, RefuseWhatTheyCannotBe) {
                                     job.compression(0).native(), job.comm(0).native(), nullptr)),
       HasSubstr("sums and averages can"));
   EXPECT_THAT(job.compression(0).set_errors(data).error().what, HasSubstr("errors=feedback"));
+  EXPECT_THAT(text(tuttiCompressionSize(job.compression(0).native(), 1, nullptr)),
+              HasSubstr("size"));
+  EXPECT_THAT(text(tuttiCompressionSetCallNumber(foreign, 1)),
+              HasSubstr("none that tuttiCompressionCreate"));
 }
 
 }  // namespace

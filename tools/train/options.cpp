@@ -66,6 +66,28 @@ void add_sharding_options(tools::CommandLine& app, Options& options) {
       .in_range(1, 1 << 12);
 }
 
+void add_compression_options(tools::CommandLine& app, Options& options) {
+  app.add_option("--quantize-weights", options.quantize_weights,
+                 "zero: gather parameters in a format, such as int8 (as they are)");
+  app.add_option("--quantize-gradients", options.quantize_gradients,
+                 "zero: send gradients in a format, such as int4 (as they are)");
+  app.add_flag("--secondary", options.secondary,
+               "zero3: between the passes, keep parameters in shards on each host: --hpz with its "
+               "ranks");
+  app.add_option("--compress", options.compress,
+                 "ddp: int8, fp8, topk:0.01, onebit, powersgd:2 or another format (none)");
+  app.add_option("--error-feedback", options.error_feedback,
+                 "add what gradients lost in the next step (on for topk, onebit and powersgd)")
+      .one_of({"on", "off"});
+  app.add_option("--compress-warmup", options.compress_warmup,
+                 "steps without compression of gradients (onebit, topk: 15 % of all; else 0)")
+      .in_range(0, kMostSteps);
+  app.add_option("--compress-momentum", options.compress_momentum,
+                 "topk: the factor of each rank's momentum, of which the largest is sent; 0: of "
+                 "gradients (--beta1)")
+      .in_range(0, 0.999999);
+}
+
 void add_precision_options(tools::CommandLine& app, Options& options) {
   const std::vector<std::string> types = {"fp32", "bf16", "fp16"};
   app.add_option("--precision", options.precision, "of parameters and gradients in the model")
@@ -151,6 +173,9 @@ void add_process_options(tools::CommandLine& app, Options& options) {
       .in_range(0, 1 << 20);
   const auto dry = app.add_flag("--dry-run", options.dry_run,
                                 "say what memory and bytes a step takes, for --ranks, and end");
+  app.add_option("--hosts", options.hosts, "with --dry-run: the ranks are on so many (1)")
+      .in_range(1, 1 << 20)
+      .needs(dry);
   app.add_option("--json", options.json_path, "with --dry-run: FILE for it; '-': standard output")
       .needs(dry);
 }
@@ -163,6 +188,7 @@ void add_options(tools::CommandLine& app, Options& options) {
   app.add_option("--out", options.out, "folder for checkpoints and log.jsonl").shows_default();
   add_model_options(app, options);
   add_sharding_options(app, options);
+  add_compression_options(app, options);
   add_precision_options(app, options);
   add_schedule_options(app, options);
   add_report_options(app, options);

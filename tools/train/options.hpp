@@ -23,6 +23,11 @@ struct Options {
   std::optional<double> bucket_mb = {}, first_bucket_mb = {}, prefetch_mb = {};
   int accumulate = 1;
   bool sharded_accumulation = false, whole_gradients = false;
+  std::string quantize_weights = {}, quantize_gradients = {}, compress = {};
+  bool secondary = false;
+  std::string error_feedback = {};
+  std::optional<std::uint64_t> compress_warmup = {};
+  std::optional<double> compress_momentum = {};
   std::string precision = "fp32", reduce_precision = {}, loss_scale = {};
   std::string checkpoint_activations = "none";
   bool deterministic = false;
@@ -49,6 +54,8 @@ struct Options {
   std::string device = "cpu";
   int threads = 0, ranks = 0, restarts = 0;
   bool dry_run = false;
+  int hosts = 0;
+  std::string link = {};
   std::string json_path = {};
 };
 

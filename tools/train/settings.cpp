@@ -89,6 +89,35 @@ Status check_use(const Options& options) {
   return ok_status();
 }
 
+/// Options of compression that a strategy has no use for.
+Status check_compression(const Options& options) {
+  const bool is_ddp = strategy_of(options.strategy) == Strategy::kDdp;
+  if (is_ddp && !options.quantize_weights.empty())
+    return refused("--quantize-weights {}: ddp gathers no parameters; take zero3, or --compress",
+                   options.quantize_weights);
+  if (is_ddp && !options.quantize_gradients.empty())
+    return refused(
+        "--quantize-gradients {} is of zero1, zero2 and zero3; with ddp it is --compress",
+        options.quantize_gradients);
+  if (!is_ddp && !options.compress.empty())
+    return refused("--compress {} is of ddp; with {} it is --quantize-gradients", options.compress,
+                   options.strategy);
+  const bool small = !options.quantize_weights.empty() || !options.quantize_gradients.empty() ||
+                     !options.compress.empty();
+  if (options.deterministic && small)
+    return refused(
+        "--deterministic gives the same bits with any number of ranks, and what compression rounds "
+        "off depends on how ranks cut the numbers: leave one of them out");
+  const std::string& gradients = is_ddp ? options.compress : options.quantize_gradients;
+  if (gradients.empty() && !options.error_feedback.empty())
+    return refused("--error-feedback {}: gradients are not compressed", options.error_feedback);
+  if (gradients.empty() && options.compress_warmup)
+    return refused("--compress-warmup {}: gradients are not compressed", *options.compress_warmup);
+  if (options.compress_momentum && !options.compress.starts_with("topk"))
+    return refused("--compress-momentum {:g} is of --compress topk", *options.compress_momentum);
+  return ok_status();
+}
+
 /// How ranks are grouped.
 Status check_groups(const Options& options, int ranks) {
   const int shards = options.shard_size > 0 ? options.shard_size : ranks;
@@ -121,6 +150,44 @@ Result<int> passes_of(const Options& options, int ranks) {
   return shards / ranks;
 }
 
+Result<training::GradientCompression> gradients_of(const Options& options, std::uint64_t steps) {
+  constexpr double kOfAllSteps = 0.15;
+  using Method = training::GradientCompression::Method;
+  const std::string& text =
+      options.compress.empty() ? options.quantize_gradients : options.compress;
+  const char* const option = options.compress.empty() ? "--quantize-gradients" : "--compress";
+  auto parsed = training::parse_gradient_compression(text);
+  if (!parsed) return refused("{}: {}", option, parsed.error().what);
+  if (options.error_feedback == "on") parsed->feedback = true;
+  if (options.error_feedback == "off") {
+    if (parsed->method == Method::kPowerSgd)
+      return refused("--error-feedback off: {} does not work without it", text);
+    parsed->feedback = false;
+  }
+  if (parsed->has_own_momentum()) {
+    parsed->momentum = static_cast<float>(options.compress_momentum.value_or(options.beta1));
+    if (parsed->momentum == 0) parsed->method = Method::kFormat;
+  }
+  if (options.compress_warmup) {
+    parsed->warmup_steps = static_cast<std::int64_t>(*options.compress_warmup);
+  } else if (parsed->method == Method::kMomentum) {
+    if (steps == 0)
+      return refused(
+          "--compress {}: say with --compress-warmup after how many steps the variance is "
+          "frozen; of a run of some --minutes nobody knows the length",
+          text);
+    parsed->warmup_steps =
+        std::max<std::int64_t>(1, std::llround(kOfAllSteps * static_cast<double>(steps)));
+  }
+  if (parsed->owes() && options.precision == "fp16" &&
+      (options.loss_scale.empty() || options.loss_scale == "dynamic"))
+    return refused(
+        "{} {} keeps what it rounds off for later steps, in which a dynamic loss scale may be "
+        "another one: give --loss-scale a number, or take --precision bf16",
+        option, text);
+  return *parsed;
+}
+
 PlanOptions plan_of(const Options& options, int passes) {
   PlanOptions plan;
   plan.strategy = strategy_of(options.strategy);
@@ -141,6 +208,7 @@ PlanOptions plan_of(const Options& options, int passes) {
       .elements = elements_of(options.bucket_mb.value_or(kBucketMegabytes), plan.reduce)};
   plan.passes = passes;
   plan.whole_gradients = options.whole_gradients;
+  plan.weights = options.quantize_weights;
   plan.deterministic = options.deterministic;
   return plan;
 }
@@ -202,6 +270,7 @@ Result<Settings> settings_of(const Options& options, int ranks) {
   settings.shape = shape_of(options);
   TUTTI_TRY(check(settings.shape));
   TUTTI_TRY(check_use(options));
+  TUTTI_TRY(check_compression(options));
   TUTTI_TRY(check_groups(options, ranks));
   TUTTI_ASSIGN(const int passes, passes_of(options, ranks));
   settings.plan = plan_of(options, passes);
@@ -209,6 +278,7 @@ Result<Settings> settings_of(const Options& options, int ranks) {
   TUTTI_ASSIGN(settings.scaler, scaler_of(options));
   settings.minutes = options.minutes;
   settings.steps = options.steps == 0 && options.minutes == 0 ? kDefaultSteps : options.steps;
+  TUTTI_ASSIGN(settings.plan.gradients, gradients_of(options, settings.steps));
   TUTTI_ASSIGN(settings.rate, rate_of(options, settings.steps));
   settings.optimizer = {.learning_rate = options.lr,
                         .beta1 = options.beta1,
@@ -222,6 +292,22 @@ Result<Settings> settings_of(const Options& options, int ranks) {
 Result<training::Plan> plan_of(const Settings& settings, int ranks) {
   TUTTI_ASSIGN(const training::ParameterTable table, parameters_of(settings.shape));
   return training::Plan::create(table, units_of(table, settings.shape), ranks, settings.plan);
+}
+
+Status choose_secondary(Options& options, int ranks, int hosts) {
+  if (!options.secondary) return ok_status();
+  if (options.hpz > 0)
+    return refused("--secondary and --hpz {} say the same: leave one out", options.hpz);
+  if (hosts < 2 || ranks % hosts != 0 || ranks == hosts)
+    return refused(
+        "--secondary keeps shards on each of several hosts with equally many ranks, at least 2: {} "
+        "ranks are on {}; leave it out, or give --hpz",
+        ranks,
+        hosts < 1    ? "unequal hosts"
+        : hosts == 1 ? "one host"
+                     : fmt::format("{} hosts", hosts));
+  options.hpz = ranks / hosts;
+  return ok_status();
 }
 
 Result<Resume> resume_of(const Options& options) {

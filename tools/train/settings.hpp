@@ -31,6 +31,9 @@ struct Settings {
     return batch * static_cast<std::size_t>(shape.context);
   }
 };
+/// --secondary becomes --hpz. `hosts`: that the ranks are on, in equal blocks; 0: in others. Comes
+/// before settings_of().
+Status choose_secondary(Options& options, int ranks, int hosts);
 /// kInvalidArgument names the option that is wrong, and what would fit.
 Result<Settings> settings_of(const Options& options, int ranks);
 

@@ -21,8 +21,12 @@ namespace {
 
 constexpr std::string_view kProgram = "tutti train";
 
-Status predict(const Options& options) {
-  const int ranks = std::max(1, options.ranks);
+Status predict(Options options) {
+  const int ranks = std::max(1, options.ranks), hosts = std::max(1, options.hosts);
+  if (ranks % hosts != 0)
+    return make_error(Code::kInvalidArgument,
+                      "--hosts {}: {} ranks do not spread over them in equal blocks", hosts, ranks);
+  TUTTI_TRY(choose_secondary(options, ranks, hosts));
   TUTTI_ASSIGN(const Settings settings, settings_of(options, ranks));
   TUTTI_ASSIGN(const training::Plan plan, plan_of(settings, ranks));
   return tools::write_results(options.json_path, prediction_text(settings, plan),
@@ -37,7 +41,9 @@ Result<int> start(const Options& options, const std::vector<std::string>& argume
                       "--ranks {} starts ranks of its own, but {} says that a launcher started "
                       "this process: leave out --ranks, or unset {}",
                       options.ranks, launcher, launcher);
-  TUTTI_ASSIGN(const Settings settings, settings_of(options, options.ranks));
+  Options chosen = options;
+  TUTTI_TRY(choose_secondary(chosen, options.ranks, 1));
+  TUTTI_ASSIGN(const Settings settings, settings_of(chosen, options.ranks));
   TUTTI_TRY(plan_of(settings, options.ranks));
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -41,6 +42,22 @@ Result<Neighbours> neighbours_in(const Comm& world) {
   return neighbours;
 }
 
+/// On how many hosts the ranks are, in equal blocks; 0: in others.
+Result<int> hosts_of(const Comm& world) {
+  std::vector<std::string> names;
+  for (Rank rank = 0; rank < world.size(); ++rank) {
+    TUTTI_ASSIGN(std::string name, host_name(world, rank));
+    names.push_back(std::move(name));
+  }
+  const std::set<std::string> different(names.begin(), names.end());
+  const auto hosts = static_cast<int>(different.size());
+  if (world.size() % hosts != 0) return 0;
+  const std::size_t on_each = names.size() / different.size();
+  for (std::size_t rank = 0; rank < names.size(); ++rank)
+    if (names[rank] != names[rank / on_each * on_each]) return 0;
+  return hosts;
+}
+
 }  // namespace
 
 Status check_can_train() { return ok_status(); }
@@ -60,7 +77,9 @@ Status train_here(const Options& options) {
 
 // ---- Preparations
 
-Result<std::unique_ptr<Trainer>> Trainer::create(const Options& options, Comm world) {
+Result<std::unique_ptr<Trainer>> Trainer::create(Options options, Comm world) {
+  TUTTI_ASSIGN(const int hosts, hosts_of(world));
+  TUTTI_TRY(choose_secondary(options, world.size(), hosts));
   TUTTI_ASSIGN(Settings settings, settings_of(options, world.size()));
   TUTTI_ASSIGN(TextData data, TextData::open(options.data));
   TUTTI_ASSIGN(Comm control, world.split(0, world.rank()));
@@ -158,7 +177,9 @@ Status Trainer::load(const Checkpoint& checkpoint) {
                       "another --out",
                       tools::shown_path(checkpoint.folder().string()), progress.shape.layers,
                       progress.shape.heads, progress.shape.width, progress.shape.context);
-  TUTTI_TRY(model_->engine().load(checkpoint, static_cast<std::int64_t>(progress.taken)));
+  TUTTI_ASSIGN(const std::vector<std::string> notes,
+               model_->engine().load(checkpoint, static_cast<std::int64_t>(progress.taken)));
+  for (const std::string& sentence : notes) say(sentence);
   if (progress.seed != options_.seed)
     say(fmt::format("goes on with seed {}; it began with {}", options_.seed, progress.seed));
   if (progress.data != data_.hash()) say("goes on with other data than it was trained on");

@@ -26,7 +26,7 @@ namespace tutti::trainer {
 class Trainer {
  public:
   /// Collective, over all ranks of the job.
-  static Result<std::unique_ptr<Trainer>> create(const Options& options, Comm world);
+  static Result<std::unique_ptr<Trainer>> create(Options options, Comm world);
 
   /// Trains to the end, or until somebody asks a rank to end; the last state is saved then.
   /// Collective; an error on one rank ends it on all.
@@ -57,6 +57,7 @@ class Trainer {
   Status check_good(const training::StepOutcome& outcome, const StepAgreement& agreed);
   [[nodiscard]] Examples examples_of(int pass) const;
   [[nodiscard]] double rate_of(std::uint64_t step);
+  [[nodiscard]] double gradient_scale() const;
 
   // What is done between steps.
   Status validate_and_sample(StepRecord& record);

@@ -49,11 +49,16 @@ Status Trainer::pass(int pass, StepRecord& record, double& loss) {
   loss += of_pass;
   const double in_forward = waited();
   record.times.forward += watch.lap() - in_forward;
-  TUTTI_TRY(model_->backward(scaled, pass + 1 == settings_.plan.passes));
+  TUTTI_TRY(model_->backward(scaled, pass + 1 == settings_.plan.passes, gradient_scale()));
   const double in_backward = waited();
   record.times.backward += watch.lap() - in_backward;
   record.times.waiting += in_forward + in_backward;
   return ok_status();
+}
+
+/// A loss is a sum over tokens.
+double Trainer::gradient_scale() const {
+  return 1 / (static_cast<double>(settings_.tokens()) * progress_.scaler.scale);
 }
 
 double Trainer::rate_of(std::uint64_t step) {
@@ -65,9 +70,8 @@ double Trainer::rate_of(std::uint64_t step) {
 }
 
 Result<training::StepOutcome> Trainer::update(StepRecord& record) {
-  const double tokens = static_cast<double>(settings_.tokens());
   TUTTI_ASSIGN(const training::StepOutcome outcome,
-               model_->step({.gradient_scale = 1 / (tokens * progress_.scaler.scale),
+               model_->step({.gradient_scale = gradient_scale(),
                              .learning_rate = record.rate,
                              .clip_norm = settings_.clip}));
   const training::EngineTimes times = model_->engine().take_times();

@@ -45,7 +45,7 @@ struct DistributedModel::Parts {
   void release_root(Pass pass) const {
     if (root) gates->release(*root, pass);
   }
-  void run_backward(const torch::Tensor& loss, bool is_last);
+  void run_backward(const torch::Tensor& loss, bool is_last, std::optional<double> gradient_scale);
   void take(ParameterId id, const torch::Tensor& gradient);
 
   std::shared_ptr<torch::nn::Module> module;
@@ -191,17 +191,19 @@ Status DistributedModel::evaluate(const std::function<void()>& compute) {
   });
 }
 
-Status DistributedModel::backward(const torch::Tensor& loss, bool is_last) {
-  return parts_->run([&] { parts_->run_backward(loss, is_last); });
+Status DistributedModel::backward(const torch::Tensor& loss, bool is_last,
+                                  std::optional<double> gradient_scale) {
+  return parts_->run([&] { parts_->run_backward(loss, is_last, gradient_scale); });
 }
 
-void DistributedModel::Parts::run_backward(const torch::Tensor& loss, bool is_last) {
+void DistributedModel::Parts::run_backward(const torch::Tensor& loss, bool is_last,
+                                           std::optional<double> gradient_scale) {
   if (!loss.defined() || loss.numel() != 1 || !loss.requires_grad()) {
     throw Failure(failure(Code::kInvalidArgument,
                           "a backward pass begins at a loss, which is one number that depends on "
                           "parameters"));
   }
-  must(engine->begin_backward(is_last));
+  must(engine->begin_backward(is_last, gradient_scale));
   if (gates) gates->begin_backward();
   use_root(Pass::kBackward);
   loss.backward();

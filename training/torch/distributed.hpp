@@ -30,6 +30,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -95,8 +96,9 @@ class DistributedModel {
   /// Runs `compute`, which returns the loss, a scalar.
   Result<torch::Tensor> forward(const std::function<torch::Tensor()>& compute);
   /// For the last forward(). `is_last`: the last of this step. kInvalidUsage names parameters that
-  /// got no gradient, unless they count as zeros.
-  Status backward(const torch::Tensor& loss, bool is_last);
+  /// got no gradient, unless they count as zeros. `gradient_scale`: see Engine::begin_backward().
+  Status backward(const torch::Tensor& loss, bool is_last,
+                  std::optional<double> gradient_scale = {});
   Result<StepOutcome> step(const StepOptions& options);
   /// Runs `compute`, which calls the model, without gradients and in eval() mode. If parameters are
   /// sharded, all ranks must call it alike.
