@@ -212,6 +212,7 @@ struct Engine::Parts {
   std::vector<GradientWire::Kept> kept;      ///< what owned() shows
   Traffic taken;                             ///< what sent() was at the last take_traffic()
   double waited = 0, optimizer_seconds = 0;  ///< since take_times()
+  double coding_taken = 0;                   ///< what take_times() has told
 };
 
 // ---- Making
@@ -580,7 +581,9 @@ std::int64_t Engine::steps() const { return parts_->optimizer.steps(); }
 EngineTimes Engine::take_times() {
   Parts& parts = *parts_;
   parts.waited += parts.guard.take_waited();
-  return {std::exchange(parts.waited, 0), std::exchange(parts.optimizer_seconds, 0)};
+  const double coding = parts.parameters->coding_seconds() + parts.gradients->wire().seconds();
+  return {std::exchange(parts.waited, 0), std::exchange(parts.optimizer_seconds, 0),
+          coding - std::exchange(parts.coding_taken, coding)};
 }
 
 MemoryPlan Engine::memory() const {

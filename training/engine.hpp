@@ -64,6 +64,7 @@ struct StepOutcome {
 struct EngineTimes {
   double waiting = 0;    ///< for gathers and reductions: communication that was not hidden
   double optimizer = 0;  ///< in step(), excluding `waiting`
+  double coding = 0;     ///< compressing, on any thread of this rank, whatever else happened
 };
 
 /// One rank's engine. One thread at a time. Only the engine may use `world` meanwhile. Resource.
@@ -135,7 +136,8 @@ class Engine {
   /// what a rank that is no more has left is paid in the next step. Returns sentences for the user
   /// about what the checkpoint has and the plan has no use for, or the other way round. Collective.
   Result<std::vector<std::string>> load(const Checkpoint& checkpoint, std::int64_t steps);
-  /// The norm of what all ranks owe together, as far as this rank knows: of its part.
+  /// The norm of what this rank owes, in the unit of gradients or of momentum; 0 where it owes
+  /// nothing.
   [[nodiscard]] double norm_owed() const;
   /// Number of steps taken, without skipped ones.
   [[nodiscard]] std::int64_t steps() const;

@@ -27,6 +27,19 @@ std::optional<int> rank_behind(std::string_view start, std::string_view kind) {
   return rank;
 }
 
+/// Adds the time since its construction.
+class Counted {
+ public:
+  explicit Counted(std::chrono::duration<double>& time) : time_(time) {}
+  ~Counted() { time_ += std::chrono::steady_clock::now() - begin_; }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  std::chrono::duration<double>& time_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
 void add(std::span<const float> values, std::span<float> into) {
   for (std::size_t i = 0; i < values.size(); ++i) into[i] += values[i];
 }
@@ -104,7 +117,7 @@ Status GradientWire::send(GroupId group, std::span<std::byte> whole, std::span<s
 
 Status GradientWire::add_replicas(GroupId group, std::span<float> total, Stream& stream) {
   if (compresses()) {
-    TRAINING_TRY(remember(group));
+    remember(group);
     pay(group, total);
   }
   return all_reduce(group, DataType::kFloat32, std::as_writable_bytes(total), stream);
@@ -114,7 +127,8 @@ Status GradientWire::add_replicas(GroupId group, std::span<float> total, Stream&
 Status GradientWire::prepare(GroupId group, std::span<std::byte> gradients) {
   const bool is_momentum = plan_.options().gradients.method == Method::kMomentum;
   if (!owes() && !is_momentum) return ok_status();
-  TRAINING_TRY(remember(group));
+  const Counted counted(own_time_);
+  remember(group);
   const std::span<float> values = as_floats(gradients);
   if (preparation_) preparation_(group, values);
   if (has_momentum()) {
@@ -127,14 +141,12 @@ Status GradientWire::prepare(GroupId group, std::span<std::byte> gradients) {
   return ok_status();
 }
 
-/// What this rank owes before its first send of a step, to undo it.
-Status GradientWire::remember(GroupId group) {
-  if (lanes_.empty() || lanes_[group].is_used) return ok_status();
+/// Before the first send of a step, what cannot be undone otherwise.
+void GradientWire::remember(GroupId group) {
+  if (lanes_.empty() || lanes_[group].is_used) return;
   Lane& lane = lanes_[group];
   lane.is_used = true;
-  lane.before = owed_in(group);
   if (has_momentum()) lane.old_velocity = lane.velocity;
-  return ok_status();
 }
 
 /// Debts of other ranks are paid at once.
@@ -169,7 +181,10 @@ Status GradientWire::send_factored(GroupId group, std::span<std::byte> gradients
   TRAINING_TRY(turn());
   Thin& thin = thin_[group];
   thin.into = gradients;
-  power_sgd_[group].factor(as_floats(gradients), as_floats(thin.first.data()));
+  {
+    const Counted counted(own_time_);
+    power_sgd_[group].factor(as_floats(gradients), as_floats(thin.first.data()));
+  }
   factored_.push_back(group);
   being_turned_ = group;
   return guard_->check(
@@ -181,7 +196,10 @@ Status GradientWire::turn() {
   TRAINING_TRY(guard_->wait(*thin_stream_));
   const GroupId group = *std::exchange(being_turned_, std::nullopt);
   Thin& thin = thin_[group];
-  power_sgd_[group].turn(as_floats(thin.first.data()), as_floats(thin.next.data()));
+  {
+    const Counted counted(own_time_);
+    power_sgd_[group].turn(as_floats(thin.first.data()), as_floats(thin.next.data()));
+  }
   return guard_->check(
       training::all_reduce(*replicas_, DataType::kFloat32, thin.next.data(), *thin_stream_));
 }
@@ -190,27 +208,32 @@ Status GradientWire::finish() {
   TRAINING_TRY(turn());
   if (factored_.empty()) return ok_status();
   TRAINING_TRY(guard_->wait(*thin_stream_));
+  const Counted counted(own_time_);
   for (const GroupId group : factored_)
     power_sgd_[group].rebuild(as_floats(thin_[group].next.data()), as_floats(thin_[group].into));
   factored_.clear();
   return ok_status();
 }
 
+Status GradientWire::end_step(Lane& lane, bool undone) const {
+  if (undone) lane.velocity.swap(lane.old_velocity);
+  if (!owes()) return ok_status();
+  std::size_t count = 0;
+  TRAINING_TRY(to_status(tuttiCompressionErrorCount(lane.compression->native(), &count)));
+  lane.owed.resize(count);
+  if (undone) return lane.compression->set_errors(lane.owed);
+  TRAINING_TRY(
+      to_status(tuttiCompressionGetErrors(lane.compression->native(), lane.owed.data(), count)));
+  // What has been sent has no momentum left (momentum factor masking).
+  for (std::size_t i = 0; i < lane.velocity.size(); ++i)
+    if (lane.owed[i] == 0) lane.velocity[i] = 0;
+  return ok_status();
+}
+
 Status GradientWire::end_step(bool undone) {
-  for (Lane& lane : lanes_) {
-    if (!std::exchange(lane.is_used, false)) continue;
-    if (undone) {
-      lane.velocity.swap(lane.old_velocity);
-      if (!owes()) continue;
-      lane.before.resize(lane.compression->errors()->size());
-      TRAINING_TRY(lane.compression->set_errors(lane.before));
-    } else if (has_momentum() && owes()) {
-      // What has been sent has no momentum left (momentum factor masking).
-      TRAINING_ASSIGN(const std::vector<float> owed, lane.compression->errors());
-      for (std::size_t i = 0; i < owed.size(); ++i)
-        if (owed[i] == 0) lane.velocity[i] = 0;
-    }
-  }
+  const Counted counted(own_time_);
+  for (Lane& lane : lanes_)
+    if (std::exchange(lane.is_used, false)) TRAINING_TRY(end_step(lane, undone));
   if (undone && compresses())
     for (PowerSgd& group : power_sgd_) group.undo();
   if (!undone) std::erase_if(debts_, &Debt::is_paid);
@@ -220,13 +243,9 @@ Status GradientWire::end_step(bool undone) {
 
 // ---- What is kept
 
-std::vector<float> GradientWire::owed_in(GroupId group) const {
-  if (!owes() || is_alone()) return {};
-  if (!power_sgd_.empty()) {
-    const std::span<const float> owed = power_sgd_[group].owed();
-    return {owed.begin(), owed.end()};
-  }
-  return *lanes_[group].compression->errors();
+std::span<const float> GradientWire::owed_in(GroupId group) const {
+  if (!power_sgd_.empty()) return power_sgd_[group].owed();
+  return lanes_.empty() ? std::span<const float>() : lanes_[group].owed;
 }
 
 std::string GradientWire::kind_of_debt() const {
@@ -280,12 +299,12 @@ std::vector<GradientWire::Kept> GradientWire::kept() const {
   for (const Debt& debt : debts_) save(kind_of_debt(), debt.of, debt.group, debt.values);
   if (lanes_.empty() && power_sgd_.empty()) return all;
   for (GroupId group = 0; group < plan_.layout()->groups().size(); ++group) {
-    const std::vector<float> owed = owed_in(group);
+    const std::span<const float> owed = owed_in(group);
     const std::size_t vector = place_of("", group).values.size();
     // Where an algorithm encodes elements several times at a rank, as what more ranks owe.
     for (std::size_t i = 0; i * vector < owed.size(); ++i)
       save(kind_of_debt(), part() + static_cast<int>(i) * parts(), group,
-           std::span(owed).subspan(i * vector, std::min(vector, owed.size() - i * vector)));
+           owed.subspan(i * vector, std::min(vector, owed.size() - i * vector)));
     if (has_momentum()) save(kVelocity, part(), group, lanes_[group].velocity);
   }
   return all;
@@ -304,7 +323,11 @@ Status GradientWire::keep(Kept kept) {
     debts_.push_back({kept.group, *of, std::move(kept.values)});
     return ok_status();
   }
-  if (power_sgd_.empty()) return lanes_[kept.group].compression->set_errors(kept.values);
+  if (power_sgd_.empty()) {
+    Lane& lane = lanes_[kept.group];
+    lane.owed = std::move(kept.values);
+    return lane.compression->set_errors(lane.owed);
+  }
   const std::span<float> owed = power_sgd_[kept.group].owed();
   std::ranges::copy(std::span(kept.values).first(owed.size()), owed.begin());
   return ok_status();
@@ -314,6 +337,7 @@ Status GradientWire::forget() {
   debts_.clear();
   for (Lane& lane : lanes_) {
     TRAINING_TRY(lane.compression->reset());
+    lane.owed.clear();
     std::ranges::fill(lane.velocity, 0.0F);
   }
   for (PowerSgd& group : power_sgd_) std::ranges::fill(group.owed(), 0.0F);
@@ -328,11 +352,16 @@ double GradientWire::squares_owed() const {
   return sum;
 }
 
+double GradientWire::seconds() const {
+  double seconds = own_time_.count();
+  for (const Lane& lane : lanes_) seconds += lane.compression->busy_seconds();
+  return seconds;
+}
+
 std::size_t GradientWire::bytes() const {
   std::size_t floats = 0, bytes = 0;
   for (const Lane& lane : lanes_) {
-    const auto errors = owes() ? lane.compression->errors() : std::vector<float>();
-    floats += 2 * errors->size() + lane.velocity.size() + lane.old_velocity.size();
+    floats += 2 * lane.owed.size() + lane.velocity.size() + lane.old_velocity.size();
   }
   for (const PowerSgd& group : power_sgd_) bytes += group.bytes();
   for (const Thin& thin : thin_) bytes += thin.first.data().size() + thin.next.data().size();

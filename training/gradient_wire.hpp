@@ -3,6 +3,7 @@
 // A step's sends are undone by end_step(true): then every rank owes what it owed before.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -75,6 +76,8 @@ class GradientWire {
   /// The sum of squares of what this rank owes.
   [[nodiscard]] double squares_owed() const;
   [[nodiscard]] std::size_t bytes() const;
+  /// Seconds of compressing so far: of the library in its calls, and of this object.
+  [[nodiscard]] double seconds() const;
 
  private:
   struct Debt {
@@ -85,8 +88,8 @@ class GradientWire {
   };
   struct Lane {
     std::optional<Compression> compression;
-    std::vector<float> before;  ///< what was owed before this step
-    bool is_used = false;       ///< in this step
+    bool is_used = false;     ///< in this step
+    std::vector<float> owed;  ///< at the end of the last step
     std::vector<float> velocity, old_velocity;
   };
   struct Thin {
@@ -109,8 +112,9 @@ class GradientWire {
   [[nodiscard]] int parts() const;
   /// The part behind a kind of ours.
   [[nodiscard]] std::optional<int> part_behind(std::string_view kind) const;
-  [[nodiscard]] std::vector<float> owed_in(GroupId group) const;
-  Status remember(GroupId group);
+  [[nodiscard]] std::span<const float> owed_in(GroupId group) const;
+  void remember(GroupId group);
+  Status end_step(Lane& lane, bool undone) const;
   void pay(GroupId group, std::span<float> gradients);
   Status prepare(GroupId group, std::span<std::byte> gradients);
   Status reduce_scatter(GroupId group, std::span<std::byte> whole, std::span<std::byte> own,
@@ -133,6 +137,7 @@ class GradientWire {
   Stream* thin_stream_ = nullptr;
   std::vector<GroupId> factored_;  ///< in this pass
   std::vector<Debt> debts_;        ///< left by ranks that are no more
+  std::chrono::duration<double> own_time_ = {};
 };
 
 }  // namespace tutti::training

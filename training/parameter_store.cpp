@@ -42,6 +42,12 @@ Result<ParameterStore> ParameterStore::create(const Plan& plan, Comm& gathers, C
   return store;
 }
 
+double ParameterStore::coding_seconds() const {
+  double seconds = 0;
+  for (const Compression& each : compressions_) seconds += each.busy_seconds();
+  return seconds;
+}
+
 void ParameterStore::begin_step(std::int64_t steps) {
   constexpr int kMostGathers = 16;  // bits of the number of a call within a step
   for (Compression& each : compressions_)

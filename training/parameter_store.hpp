@@ -44,6 +44,8 @@ class ParameterStore {
   /// All units must be released.
   Status settle();
 
+  /// Seconds that calls have encoded and decoded so far.
+  [[nodiscard]] double coding_seconds() const;
   /// The next step is number `steps` + 1: for random rounding.
   void begin_step(std::int64_t steps);
 

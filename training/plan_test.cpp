@@ -163,5 +163,95 @@ TEST(Plan, NamesWhatDoesNotFit) {
   EXPECT_THAT(refused(8, options), HasSubstr("not asked for"));
 }
 
+PlanOptions small(Strategy strategy, const char* gradients, const char* weights = "") {
+  PlanOptions options = with(strategy);
+  options.gradients = *parse_gradient_compression(gradients);
+  options.gradients.warmup_steps = 1;
+  options.weights = weights;
+  return options;
+}
+
+// Of float32: weights are a quarter and their scales, gradients an eighth and theirs, and the
+// gathers of the backward pass stay on the host.
+TEST(PlanTraffic, OfZeroPlusPlusIsThatOfTheFormulas) {
+  constexpr int kRanks = 4, kHosts = 2;
+  const double p = kGpt2;
+  PlanOptions options =
+      small(Strategy::kZero3, "int4:block=256:scale=fp32", "int8:block=1024:scale=fp32");
+  const auto crossing = [&] {
+    return static_cast<double>(kRanks / kHosts * plan(kRanks, options).traffic(kHosts).other_hosts);
+  };
+  // Each host sends its half once for each of two gathers, and its sums of the other half.
+  const double weights = p / 2 * (1 + 4.0 / 1024), gradients = p / 2 * (0.5 + 4.0 / 256);
+  EXPECT_NEAR(crossing(), 2 * weights + gradients, 1e-4 * p);
+  options.after_forward = AfterForward::kSecondary;
+  options.secondary_ranks = 2;
+  EXPECT_NEAR(crossing(), weights + gradients, 1e-4 * p);
+  EXPECT_NEAR(static_cast<double>(plan(kRanks, options).traffic(kHosts).shared * 2),
+              p / 2 * (4.0 / 1024 + 4.0 / 256), 1e-4 * p);
+  options = with(Strategy::kZero3);
+  EXPECT_NEAR(crossing(), 3 * p / 2 * 4, 1e-4 * p);
+  EXPECT_EQ(plan(kRanks, options).traffic(kHosts).all(), plan(kRanks, options).traffic().all());
+}
+
+TEST(PlanTraffic, WithoutCompressionIsThatOfAPlanWithoutIt) {
+  const Plan plain = plan(4, with(Strategy::kZero3));
+  const Plan made = plan(4, small(Strategy::kZero3, "int4", "int8"));
+  EXPECT_EQ(made.uncompressed().traffic(2), plain.traffic(2));
+  EXPECT_EQ(made.uncompressed().hash(), plain.hash());
+  EXPECT_NE(made.hash(), plain.hash());
+}
+
+TEST(PlanMemory, ListsWhatIsOwed) {
+  const double p = kGpt2;
+  const auto owed = [&](const PlanOptions& options) {
+    return static_cast<double>(plan(4, options).memory().owed) / (4 * p);
+  };
+  EXPECT_EQ(owed(small(Strategy::kZero3, "int4", "int8")), 0);
+  EXPECT_NEAR(owed(small(Strategy::kZero3, "int4:errors=feedback")), 2, 0.01);
+  EXPECT_NEAR(owed(small(Strategy::kDdp, "onebit")), 2, 0.01);
+  EXPECT_NEAR(owed(small(Strategy::kDdp, "topk:0.01")), 4, 0.01);
+  EXPECT_NEAR(owed(small(Strategy::kDdp, "powersgd:1")), 2, 0.05);
+  PlanOptions options = small(Strategy::kZero2, "", "int8");
+  EXPECT_NEAR(static_cast<double>(plan(4, options).memory().masters), p, 1e-3 * p);
+  options.strategy = Strategy::kZero3;
+  EXPECT_EQ(plan(4, options).memory().masters, 0U) << "its shards are the masters";
+}
+
+TEST(Plan, NamesCompressionThatMeansNothing) {
+  const auto refused = [](const PlanOptions& options, const ParameterTable& table) {
+    std::vector<ParameterId> every(table.size());
+    std::iota(every.begin(), every.end(), 0);
+    const auto made = Plan::create(table, {{{"all", every}}}, 8, options);
+    return made ? "" : made.error().what;
+  };
+  const auto of_gpt2 = [&](const PlanOptions& options) { return refused(options, gpt2()); };
+  EXPECT_THAT(of_gpt2(small(Strategy::kDdp, "", "int8")), HasSubstr("gathers no parameters"));
+  EXPECT_THAT(of_gpt2(small(Strategy::kZero3, "", "topk")), HasSubstr("would become 0"));
+  EXPECT_THAT(of_gpt2(small(Strategy::kZero3, "", "int8:errors=feedback")),
+              HasSubstr("exact masters"));
+  EXPECT_THAT(of_gpt2(small(Strategy::kZero3, "", "int7")), HasSubstr("int7"));
+  EXPECT_THAT(of_gpt2(small(Strategy::kZero2, "onebit")), HasSubstr("choose DDP"));
+  EXPECT_THAT(of_gpt2(small(Strategy::kZero2, "powersgd:2")), HasSubstr("choose DDP"));
+  EXPECT_THAT(of_gpt2(small(Strategy::kZero3, "int8a:errors=feedback")),
+              HasSubstr("keeps no zeros"));
+  PlanOptions options = small(Strategy::kDdp, "int8");
+  options.deterministic = true;
+  EXPECT_THAT(of_gpt2(options), HasSubstr("depends on how ranks cut"));
+  options = small(Strategy::kDdp, "bf16");
+  options.reduce = DataType::kBfloat16;
+  EXPECT_THAT(of_gpt2(options), HasSubstr("no fewer bytes"));
+  options.gradients = *parse_gradient_compression("int8:errors=feedback");
+  EXPECT_THAT(of_gpt2(options), HasSubstr("is float32"));
+  options = small(Strategy::kDdp, "onebit");
+  options.gradients.warmup_steps = 0;
+  EXPECT_THAT(of_gpt2(options), HasSubstr("at least 1 warm-up step"));
+  const auto vectors = *ParameterTable::create({{"a", {4096}}, {"b", {4096}}});
+  EXPECT_THAT(refused(small(Strategy::kDdp, "powersgd:1"), vectors), HasSubstr("is a matrix"));
+  const auto tiny = *ParameterTable::create({{"a", {16, 8}}});
+  EXPECT_THAT(refused(small(Strategy::kZero3, "int4"), tiny),
+              AllOf(HasSubstr("16 elements"), HasSubstr("a block of 32")));
+}
+
 }  // namespace
 }  // namespace tutti::training

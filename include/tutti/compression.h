@@ -50,6 +50,9 @@ TUTTI_API ncclResult_t tuttiCompressionSize(tuttiCompression_t compression, size
 TUTTI_API ncclResult_t tuttiCompressionSetCallNumber(tuttiCompression_t compression,
                                                      unsigned long long number);
 
+/* How long this rank's calls have encoded, decoded and added up so far. Any thread. */
+TUTTI_API ncclResult_t tuttiCompressionBusySeconds(tuttiCompression_t compression, double* seconds);
+
 /* ---- What a rank owes ---------------------------------------------------------------------- */
 
 /* With errors=feedback a compression keeps what its calls have rounded off at this rank, and adds

@@ -169,6 +169,13 @@ class Compression {
     return to_status(tuttiCompressionSetCallNumber(handle_, number));
   }
 
+  /// How long this rank's calls have encoded, decoded and added up so far. Any thread.
+  [[nodiscard]] double busy_seconds() const {
+    double seconds = 0;
+    (void)tuttiCompressionBusySeconds(handle_, &seconds);
+    return seconds;
+  }
+
   /// What this rank owes, and the same for going on elsewhere. See tutti/compression.h.
   [[nodiscard]] Result<std::vector<float>> errors() const {
     std::size_t count = 0;

@@ -1,5 +1,6 @@
 // tuttiCompression*, and the handle's part of compressed calls (call_api.cpp has the calls).
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <span>
 #include <vector>
@@ -66,11 +67,20 @@ ncclResult_t tuttiCompressionSetCallNumber(tuttiCompression_t compression,
   });
 }
 
+ncclResult_t tuttiCompressionBusySeconds(tuttiCompression_t compression, double* seconds) {
+  return answer("tuttiCompressionBusySeconds", nullptr, [&]() -> Result<ncclResult_t> {
+    TUTTI_ASSIGN(const auto ours, process().compressions.find(compression));
+    TUTTI_TRY(check_out(seconds, "seconds"));
+    *seconds = std::chrono::duration<double>(ours->busy()).count();
+    return ncclSuccess;
+  });
+}
+
 ncclResult_t tuttiCompressionErrorCount(tuttiCompression_t compression, size_t* count) {
   return answer("tuttiCompressionErrorCount", nullptr, [&]() -> Result<ncclResult_t> {
     TUTTI_ASSIGN(const auto ours, process().compressions.find(compression));
     TUTTI_TRY(check_out(count, "count"));
-    *count = ours->errors().size();
+    *count = ours->error_count();
     return ncclSuccess;
   });
 }
@@ -79,12 +89,8 @@ ncclResult_t tuttiCompressionGetErrors(tuttiCompression_t compression, float* er
                                        size_t count) {
   return answer("tuttiCompressionGetErrors", nullptr, [&]() -> Result<ncclResult_t> {
     TUTTI_ASSIGN(const auto ours, process().compressions.find(compression));
-    const std::vector<float> owed = ours->errors();
-    if (count != owed.size())
-      return make_error(Code::kInvalidArgument, "count is {}, and there are {} errors", count,
-                        owed.size());
-    if (count > 0) TUTTI_TRY(check_out(errors, "errors"));
-    std::ranges::copy(owed, errors);
+    if (count > 0 && count == ours->error_count()) TUTTI_TRY(check_out(errors, "errors"));
+    TUTTI_TRY(ours->copy_errors({errors, count}));
     return ncclSuccess;
   });
 }

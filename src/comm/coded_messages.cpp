@@ -39,6 +39,7 @@ Status CodedMessages::encode(Rank rank) {
     const std::array destinations{
         exec::CodedDestination{{message.bytes.data()}, message.format.get()}};
     const Reduction copy{.type = call.type, .op = ReduceOp::kSum};
+    const exec::BusyTime::Counted counted(&call.compressor->busy_time());
     TUTTI_TRY(converter_.combine(copy, sources, destinations, call.count, encoding));
   }
   return ok_status();
@@ -51,6 +52,7 @@ Status CodedMessages::decode() {
     const std::array sources{exec::CodedSource{message.bytes.data(), message.format.get()}};
     const std::array destinations{exec::CodedDestination{{static_cast<std::byte*>(call.recv)}}};
     const Reduction copy{.type = call.type, .op = ReduceOp::kSum};
+    const exec::BusyTime::Counted counted(&call.compressor->busy_time());
     TUTTI_ASSIGN(const bool valid, converter_.combine(copy, sources, destinations, call.count, {}));
     if (!valid)
       return peer_error(Code::kPeerFailed, call.root,

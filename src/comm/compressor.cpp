@@ -16,6 +16,7 @@ namespace tutti {
 Result<exec::Coding> Compressor::begin(const Series& series, std::size_t elements) {
   const std::scoped_lock lock(mutex_);
   exec::Coding use;
+  use.busy = &busy_;
   use.rounding.random = compression_.random;
   std::uint64_t key = fnv_step(fnv_step(kFnvStart, compression_.seed), calls_++);
   use.rounding.key = fnv_step(key, static_cast<std::uint64_t>(series.rank));
@@ -72,6 +73,20 @@ void Compressor::set_call_number(std::uint64_t number) {
 std::vector<float> Compressor::errors() const {
   const std::scoped_lock lock(mutex_);
   return errors_;
+}
+
+std::size_t Compressor::error_count() const {
+  const std::scoped_lock lock(mutex_);
+  return errors_.size();
+}
+
+Status Compressor::copy_errors(std::span<float> into) const {
+  const std::scoped_lock lock(mutex_);
+  if (into.size() != errors_.size())
+    return make_error(Code::kInvalidArgument, "count is {}, and there are {} errors", into.size(),
+                      errors_.size());
+  std::ranges::copy(errors_, into.begin());
+  return ok_status();
 }
 
 Status Compressor::set_errors(std::span<const float> errors) {

@@ -58,9 +58,16 @@ class Compressor : public std::enable_shared_from_this<Compressor> {
   /// Of the next call: calls of a number, a seed and a rank round alike.
   void set_call_number(std::uint64_t number);
 
+  /// How long this rank's calls have encoded, decoded and added up so far.
+  [[nodiscard]] Nanos busy() const { return busy_.get(); }
+  [[nodiscard]] exec::BusyTime& busy_time() { return busy_; }
+
   /// What this rank owes, in the order of the elements that it encodes; empty before the first
   /// call.
   [[nodiscard]] std::vector<float> errors() const;
+  [[nodiscard]] std::size_t error_count() const;
+  /// Copies them. kInvalidArgument: `into` is not as long.
+  Status copy_errors(std::span<float> into) const;
   /// Replaces them, before the first call or between two of them. kInvalidArgument where a series
   /// has another number.
   Status set_errors(std::span<const float> errors);
@@ -82,6 +89,7 @@ class Compressor : public std::enable_shared_from_this<Compressor> {
   mutable std::mutex mutex_;
   std::optional<Series> series_;
   std::uint64_t calls_ = 0;
+  exec::BusyTime busy_;
   std::vector<float> errors_, owed_;
 };
 

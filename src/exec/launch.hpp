@@ -1,6 +1,7 @@
 // The call that a rank runs: its plan, its arguments, and which stores it uses.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -14,11 +15,38 @@
 
 namespace tutti::exec {
 
+/// How long something took in all; any thread may read it. Resource.
+class BusyTime {
+ public:
+  /// Adds the time since its construction. One thread at a time.
+  class Counted {
+   public:
+    explicit Counted(BusyTime* time) : time_(time) {
+      if (time_ != nullptr) begin_ = Clock::now();
+    }
+    ~Counted() {
+      if (time_ != nullptr)
+        time_->nanos_.fetch_add((Clock::now() - begin_).count(), std::memory_order_relaxed);
+    }
+    Counted(const Counted&) = delete;
+    Counted& operator=(const Counted&) = delete;
+
+   private:
+    BusyTime* time_;
+    TimePoint begin_;
+  };
+  [[nodiscard]] Nanos get() const { return Nanos(nanos_.load(std::memory_order_relaxed)); }
+
+ private:
+  std::atomic<std::int64_t> nanos_ = 0;
+};
+
 /// How a rank encodes values in one call.
 struct Coding {
   codec::Rounding rounding;
-  std::span<float> errors;  ///< Plan::coded_elements() of them, or none
-  float factor = 1;         ///< with kPreMulSum: of the input, whatever its type
+  std::span<float> errors;   ///< Plan::coded_elements() of them, or none
+  float factor = 1;          ///< with kPreMulSum: of the input, whatever its type
+  BusyTime* busy = nullptr;  ///< where to count the time of encoding, decoding and adding
 };
 
 struct CollectiveArgs {

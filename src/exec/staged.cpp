@@ -170,6 +170,8 @@ Status StagedRun::convert(std::uint32_t op_id, std::uint64_t slice) {
   const Plan& plan = launch_.plan();
   const lower::Op& op = plan.program().ops[op_id];
   const bool encodes = lower::encodes(op);
+  const Coding* const coding = launch_.args().coding;
+  const BusyTime::Counted counted(coding != nullptr ? coding->busy : nullptr);
   for (std::uint32_t i = 0; i < op.like.size(); ++i) {
     const std::size_t elements = plan.slice_size(op.like[i], slice);
     if (elements == 0) continue;
@@ -186,7 +188,6 @@ Status StagedRun::convert(std::uint32_t op_id, std::uint64_t slice) {
                                 plan.format(destination.format)};
     }
     Encoding encoding;
-    const Coding* const coding = launch_.args().coding;
     if (coding != nullptr) encoding.factor = coding->factor;
     if (encodes && coding != nullptr) {
       const std::size_t first = plan.first_coded(op_id, i) + plan.slice_begin(slice);

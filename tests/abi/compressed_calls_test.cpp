@@ -380,6 +380,7 @@ TEST(CompressionHandles, RepeatCallsByTheirNumber) {
   }
   EXPECT_EQ(results[2], results[0]);
   EXPECT_NE(results[1], results[0]);
+  EXPECT_GT(job.compression(0).busy_seconds(), 0);
 }
 
 TEST(CompressionHandles, RefuseWhatTheyCannotBe) {

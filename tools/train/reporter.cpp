@@ -85,10 +85,10 @@ void Reporter::say(const std::string& sentence) const {
   tools::note("tutti train: " + sentence + "\n");
 }
 
-std::string comparison_text(const training::Plan& plan, const training::MemoryPlan& counted,
-                            const StepBytes& sent) {
+std::string comparison_text(const training::Plan& plan, int hosts,
+                            const training::MemoryPlan& counted, const StepBytes& sent) {
   const training::MemoryPlan memory = plan.memory();
-  const training::TrafficPlan traffic = plan.traffic();
+  const training::TrafficPlan traffic = plan.traffic(hosts);
   tools::Table table({"BYTES OF RANK 0", "PREDICTED", "COUNTED"});
   const auto add = [&](const char* name, std::uint64_t predicted, std::uint64_t found) {
     table.add({name, std::to_string(predicted), std::to_string(found)});
@@ -98,9 +98,11 @@ std::string comparison_text(const training::Plan& plan, const training::MemoryPl
   add("memory: masters", memory.masters, counted.masters);
   add("memory: moments", memory.moments, counted.moments);
   add("memory: windows", memory.windows, counted.windows);
+  if (memory.owed > 0) add("memory: owed", memory.owed, counted.owed);
   add("sent in a step: gathers", traffic.gathers, sent.gathers);
   add("sent in a step: reductions", traffic.reductions, sent.reductions);
   add("sent in a step: replicas", traffic.replicas, sent.replicas);
+  if (hosts > 1) add("of these to other hosts", traffic.other_hosts, sent.other_hosts);
   return table.text({1, 2});
 }
 

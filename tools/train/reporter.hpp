@@ -39,8 +39,9 @@ class Reporter {
 };
 
 /// What was predicted, and what came: memory in all, and bytes of the last step.
-std::string comparison_text(const training::Plan& plan, const training::MemoryPlan& counted,
-                            const StepBytes& sent);
+/// `hosts`: see training::Plan::traffic().
+std::string comparison_text(const training::Plan& plan, int hosts,
+                            const training::MemoryPlan& counted, const StepBytes& sent);
 
 /// Bytes of memory that this process has. 0 where there is no /proc.
 std::uint64_t resident_bytes();

@@ -67,10 +67,13 @@ TEST(ComparisonText, HasWhatWasPredictedBesideWhatCame) {
   const auto settings = settings_of({.strategy = "zero1"}, 2);
   const auto plan = plan_of(*settings, 2);
   ASSERT_TRUE(plan);
-  const std::string text = comparison_text(*plan, {.moments = 123456789}, {.gathers = 987654321});
+  const std::string text = comparison_text(*plan, 2, {.moments = 123456789},
+                                           {.gathers = 987654321, .other_hosts = 4242});
   EXPECT_THAT(text, HasSubstr("123456789"));
   EXPECT_THAT(text, HasSubstr("987654321"));
   EXPECT_THAT(text, HasSubstr(std::to_string(plan->traffic().reductions)));
+  EXPECT_THAT(text, HasSubstr("of these to other hosts"));
+  EXPECT_THAT(text, HasSubstr("4242"));
 }
 
 TEST(ResidentBytes, AreSome) { EXPECT_GT(resident_bytes(), 1U << 20U); }

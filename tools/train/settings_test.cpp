@@ -155,5 +155,58 @@ TEST(ModelShapes, AreRefusedWithTheOptionNamed) {
   EXPECT_THAT(check({.layers = 0}).error().what, HasSubstr("--layers 0"));
 }
 
+TEST(SettingsOfCompression, NameWhatMeansNothing) {
+  expect_refused({.quantize_weights = "int8"}, 2, "ddp gathers no parameters");
+  expect_refused({.quantize_gradients = "int4"}, 2, "with ddp it is --compress");
+  expect_refused({.strategy = "zero3", .compress = "int8"}, 2, "it is --quantize-gradients");
+  expect_refused({.compress = "topk:2"}, 2, "above 0 and at most 1");
+  expect_refused({.compress = "int5"}, 2, "format 'int5'");
+  expect_refused({.compress = "int8", .deterministic = true}, 2, "depends on how ranks cut");
+  expect_refused({.error_feedback = "on"}, 2, "gradients are not compressed");
+  expect_refused({.compress_warmup = 5}, 2, "gradients are not compressed");
+  expect_refused({.compress = "powersgd:2", .error_feedback = "off"}, 2, "does not work without");
+  expect_refused({.compress = "int8", .compress_momentum = 0.5}, 2, "is of --compress topk");
+  expect_refused({.compress = "onebit", .minutes = 1}, 2, "--compress-warmup");
+  expect_refused({.compress = "topk:0.01", .precision = "fp16", .steps = 100}, 2,
+                 "a dynamic loss scale");
+}
+
+TEST(SettingsOfCompression, BecomeThoseOfThePlan) {
+  auto settings = settings_of(
+      {.strategy = "zero3", .quantize_weights = "int8", .quantize_gradients = "int4"}, 2);
+  ASSERT_TRUE(settings) << settings.error().what;
+  EXPECT_EQ(settings->plan.weights, "int8");
+  EXPECT_EQ(settings->plan.gradients.format, "int4");
+  EXPECT_FALSE(settings->plan.gradients.owes());
+  settings = settings_of({.compress = "topk:0.01", .steps = 200, .beta1 = 0.8}, 2);
+  ASSERT_TRUE(settings) << settings.error().what;
+  EXPECT_FLOAT_EQ(settings->plan.gradients.momentum, 0.8F);
+  EXPECT_EQ(settings->plan.gradients.warmup_steps, 30);
+  settings = settings_of({.compress = "topk:0.01", .compress_momentum = 0.0}, 2);
+  ASSERT_TRUE(settings) << settings.error().what;
+  EXPECT_EQ(settings->plan.gradients.method, training::GradientCompression::Method::kFormat);
+  EXPECT_TRUE(settings->plan.gradients.owes());
+  settings = settings_of({.compress = "int8", .error_feedback = "on", .compress_warmup = 7}, 2);
+  ASSERT_TRUE(settings) << settings.error().what;
+  EXPECT_TRUE(settings->plan.gradients.owes());
+  EXPECT_EQ(settings->plan.gradients.warmup_steps, 7);
+}
+
+TEST(SettingsOfCompression, KeepSecondaryShardsOnHosts) {
+  Options options{.strategy = "zero3", .secondary = true};
+  ASSERT_TRUE(choose_secondary(options, 4, 2));
+  EXPECT_EQ(options.hpz, 2);
+  const auto refused = [](Options asked, int ranks, int hosts) {
+    const Status chosen = choose_secondary(asked, ranks, hosts);
+    return chosen ? "" : chosen.error().what;
+  };
+  options = {.strategy = "zero3", .secondary = true};
+  EXPECT_THAT(refused(options, 4, 1), HasSubstr("4 ranks are on one host"));
+  EXPECT_THAT(refused(options, 4, 4), HasSubstr("at least 2"));
+  EXPECT_THAT(refused(options, 4, 0), HasSubstr("unequal hosts"));
+  options.hpz = 2;
+  EXPECT_THAT(refused(options, 4, 2), HasSubstr("say the same"));
+}
+
 }  // namespace
 }  // namespace tutti::trainer

@@ -12,8 +12,9 @@
 namespace tutti::trainer {
 
 Result<StepAgreement> agree_on_step(Comm& comm, const StepNews& mine) {
-  constexpr std::size_t kNumbers = 3;
-  const std::array<double, kNumbers> own = {mine.loss, mine.stops ? 1.0 : 0.0, mine.seconds};
+  constexpr std::size_t kNumbers = 4;
+  const std::array<double, kNumbers> own = {mine.loss, mine.stops ? 1.0 : 0.0, mine.seconds,
+                                            mine.owed};
   std::vector<double> all(kNumbers * static_cast<std::size_t>(comm.size()));
   TUTTI_TRY(comm.all_gather<double>(own, all));
   StepAgreement agreed{.seconds = all[2]};
@@ -21,6 +22,7 @@ Result<StepAgreement> agree_on_step(Comm& comm, const StepNews& mine) {
     const double* const numbers = all.data() + kNumbers * static_cast<std::size_t>(rank);
     agreed.loss += numbers[0];
     agreed.stops = agreed.stops || numbers[1] != 0;
+    agreed.owed = std::hypot(agreed.owed, numbers[3]);
     if (!std::isfinite(numbers[0]) && agreed.first_bad_loss == kNoRank)
       agreed.first_bad_loss = rank;
   }

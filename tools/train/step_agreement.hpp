@@ -16,6 +16,7 @@ struct StepNews {
   double loss = 0;     ///< nats, summed over this rank's bytes
   bool stops = false;  ///< somebody asked this process to end
   double seconds = 0;  ///< of training so far, by its clock
+  double owed = 0;     ///< norm of what this rank owes
 };
 
 /// What all know then. Value, the same on all ranks.
@@ -23,6 +24,7 @@ struct StepAgreement {
   double loss = 0;                ///< nats, summed over all ranks
   bool stops = false;             ///< somebody asked one of them to end
   double seconds = 0;             ///< by rank 0's clock
+  double owed = 0;                ///< norm of what all ranks owe
   Rank first_bad_loss = kNoRank;  ///< whose own loss is infinite or no number
 };
 

@@ -74,7 +74,8 @@ StepTimes times_in(const Parsed& json) {
           .backward = seconds("backward"),
           .waiting = seconds("waiting"),
           .optimizer = seconds("optimizer"),
-          .data = seconds("data")};
+          .data = seconds("data"),
+          .coding = json.contains("coding") ? seconds("coding") : 0};
 }
 
 StepRecord step_in(const Parsed& json) {
@@ -91,13 +92,16 @@ StepRecord step_in(const Parsed& json) {
                      .bytes = {.gathers = whole(bytes, "gathers"),
                                .reductions = whole(bytes, "reductions"),
                                .replicas = whole(bytes, "replicas"),
-                               .others = whole(bytes, "others")},
+                               .others = whole(bytes, "others"),
+                               .other_hosts = whole(bytes, "other_hosts"),
+                               .uncompressed = whole(bytes, "uncompressed")},
                      .memory = {.planned = whole(memory, "planned"),
                                 .counted = whole(memory, "counted"),
                                 .resident = whole(memory, "resident")},
                      .overlap = maybe(json, "overlap"),
                      .loss_scale = maybe(json, "loss_scale"),
-                     .validation = maybe(json, "validation")};
+                     .validation = maybe(json, "validation"),
+                     .owed = maybe(json, "owed")};
   if (json.contains("sample")) step.sample = text(json, "sample");
   step.skipped = json.contains("skipped") && json["skipped"] == true;
   return step;
@@ -178,13 +182,19 @@ std::string json_line(const StepRecord& step) {
   json["bytes"] = {{"gathers", step.bytes.gathers},
                    {"reductions", step.bytes.reductions},
                    {"replicas", step.bytes.replicas},
-                   {"others", step.bytes.others}};
+                   {"others", step.bytes.others},
+                   {"other_hosts", step.bytes.other_hosts}};
+  if (step.bytes.uncompressed > 0) {
+    json["bytes"]["uncompressed"] = step.bytes.uncompressed;
+    json["ms"]["coding"] = ms(step.times.coding);
+  }
   json["memory"] = {{"planned", step.memory.planned},
                     {"counted", step.memory.counted},
                     {"resident", step.memory.resident}};
   if (step.overlap) json["overlap"] = number(*step.overlap);
   if (step.loss_scale) json["loss_scale"] = number(*step.loss_scale);
   if (step.validation) json["validation"] = number(*step.validation);
+  if (step.owed) json["owed"] = number(*step.owed);
   if (step.sample) json["sample"] = *step.sample;
   if (step.skipped) json["skipped"] = true;
   return line_of(json);
@@ -224,6 +234,10 @@ std::string text_line(const StepRecord& step, std::uint64_t steps, std::optional
       ms(step.times.forward), ms(step.times.backward), ms(step.times.waiting),
       ms(step.times.optimizer), ms(step.times.data));
   if (step.bytes.all() > 0) line += fmt::format(" | sent {}", bytes_text(step.bytes.all()));
+  if (step.bytes.uncompressed > 0)
+    line += fmt::format(" of {}, coding {} ms", bytes_text(step.bytes.uncompressed),
+                        ms(step.times.coding));
+  if (step.owed) line += fmt::format(" | owed {:.3g}", *step.owed);
   if (step.overlap) line += fmt::format(" | hidden {:.0f} %", *step.overlap * 100);
   line += fmt::format(" | mem {} of {} planned, rss {}", bytes_text(step.memory.counted),
                       bytes_text(step.memory.planned), bytes_text(step.memory.resident));

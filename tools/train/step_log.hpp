@@ -29,6 +29,7 @@ struct StepTimes {
   double forward = 0, backward = 0;  ///< without waiting
   double waiting = 0;                ///< for communication that nothing hid
   double optimizer = 0, data = 0;
+  double coding = 0;  ///< compressing, beside or in the others
   /// What none of these is: agreements between ranks.
   [[nodiscard]] double other() const {
     return all - forward - backward - waiting - optimizer - data;
@@ -39,6 +40,8 @@ struct StepTimes {
 /// Payload that rank 0 sent in a step. Value.
 struct StepBytes {
   std::uint64_t gathers = 0, reductions = 0, replicas = 0, others = 0;
+  std::uint64_t other_hosts = 0;   ///< part of the first three
+  std::uint64_t uncompressed = 0;  ///< what they would be; 0: nothing is compressed
   [[nodiscard]] std::uint64_t all() const { return gathers + reductions + replicas + others; }
   friend bool operator==(const StepBytes&, const StepBytes&) = default;
 };
@@ -65,6 +68,9 @@ struct StepRecord {
   std::optional<double> overlap = {};
   std::optional<double> loss_scale = {};  ///< where there is one
   std::optional<double> validation = {};  ///< nats a byte
+  /// Norm of what compression left to later steps, of all ranks; in the unit of `norm`, or of
+  /// momentum over the root of the variance.
+  std::optional<double> owed = {};
   std::optional<std::string> sample = {};
   bool skipped = false;
   friend bool operator==(const StepRecord&, const StepRecord&) = default;

@@ -86,6 +86,7 @@ Result<std::unique_ptr<Trainer>> Trainer::create(Options options, Comm world) {
   TUTTI_ASSIGN(Comm own_of_saver, world.split(0, world.rank()));
   std::unique_ptr<Trainer> trainer(new Trainer(options, std::move(settings), std::move(data),
                                                std::move(world), std::move(control)));
+  trainer->hosts_ = std::max(1, hosts);
   TUTTI_TRY(agree_on_options(trainer->control_, shared_options(options, trainer->data_.hash())));
   TUTTI_TRY(trainer->find_windows());
   TUTTI_ASSIGN(trainer->seconds_per_byte_, seconds_per_byte(trainer->control_));
@@ -135,6 +136,9 @@ Status Trainer::make_distributed() {
   TUTTI_ASSIGN(model_, training::DistributedModel::create(
                            gpt_.ptr(), gpt_->units(),
                            {.plan = settings_.plan, .optimizer = settings_.optimizer}, world_));
+  const training::Plan& plan = model_->engine().plan();
+  if (!plan.weights().is_plain() || plan.options().gradients.is_on())
+    uncompressed_ = plan.uncompressed().traffic(hosts_).all();
   progress_ = {.seed = options_.seed,
                .data = data_.hash(),
                .scaler = settings_.scaler,
@@ -242,7 +246,12 @@ bool Trainer::is_done() const {
 
 double Trainer::clock() const { return resumed_seconds_ + Stopwatch::now() - started_; }
 
-double Trainer::waited() { return model_->engine().take_times().waiting; }
+/// Since the last time; notes what else took time.
+double Trainer::waited(StepRecord& record) {
+  const training::EngineTimes times = model_->engine().take_times();
+  record.times.coding += times.coding;
+  return times.waiting;
+}
 
 void Trainer::say(const std::string& sentence) const {
   if (!leads()) return;
@@ -332,8 +341,8 @@ Status Trainer::finish(const StepRecord& last) {
   say(fmt::format("{} after step {}; saved in {}", stops_ ? "asked to end" : "done", progress_.step,
                   tools::shown_path(options_.out)));
   if (stops_) return ok_status();
-  return tools::print(
-      "\n" + comparison_text(model_->engine().plan(), model_->engine().memory(), last.bytes));
+  return tools::print("\n" + comparison_text(model_->engine().plan(), hosts_,
+                                             model_->engine().memory(), last.bytes));
 }
 
 }  // namespace tutti::trainer

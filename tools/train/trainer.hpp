@@ -71,7 +71,7 @@ class Trainer {
   [[nodiscard]] bool is_due(std::uint64_t every) const;
   [[nodiscard]] std::optional<double> seconds_left() const;
   [[nodiscard]] double clock() const;
-  [[nodiscard]] double waited();
+  [[nodiscard]] double waited(StepRecord& record);
   [[nodiscard]] bool leads() const { return control_.rank() == 0; }
   void say(const std::string& sentence) const;
 
@@ -86,6 +86,8 @@ class Trainer {
   std::unique_ptr<Saver> saver_;
   std::optional<Reporter> reporter_;        ///< rank 0's
   std::optional<double> seconds_per_byte_;  ///< where nothing else is done
+  int hosts_ = 1;                           ///< on which ranks are, in equal blocks; else 1
+  std::uint64_t uncompressed_ = 0;          ///< bytes of a step without compression; 0: it has none
 
   Progress progress_;
   double resumed_seconds_ = 0, started_ = 0;

@@ -47,10 +47,10 @@ Status Trainer::pass(int pass, StepRecord& record, double& loss) {
     return progress_.scaler.scale == 1 ? nats : nats * progress_.scaler.scale;
   }));
   loss += of_pass;
-  const double in_forward = waited();
+  const double in_forward = waited(record);
   record.times.forward += watch.lap() - in_forward;
   TUTTI_TRY(model_->backward(scaled, pass + 1 == settings_.plan.passes, gradient_scale()));
-  const double in_backward = waited();
+  const double in_backward = waited(record);
   record.times.backward += watch.lap() - in_backward;
   record.times.waiting += in_forward + in_backward;
   return ok_status();
@@ -77,13 +77,16 @@ Result<training::StepOutcome> Trainer::update(StepRecord& record) {
   const training::EngineTimes times = model_->engine().take_times();
   record.times.waiting += times.waiting;
   record.times.optimizer = times.optimizer;
+  record.times.coding += times.coding;
   record.norm = outcome.norm;
   record.skipped = outcome.skipped;
   const training::Engine::Traffic sent = model_->engine().take_traffic();
   record.bytes = {.gathers = sent.payload.gathers,
                   .reductions = sent.payload.reductions,
                   .replicas = sent.payload.replicas,
-                  .others = sent.others};
+                  .others = sent.others,
+                  .other_hosts = sent.payload.other_hosts,
+                  .uncompressed = uncompressed_};
   if (seconds_per_byte_ && record.bytes.all() > 0) {
     const double alone = *seconds_per_byte_ * static_cast<double>(record.bytes.all());
     record.overlap = std::clamp(1 - record.times.waiting / alone, 0.0, 1.0);
@@ -92,9 +95,11 @@ Result<training::StepOutcome> Trainer::update(StepRecord& record) {
 }
 
 Status Trainer::after_step(double loss, const training::StepOutcome& outcome, StepRecord& record) {
-  TUTTI_ASSIGN(
-      const StepAgreement agreed,
-      agree_on_step(control_, {.loss = loss, .stops = stop_was_asked(), .seconds = clock()}));
+  TUTTI_ASSIGN(const StepAgreement agreed,
+               agree_on_step(control_, {.loss = loss,
+                                        .stops = stop_was_asked(),
+                                        .seconds = clock(),
+                                        .owed = model_->engine().norm_owed()}));
   ++progress_.step;
   progress_.taken += outcome.skipped ? 0 : 1;
   progress_.samples += settings_.batch;
@@ -104,6 +109,9 @@ Status Trainer::after_step(double loss, const training::StepOutcome& outcome, St
   record.average = progress_.average.value();
   record.samples = progress_.samples;
   record.seconds = agreed.seconds;
+  const training::GradientCompression& gradients = settings_.plan.gradients;
+  const bool is_momentum = gradients.method == training::GradientCompression::Method::kMomentum;
+  if (gradients.owes()) record.owed = agreed.owed * (is_momentum ? 1 : gradient_scale());
   record.memory = {.planned = model_->engine().plan().memory().all(),
                    .counted = model_->engine().memory().all(),
                    .resident = resident_bytes()};
