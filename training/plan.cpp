@@ -345,6 +345,7 @@ TrafficPlan Plan::traffic_of(GroupId group, bool with_padding, int hosts) const 
     bytes += times * sent.bytes;
     plan.shared += times * sent.shared;
     plan.other_hosts += times * sent.other_hosts;
+    if (&bytes != &plan.gathers) plan.other_hosts_sums += times * sent.other_hosts;
   };
 
   const Sent gather = sent_of_parts(weights_, elements, neighbours(shards));
@@ -388,6 +389,7 @@ TrafficPlan Plan::traffic(int hosts) const {
     all.replicas += part.replicas;
     all.shared += part.shared;
     all.other_hosts += part.other_hosts;
+    all.other_hosts_sums += part.other_hosts_sums;
     useful += traffic_of(group, false, hosts).all();
   }
   all.padding = all.all() - std::min(useful, all.all());

@@ -95,6 +95,7 @@ struct TrafficPlan {
   std::uint64_t padding = 0;      ///< part of these that is padding
   std::uint64_t shared = 0;       ///< part of these that formats keep beside values, such as scales
   std::uint64_t other_hosts = 0;  ///< part of these that goes to ranks of other hosts
+  std::uint64_t other_hosts_sums = 0;  ///< of that, what is of gradients
   [[nodiscard]] std::uint64_t all() const { return gathers + reductions + replicas; }
   friend bool operator==(const TrafficPlan&, const TrafficPlan&) = default;
 };
@@ -163,6 +164,10 @@ class Plan {
   /// nothing is compressed. The ranks are spread over `hosts` in equal blocks; with several, only
   /// what goes to other hosts is compressed. `hosts` must divide the number of ranks.
   [[nodiscard]] TrafficPlan traffic(int hosts = 1) const;
+  /// The same for one group; its `padding` is 0.
+  [[nodiscard]] TrafficPlan traffic_of(GroupId group, int hosts = 1) const {
+    return traffic_of(group, true, hosts);
+  }
   /// Equal plans have equal hashes, on every machine.
   [[nodiscard]] std::uint64_t hash() const;
 

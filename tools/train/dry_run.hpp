@@ -9,8 +9,17 @@
 
 namespace tutti::trainer {
 
-/// As tables, and as JSON.
-std::string prediction_text(const Settings& settings, const training::Plan& plan);
-std::string prediction_json(const Settings& settings, const training::Plan& plan);
+/// Where a step is to be predicted. Value.
+struct Where {
+  int hosts = 1;          ///< in equal blocks of ranks; divides their number
+  std::string link = {};  ///< between hosts, as parse_link() takes it; "": times are not predicted
+  double compute = 0;     ///< seconds that a step computes
+};
+
+/// As tables, and as JSON. kInvalidArgument: the link.
+Result<std::string> prediction_text(const Settings& settings, const training::Plan& plan,
+                                    const Where& where = {});
+Result<std::string> prediction_json(const Settings& settings, const training::Plan& plan,
+                                    const Where& where = {});
 
 }  // namespace tutti::trainer

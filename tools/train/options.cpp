@@ -176,6 +176,14 @@ void add_process_options(tools::CommandLine& app, Options& options) {
   app.add_option("--hosts", options.hosts, "with --dry-run: the ranks are on so many (1)")
       .in_range(1, 1 << 20)
       .needs(dry);
+  const auto link =
+      app.add_option("--link", options.link,
+                     "with --dry-run: predict the step over links like 100mbit between --hosts")
+          .needs(dry);
+  app.add_option("--compute-ms", options.compute_ms,
+                 "with --link: what a step computes, as the log of a run has it (0)")
+      .in_range(0, 1e9)
+      .needs(link);
   app.add_option("--json", options.json_path, "with --dry-run: FILE for it; '-': standard output")
       .needs(dry);
 }

@@ -56,6 +56,7 @@ struct Options {
   bool dry_run = false;
   int hosts = 0;
   std::string link = {};
+  double compute_ms = 0;
   std::string json_path = {};
 };
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -22,7 +23,7 @@ using tools::Svg;
 
 constexpr double kWidth = 940, kLeft = 66, kRight = 150, kTop = 96;
 constexpr double kLossHeight = 300, kSmallHeight = 130, kGap = 46;
-constexpr double kHeight = kTop + kLossHeight + 2 * (kSmallHeight + kGap) + 56;
+constexpr double kBelow = 56;  ///< of the last panel: steps
 constexpr std::size_t kMostPoints = 600;
 constexpr double kMostDrawn = 1e15;  ///< what is larger, or no number, is left out
 
@@ -214,6 +215,45 @@ void draw_times(Svg& svg, Panel panel, std::span<const StepRecord> steps) {
   }
 }
 
+/// What was sent, and what it would be without compression.
+void draw_bytes(Svg& svg, Panel panel, std::span<const StepRecord> steps) {
+  const bool has_hosts =
+      std::ranges::any_of(steps, [](const StepRecord& step) { return step.bytes.other_hosts > 0; });
+  const std::array<Series, 2> all = {
+      series_of(steps,
+                [&](const StepRecord& step) {
+                  const StepBytes& bytes = step.bytes;
+                  return static_cast<double>(has_hosts ? bytes.other_hosts : bytes.all()) / 1e6;
+                }),
+      series_of(steps, [](const StepRecord& step) {
+        return static_cast<double>(step.bytes.uncompressed) / 1e6;
+      })};
+  panel.most = std::max(1e-6, range_of(all).second * 1.08);
+  draw_grid(
+      svg, panel,
+      has_hosts ? "sent by rank 0 to other hosts in a step, MB" : "sent by rank 0 in a step, MB",
+      4);
+  draw_line(svg, panel, all[1], kSoft, 1.2);
+  draw_line(svg, panel, all[0], kColours[1], 1.8);
+  Labels labels(svg, panel);
+  labels.add(kColours[1], fmt::format("sent {:.3g}", all[0].back().value));
+  labels.add(kSoft, fmt::format("without {:.3g}", all[1].back().value));
+  if (all[0].back().value > 0)
+    labels.add("none",
+               fmt::format("{:.1f} times fewer", all[1].back().value / all[0].back().value));
+}
+
+void draw_owed(Svg& svg, Panel panel, std::span<const StepRecord> steps) {
+  const Series owed = series_of(steps, [](const StepRecord& step) {
+    return step.owed.value_or(std::numeric_limits<double>::infinity());
+  });
+  if (owed.empty()) return;
+  panel.most = std::max(1e-9, range_of(std::span(&owed, 1)).second * 1.08);
+  draw_grid(svg, panel, "norm of what compression owes to later steps", 4);
+  draw_line(svg, panel, owed, kColours[4], 1.6);
+  Labels(svg, panel).add(kColours[4], fmt::format("owed {:.3g}", owed.back().value));
+}
+
 std::string subtitle_of(const StepLog& log) {
   const RunRecord& run = log.runs.back();
   const StepRecord& last = log.steps.back();
@@ -244,8 +284,16 @@ Result<std::string> plot_svg(const StepLog& log, const std::string& title) {
   draw_throughput(svg, panel, steps);
   panel.top += panel.height + kGap;
   draw_times(svg, panel, steps);
+  if (std::ranges::any_of(steps, [](const StepRecord& s) { return s.bytes.uncompressed > 0; })) {
+    panel.top += panel.height + kGap;
+    draw_bytes(svg, panel, steps);
+  }
+  if (std::ranges::any_of(steps, [](const StepRecord& s) { return s.owed.has_value(); })) {
+    panel.top += panel.height + kGap;
+    draw_owed(svg, panel, steps);
+  }
   draw_steps(svg, panel);
-  return svg.page(kWidth, kHeight);
+  return svg.page(kWidth, panel.top + panel.height + kBelow);
 }
 
 }  // namespace tutti::trainer

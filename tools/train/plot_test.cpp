@@ -36,6 +36,18 @@ TEST(Plot, DrawsLossThroughputAndTimes) {
                   HasSubstr("loss, nats a byte"), HasSubstr("throughput"), HasSubstr("backward")));
 }
 
+TEST(Plot, DrawsWhatCompressionSendsAndOwes) {
+  StepLog log = log_of(20);
+  for (StepRecord& step : log.steps) {
+    step.bytes = {.gathers = 4'000'000, .other_hosts = 1'000'000, .uncompressed = 8'000'000};
+    step.owed = 0.5;
+  }
+  const auto svg = plot_svg(log, "run");
+  ASSERT_TRUE(svg) << svg.error().what;
+  EXPECT_THAT(*svg, AllOf(HasSubstr("to other hosts in a step"), HasSubstr("8.0 times fewer"),
+                          HasSubstr("owed 0.5")));
+}
+
 TEST(Plot, DrawsALongRunWithNoMorePointsThanCanBeSeen) {
   const auto svg = plot_svg(log_of(100'000), "long");
   ASSERT_TRUE(svg);

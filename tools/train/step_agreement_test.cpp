@@ -1,5 +1,6 @@
 #include "tools/train/step_agreement.hpp"
 
+#include <cmath>
 #include <limits>
 #include <thread>
 #include <vector>
@@ -22,10 +23,11 @@ void run_ranks(Each each) {
 TEST(StepAgreementTest, AddsLossesAndTakesTheClockOfRankZero) {
   run_ranks([](Comm& comm) {
     const auto agreed =
-        agree_on_step(comm, {.loss = 1.5 * comm.rank(), .seconds = 10.0 + comm.rank()});
+        agree_on_step(comm, {.loss = 1.5 * comm.rank(), .seconds = 10.0 + comm.rank(), .owed = 2});
     ASSERT_TRUE(agreed);
     EXPECT_EQ(agreed->loss, 4.5);
     EXPECT_EQ(agreed->seconds, 10);
+    EXPECT_DOUBLE_EQ(agreed->owed, std::sqrt(12));
     EXPECT_FALSE(agreed->stops);
     EXPECT_EQ(agreed->first_bad_loss, kNoRank);
   });

@@ -234,8 +234,10 @@ std::string text_line(const StepRecord& step, std::uint64_t steps, std::optional
       ms(step.times.forward), ms(step.times.backward), ms(step.times.waiting),
       ms(step.times.optimizer), ms(step.times.data));
   if (step.bytes.all() > 0) line += fmt::format(" | sent {}", bytes_text(step.bytes.all()));
+  if (step.bytes.other_hosts > 0)
+    line += fmt::format(", {} to other hosts", bytes_text(step.bytes.other_hosts));
   if (step.bytes.uncompressed > 0)
-    line += fmt::format(" of {}, coding {} ms", bytes_text(step.bytes.uncompressed),
+    line += fmt::format(" instead of {}, coding {} ms", bytes_text(step.bytes.uncompressed),
                         ms(step.times.coding));
   if (step.owed) line += fmt::format(" | owed {:.3g}", *step.owed);
   if (step.overlap) line += fmt::format(" | hidden {:.0f} %", *step.overlap * 100);

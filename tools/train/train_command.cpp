@@ -29,8 +29,14 @@ Status predict(Options options) {
   TUTTI_TRY(choose_secondary(options, ranks, hosts));
   TUTTI_ASSIGN(const Settings settings, settings_of(options, ranks));
   TUTTI_ASSIGN(const training::Plan plan, plan_of(settings, ranks));
-  return tools::write_results(options.json_path, prediction_text(settings, plan),
-                              [&] { return prediction_json(settings, plan); });
+  if (!options.link.empty() && hosts == 1)
+    return make_error(Code::kInvalidArgument,
+                      "--link {}: nothing crosses a link with one host; give --hosts",
+                      options.link);
+  const Where where{hosts, options.link, options.compute_ms / 1e3};
+  TUTTI_ASSIGN(const std::string text, prediction_text(settings, plan, where));
+  TUTTI_ASSIGN(const std::string json, prediction_json(settings, plan, where));
+  return tools::write_results(options.json_path, text, [&] { return json; });
 }
 
 /// Starts the ranks of --ranks, with these arguments, the program left out.

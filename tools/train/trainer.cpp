@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
-#include <set>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -44,18 +43,14 @@ Result<Neighbours> neighbours_in(const Comm& world) {
 
 /// On how many hosts the ranks are, in equal blocks; 0: in others.
 Result<int> hosts_of(const Comm& world) {
-  std::vector<std::string> names;
-  for (Rank rank = 0; rank < world.size(); ++rank) {
-    TUTTI_ASSIGN(std::string name, host_name(world, rank));
-    names.push_back(std::move(name));
-  }
-  const std::set<std::string> different(names.begin(), names.end());
-  const auto hosts = static_cast<int>(different.size());
-  if (world.size() % hosts != 0) return 0;
-  const std::size_t on_each = names.size() / different.size();
-  for (std::size_t rank = 0; rank < names.size(); ++rank)
-    if (names[rank] != names[rank / on_each * on_each]) return 0;
-  return hosts;
+  std::vector<int> hosts(static_cast<std::size_t>(world.size()));
+  TUTTI_TRY(to_status(tuttiCommPlacement(world.native(), hosts.data(), nullptr), world.native()));
+  const int count = *std::ranges::max_element(hosts) + 1;
+  if (world.size() % count != 0) return 0;
+  const int on_each = world.size() / count;
+  for (int rank = 0; rank < world.size(); ++rank)
+    if (hosts[static_cast<std::size_t>(rank)] != rank / on_each) return 0;
+  return count;
 }
 
 }  // namespace
@@ -138,7 +133,8 @@ Status Trainer::make_distributed() {
                            {.plan = settings_.plan, .optimizer = settings_.optimizer}, world_));
   const training::Plan& plan = model_->engine().plan();
   if (!plan.weights().is_plain() || plan.options().gradients.is_on())
-    uncompressed_ = plan.uncompressed().traffic(hosts_).all();
+    uncompressed_ = hosts_ > 1 ? plan.uncompressed().traffic(hosts_).other_hosts
+                               : plan.uncompressed().traffic().all();
   progress_ = {.seed = options_.seed,
                .data = data_.hash(),
                .scaler = settings_.scaler,
