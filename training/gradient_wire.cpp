@@ -117,7 +117,7 @@ Status GradientWire::send(GroupId group, std::span<std::byte> whole, std::span<s
 
 Status GradientWire::add_replicas(GroupId group, std::span<float> total, Stream& stream) {
   if (compresses()) {
-    remember(group);
+    if (!lanes_.empty()) lanes_[group].is_used = true;
     pay(group, total);
   }
   return all_reduce(group, DataType::kFloat32, std::as_writable_bytes(total), stream);
@@ -128,25 +128,21 @@ Status GradientWire::prepare(GroupId group, std::span<std::byte> gradients) {
   const bool is_momentum = plan_.options().gradients.method == Method::kMomentum;
   if (!owes() && !is_momentum) return ok_status();
   const Counted counted(own_time_);
-  remember(group);
+  if (!lanes_.empty()) lanes_[group].is_used = true;
   const std::span<float> values = as_floats(gradients);
   if (preparation_) preparation_(group, values);
   if (has_momentum()) {
     Lane& lane = lanes_[group];
-    for (std::size_t i = 0; i < lane.velocity.size(); ++i)
-      values[i] = lane.velocity[i] =
-          plan_.options().gradients.momentum * lane.velocity[i] + values[i];
+    const float kept = plan_.options().gradients.momentum;
+    lane.old_velocity.swap(lane.velocity);
+    lane.velocity.resize(lane.old_velocity.size());
+    for (std::size_t i = 0; i < lane.velocity.size(); ++i) {
+      const float velocity = kept * lane.old_velocity[i] + values[i];
+      lane.velocity[i] = values[i] = velocity;
+    }
   }
   pay(group, values);
   return ok_status();
-}
-
-/// Before the first send of a step, what cannot be undone otherwise.
-void GradientWire::remember(GroupId group) {
-  if (lanes_.empty() || lanes_[group].is_used) return;
-  Lane& lane = lanes_[group];
-  lane.is_used = true;
-  if (has_momentum()) lane.old_velocity = lane.velocity;
 }
 
 /// Debts of other ranks are paid at once.

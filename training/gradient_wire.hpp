@@ -113,7 +113,6 @@ class GradientWire {
   /// The part behind a kind of ours.
   [[nodiscard]] std::optional<int> part_behind(std::string_view kind) const;
   [[nodiscard]] std::span<const float> owed_in(GroupId group) const;
-  void remember(GroupId group);
   Status end_step(Lane& lane, bool undone) const;
   void pay(GroupId group, std::span<float> gradients);
   Status prepare(GroupId group, std::span<std::byte> gradients);

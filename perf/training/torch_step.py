@@ -1,5 +1,6 @@
 """The training step of perf/training/fewer_bytes by PyTorch's DistributedDataParallel over Gloo, with its
-communication hooks. One rank; torchrun's variables say which."""
+communication hooks. (It refuses bf16_compress_hook without NCCL.) One rank; torchrun's variables say
+which."""
 import argparse
 import json
 import os
@@ -19,7 +20,7 @@ def arguments():
     parser = argparse.ArgumentParser()
     for name in ("layers", "heads", "width", "context", "batch", "steps"):
         parser.add_argument(f"--{name}", type=int, required=True)
-    parser.add_argument("--hook", choices=["none", "bf16", "powersgd"], default="none")
+    parser.add_argument("--hook", choices=["none", "fp16", "powersgd"], default="none")
     parser.add_argument("--json", required=True)
     return parser.parse_args()
 
@@ -67,8 +68,8 @@ def main():
     dist.init_process_group("gloo")
     model = Gpt(options)
     trained = DistributedDataParallel(model)
-    if options.hook == "bf16":
-        trained.register_comm_hook(None, default_hooks.bf16_compress_hook)
+    if options.hook == "fp16":
+        trained.register_comm_hook(None, default_hooks.fp16_compress_hook)
     elif options.hook == "powersgd":
         state = powerSGD_hook.PowerSGDState(process_group=None, matrix_approximation_rank=2,
                                             start_powerSGD_iter=2)
