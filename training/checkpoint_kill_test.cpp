@@ -28,6 +28,8 @@ float value(std::uint64_t step, ParameterId id, std::size_t i) {
   return static_cast<float>(step * 100'000 + id * 10'000 + i);
 }
 
+std::string owed_by(Rank rank) { return "owed_" + std::to_string(rank); }
+
 void save(const fs::path& folder, std::uint64_t step) {
   run_ranks(kRanks, [&](Comm& comm) {
     const auto layout = *FlatLayout::create(model(), {{"all", {0, 1, 2}}}, kRanks);
@@ -39,6 +41,13 @@ void save(const fs::path& folder, std::uint64_t step) {
         values[i] = value(step, piece.parameter, piece.begin + i);
       memory.push_back(std::move(values));
       owned.push_back({"parameter", piece.parameter, piece.begin, memory.back()});
+    }
+    // What a rank owes is of all parameters, and of some nothing.
+    for (ParameterId id = 1; id < model().size(); ++id) {
+      std::vector<float> values(model().elements(id));
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] = -value(step, id, i);
+      memory.push_back(std::move(values));
+      owned.push_back({owed_by(comm.rank()), id, 0, memory.back()});
     }
     const Status saved = save_checkpoint(folder, {step, {{"samples", step}}}, model(), owned, comm);
     ASSERT_TRUE(saved) << saved.error().what;
@@ -126,6 +135,11 @@ std::uint64_t step_in(const fs::path& folder) {
     const Status read = found->read("parameter", id, 0, values);
     EXPECT_TRUE(read) << read.error().what;
     for (std::size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i], value(step, id, i));
+    for (Rank rank = 0; rank < kRanks; ++rank) {
+      EXPECT_TRUE(found->read(owed_by(rank), id, 0, values));
+      for (std::size_t i = 0; i < values.size(); ++i)
+        EXPECT_EQ(values[i], id == 0 ? 0 : -value(step, id, i));
+    }
   }
   EXPECT_EQ(found->manifest().counters.at("samples"), step);
   return step;

@@ -26,6 +26,11 @@ PlanOptions small(PlanOptions options, const char* gradients, const char* weight
   return options;
 }
 
+PlanOptions whole(PlanOptions options) {
+  options.whole_gradients = true;
+  return options;
+}
+
 PlanOptions of_gradients(PlanOptions options) {
   options.gradients.method = GradientCompression::Method::kFormat;
   options.gradients.momentum = 0;
@@ -35,7 +40,7 @@ PlanOptions of_gradients(PlanOptions options) {
 /// Units are larger than blocks.
 ParameterTable wide_table() {
   return *ParameterTable::create(
-      {{"in", {64, 48}}, {"bias", {48}, false}, {"hidden", {48, 96}}, {"out", {96, 31}}});
+      {{"in", {64, 48}}, {"bias", {45}, false}, {"hidden", {48, 96}}, {"out", {95, 31}}});
 }
 
 Plan wide_plan(int ranks, const PlanOptions& options) {
@@ -109,7 +114,7 @@ class Program {
 };
 
 /// All that ranks keep, by kind, name and first element.
-using State = std::map<std::string, std::vector<float>>;
+using KeptState = std::map<std::string, std::vector<float>>;
 
 class States {
  public:
@@ -119,14 +124,14 @@ class States {
       state_[fmt::format("{} {} {}", piece.kind, piece.parameter, piece.begin)].assign(
           piece.data.begin(), piece.data.end());
   }
-  [[nodiscard]] const State& state() const { return state_; }
+  [[nodiscard]] const KeptState& state() const { return state_; }
 
  private:
   std::mutex mutex_;
-  State state_;
+  KeptState state_;
 };
 
-State run(int ranks, const PlanOptions& options, int steps) {
+KeptState run(int ranks, const PlanOptions& options, int steps) {
   States states;
   run_ranks(ranks, [&](Comm& comm) {
     auto made = Engine::create(wide_plan(ranks, options), AdamW{}, comm);
@@ -144,7 +149,7 @@ State run(int ranks, const PlanOptions& options, int steps) {
 }
 
 /// Root of the mean square of what parameters are away from where gradients pull them.
-double distance(const State& state) {
+double distance(const KeptState& state) {
   double sum = 0;
   std::size_t count = 0;
   for (const auto& [name, values] : state) {
@@ -171,6 +176,7 @@ std::vector<Shape> shapes() {
           {"Zero3WithFeedback", 4, small(with(Strategy::kZero3), "int4:errors=feedback", "int8")},
           {"Secondary", 4, small(secondary(2), "int4", "int8")},
           {"Hybrid", 4, small(hybrid(2), "int8:errors=feedback", "int8")},
+          {"HybridWithWholeGradients", 4, whole(small(hybrid(2), "int8:errors=feedback"))},
           {"DdpSmall", 3, small(ddp, "int8")},
           {"DdpOfLargest", 4, small(ddp, "topk:0.1")},
           {"DdpOfLargestGradients", 2, of_gradients(small(ddp, "topk:0.1"))},
@@ -193,12 +199,12 @@ TEST_P(Compressed, LearnsAndRepeatsBitForBit) {
   const PlanOptions& options = GetParam().options;
   const int ranks = GetParam().ranks;
   constexpr int kMany = 150;
-  const State first = run(ranks, options, kMany);
+  const KeptState first = run(ranks, options, kMany);
   EXPECT_EQ(run(ranks, options, kMany), first);
   PlanOptions plain = options;
   plain.gradients = {};
   plain.weights = "";
-  const State exact = run(ranks, plain, kMany);
+  const KeptState exact = run(ranks, plain, kMany);
   EXPECT_NE(exact, first);
   const double begin = distance(run(ranks, options, 0));
   EXPECT_LT(begin - distance(exact), 2 * (begin - distance(first)));
@@ -208,7 +214,7 @@ TEST_P(Compressed, GoesOnFromACheckpointWithTheSameBits) {
   const int ranks = GetParam().ranks;
   const PlanOptions& options = GetParam().options;
   constexpr int kBefore = 15, kAfter = 25;
-  const State whole = run(ranks, options, kAfter);
+  const KeptState whole = run(ranks, options, kAfter);
   States resumed;
   run_ranks(ranks, [&](Comm& comm) {
     {
@@ -278,9 +284,10 @@ std::map<std::pair<ParameterId, std::uint64_t>, Exact> owed(const std::vector<Ow
 TEST_F(CompressedCheckpoint, OtherRanksGoOnWithTheSameDebt) {
   const PlanOptions ddp = small(with(Strategy::kDdp), "int4:errors=feedback"),
                     zero = small(with(Strategy::kZero3), "int8:errors=feedback"),
-                    replicas = small(hybrid(2), "int4:errors=feedback");
-  const std::vector<std::pair<int, PlanOptions>> all = {{4, ddp},  {1, ddp},      {2, zero},
-                                                        {3, zero}, {4, replicas}, {2, ddp}};
+                    replicas = small(hybrid(2), "int4:errors=feedback"),
+                    whole_replicas = whole(replicas);
+  const std::vector<std::pair<int, PlanOptions>> all = {
+      {4, ddp}, {1, ddp}, {2, zero}, {3, zero}, {4, replicas}, {2, ddp}, {4, whole_replicas}};
   std::map<std::pair<ParameterId, std::uint64_t>, Exact> before;
   for (std::uint64_t at = 0; at < all.size(); ++at) {
     const auto& [ranks, options] = all[at];

@@ -21,7 +21,7 @@
 namespace tutti::training {
 
 struct FrozenAdam {
-  AdamW adamw;
+  AdamW adamw = {};
   std::int64_t warmup_steps = 0;  ///< after which the variance was frozen
   int ranks = 1;                  ///< that add
   float own_momentum = 0;         ///< of each rank, by this factor; 0: AdamW's, which they share

@@ -275,7 +275,16 @@ Status GradientStore::clear(bool undone) {
   is_complete_ = false;
   pass_ = 0;
   is_written_.assign(is_written_.size(), false);
+  if (undone && plan_.gradients_are_whole()) clear_padding();
   return wire_.end_step(undone);
+}
+
+/// A block of a format that is no number may have reached into it.
+void GradientStore::clear_padding() {
+  const std::size_t element = bytes_of(plan_.options().reduce);
+  for (GroupId group = 0; group < begins_.size(); ++group)
+    std::ranges::fill(buffer(group).subspan(plan_.layout()->elements(group) * element),
+                      std::byte{0});
 }
 
 }  // namespace tutti::training

@@ -84,6 +84,7 @@ class GradientStore {
   Status send_what_is_ready();
   Status keep(GroupId group);
   Status settle(Window& window);
+  void clear_padding();
   [[nodiscard]] Status all_are_ready() const;
 
   Plan plan_;

@@ -141,11 +141,11 @@ Status GradientWire::prepare(GroupId group, std::span<std::byte> gradients) {
       lane.velocity[i] = values[i] = velocity;
     }
   }
-  pay(group, values);
+  pay(group, values.subspan(begin_of(group)));
   return ok_status();
 }
 
-/// Debts of other ranks are paid at once.
+/// Debts of other ranks are paid at once. `gradients`: from begin_of() on.
 void GradientWire::pay(GroupId group, std::span<float> gradients) {
   for (Debt& debt : debts_) {
     if (debt.group != group || debt.is_paid) continue;
@@ -275,13 +275,17 @@ bool GradientWire::takes(std::string_view kind) const {
   return of && *of % parts() == part();
 }
 
+/// Where what is compressed of a group begins in its buffer: all, or this rank's shard.
+std::size_t GradientWire::begin_of(GroupId group) const {
+  if (!plan_.compresses_replicas()) return 0;
+  return static_cast<std::size_t>(plan_.mesh().shard_of(rank_)) *
+         plan_.layout()->shard_elements(group);
+}
+
 GradientWire::Kept GradientWire::place_of(std::string kind, GroupId group) const {
-  const FlatLayout& layout = *plan_.layout();
-  if (!plan_.compresses_replicas())
-    return {std::move(kind), group, 0, std::vector<float>(layout.padded(group))};
-  const auto shard = static_cast<std::size_t>(plan_.mesh().shard_of(rank_));
-  return {std::move(kind), group, shard * layout.shard_elements(group),
-          std::vector<float>(plan_.summed_elements(group))};
+  const std::size_t elements =
+      plan_.compresses_replicas() ? plan_.summed_elements(group) : plan_.layout()->padded(group);
+  return {std::move(kind), group, begin_of(group), std::vector<float>(elements)};
 }
 
 std::vector<GradientWire::Kept> GradientWire::kept() const {

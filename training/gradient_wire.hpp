@@ -106,6 +106,7 @@ class GradientWire {
   [[nodiscard]] bool can_owe() const;
   [[nodiscard]] bool has_momentum() const { return plan_.options().gradients.has_own_momentum(); }
   [[nodiscard]] bool owes() const { return plan_.options().gradients.owes(); }
+  [[nodiscard]] std::size_t begin_of(GroupId group) const;
   [[nodiscard]] std::string kind_of_debt() const;
   /// Which part of the ranks this one is, and how many there are.
   [[nodiscard]] int part() const;

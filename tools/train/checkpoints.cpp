@@ -76,8 +76,10 @@ std::string text_of(const Checkpoint& checkpoint, const WholeCheckpoint& whole, 
   if (!whole.head.counters.empty()) text += counters.text({1}) + "\n";
   std::vector<std::string> names;
   for (const auto& kind : whole.kinds) names.push_back(without_controls(kind.name));
+  std::uint64_t elements = 0;
+  for (const training::StoredPiece& piece : checkpoint.manifest().pieces) elements += piece.count;
   return text + fmt::format("checksums: all right ({}; {})\n", fmt::join(names, ", "),
-                            megabytes(whole.table.elements() * whole.kinds.size()));
+                            megabytes(elements));
 }
 
 std::string json_of(const WholeCheckpoint& whole, std::size_t files) {

@@ -151,6 +151,49 @@ TEST_F(Training, GoesOnAsIfItHadNotBeenInterrupted) {
   EXPECT_EQ(log("out").steps.size(), 10U);
 }
 
+TEST_F(Training, WithFewerBytesGoesOnAsIfItHadNotBeenInterrupted) {
+  int number = 0;
+  for (const char* const compression :
+       {"--strategy zero3 --quantize-weights int8 --quantize-gradients int4 --error-feedback on",
+        "--strategy zero2 --quantize-gradients int4:rounding=random --accumulate 2",
+        "--compress topk:0.05 --compress-warmup 3", "--compress onebit --compress-warmup 3",
+        "--compress powersgd:2"}) {
+    const std::string out = fmt::format("out{}", number++);
+    const std::string how =
+        fmt::format("--ranks 2 --steps 10 --save-every 5 --keep 0 {}", compression);
+    ASSERT_NO_FATAL_FAILURE(must_run(out, how));
+    const WholeCheckpoint whole = saved(out);
+    fs::remove_all(file(out + "/step_10"));
+    expect(run(out, how), tools::kExitFine, "goes on after step 5");
+    expect_same(saved(out), whole);
+    const StepRecord last = log(out).steps.back();
+    EXPECT_GT(last.bytes.uncompressed, last.bytes.all()) << compression;
+    EXPECT_GT(last.times.coding, 0) << compression;
+    // Also as other ranks would have written it.
+    fs::remove_all(file(out + "/step_10"));
+    fs::rename(file(out + "/step_5"), file(out + "/other"));
+    fs::create_directories(file(out + "-5"));
+    fs::rename(file(out + "/other"), file(out + "-5/step_5"));
+    expect(train_model("reshard " + file(out + "-5") + " -o " + file(out) + " --ranks 3"),
+           tools::kExitFine, "");
+    expect(run(out, how), tools::kExitFine, "goes on after step 5");
+    expect_same(saved(out), whole);
+  }
+}
+
+TEST_F(Training, WithFewerBytesGoesOnAtOtherRanksAndSaysWhatItLeavesOut) {
+  const std::string how = "--save-every 5 --keep 0 --compress int4 --error-feedback ";
+  ASSERT_NO_FATAL_FAILURE(must_run("out", how + "on --ranks 4 --steps 10"));
+  ASSERT_NO_FATAL_FAILURE(must_run("out", how + "on --ranks 2 --steps 20"));
+  EXPECT_LT(log("out").steps.back().average, log("out").steps.front().average);
+  expect(run("out", how + "off --ranks 2 --steps 30"), tools::kExitFine,
+         "is left out, since this run compresses none, or otherwise: owed_0, owed_1");
+  expect(run("out", how + "on --ranks 2 --steps 40"), tools::kExitFine, "nothing that ranks owe");
+  fs::resize_file(file("out/step_40/rank_0.bin"),
+                  fs::file_size(file("out/step_40/rank_0.bin")) - 4);
+  expect(run("out", how + "on --ranks 2 --steps 50"), tools::kExitWrongData, "was cut short");
+}
+
 TEST_F(Training, IsTheSameForAnyNumberOfRanksWhereThatIsAskedFor) {
   const std::string how = "--steps 6 --deterministic --ranks ";
   ASSERT_NO_FATAL_FAILURE(must_run("one", how + "1"));

@@ -107,7 +107,8 @@ TEST(StepLine, SaysWhatAStepDid) {
   EXPECT_EQ(text_line(good, 30, 372),
             "step 7/30 | loss 2.5000 (avg 2.7500) | norm 0.500 | lr 1.00e-03 | 8192 tok/s | "
             "500 ms: fwd 125 bwd 250 wait 31 opt 0 data 0 | sent 0.0 kB, 0.0 kB to other "
-            "hosts instead of 0.1 kB, coding 62 ms | owed 0.375 | hidden 75 % | mem 0.0 kB of 0.0 kB planned, rss 0.0 kB | scale 1024 | eta 6m12s\n");
+            "hosts instead of 0.1 kB, coding 62 ms | owed 0.375 | hidden 75 % | mem 0.0 kB of 0.0 "
+            "kB planned, rss 0.0 kB | scale 1024 | eta 6m12s\n");
   EXPECT_THAT(text_line(good, 0, std::nullopt),
               AllOf(HasSubstr("step 7 |"), Not(HasSubstr("eta"))));
   EXPECT_THAT(text_line(step(7), 30, 1), HasSubstr("SKIPPED"));

@@ -90,6 +90,20 @@ TEST_F(Distributed, TrainsTheSameBitsAsOneProcessUnderEveryStrategy) {
   }
 }
 
+TEST_F(Distributed, CompressesWhatTheEngineDoes) {
+  const Trained exact = train(2, 2, make_gpt_of_rank, {});
+  PlanOptions zero{.strategy = Strategy::kZero3, .weights = "int8"};
+  zero.gradients = *parse_gradient_compression("int4:errors=feedback");
+  PlanOptions ddp{.gradients = *parse_gradient_compression("powersgd:4")};
+  for (const PlanOptions& plan : {zero, ddp}) {
+    const Trained found = train(2, 2, make_gpt_of_rank, {.plan = plan});
+    EXPECT_EQ(train(2, 2, make_gpt_of_rank, {.plan = plan}), found);
+    EXPECT_NE(found, exact);
+    ASSERT_EQ(found.norms.size(), exact.norms.size());
+    EXPECT_NEAR(found.norms[0] / exact.norms[0], 1, 0.2);
+  }
+}
+
 TEST_F(Distributed, DeterministicSumsGiveTheSameBitsForEveryNumberOfRanks) {
   const Trained expected = train(4, 1, make_gpt_of_rank, {.plan = {.deterministic = true}});
   ASSERT_EQ(expected.norms.size(), 3);
