@@ -174,6 +174,7 @@ std::vector<Shape> shapes() {
           {"Zero3RoundedAtRandom", 2,
            small(with(Strategy::kZero3), "int4:rounding=random:seed=5", "int8:rounding=random")},
           {"Zero3WithFeedback", 4, small(with(Strategy::kZero3), "int4:errors=feedback", "int8")},
+          {"Zero1RoundedAtRandom", 2, small(with(Strategy::kZero1), "", "int8:rounding=random")},
           {"Secondary", 4, small(secondary(2), "int4", "int8")},
           {"Hybrid", 4, small(hybrid(2), "int8:errors=feedback", "int8")},
           {"HybridWithWholeGradients", 4, whole(small(hybrid(2), "int8:errors=feedback"))},
@@ -281,6 +282,11 @@ std::map<std::pair<ParameterId, std::uint64_t>, Exact> owed(const std::vector<Ow
   return sums;
 }
 
+/// Which part of the ranks owes together.
+int part_of(const PlanOptions& options, Comm& comm) {
+  return options.shard_ranks == 0 ? comm.rank() : comm.rank() / options.shard_ranks;
+}
+
 TEST_F(CompressedCheckpoint, OtherRanksGoOnWithTheSameDebt) {
   const PlanOptions ddp = small(with(Strategy::kDdp), "int4:errors=feedback"),
                     zero = small(with(Strategy::kZero3), "int8:errors=feedback"),
@@ -313,6 +319,12 @@ TEST_F(CompressedCheckpoint, OtherRanksGoOnWithTheSameDebt) {
       }
       for (int step = 0; step < 5; ++step) ASSERT_TRUE(program.step(step));
       collect(after, **made);
+      for (const OwnedPiece& piece : (*made)->owned())
+        if (piece.kind.starts_with("owed_")) {
+          EXPECT_TRUE(
+              piece.kind.starts_with("owed_" + std::to_string(part_of(options, comm)) + "_"))
+              << piece.kind << " was not paid";
+        }
       const Status saved =
           save_checkpoint(folder_, {at + 1, {}}, wide_table(), (*made)->owned(), comm);
       ASSERT_TRUE(saved) << saved.error().what;

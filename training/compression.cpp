@@ -7,6 +7,7 @@
 
 #include "training/numbers.hpp"
 #include "training/outcome.hpp"
+#include "training/power_sgd.hpp"
 
 namespace tutti::training {
 namespace {
@@ -23,12 +24,11 @@ std::optional<Number> number(std::string_view text) {
 }
 
 Result<GradientCompression> parse_power_sgd(std::string_view text, std::string_view settings) {
-  constexpr int kMostRank = 1024;
   const auto rank = settings.empty() ? std::optional(1) : number<int>(settings);
-  if (!rank || *rank < 1 || *rank > kMostRank)
+  if (!rank || *rank < 1 || *rank > kMostPowerSgdRank)
     return failure(Code::kInvalidArgument,
                    "'{}': the rank of PowerSGD is a number from 1 to {}, as in powersgd:2", text,
-                   kMostRank);
+                   kMostPowerSgdRank);
   return GradientCompression{.method = Method::kPowerSgd, .feedback = true, .rank = *rank};
 }
 
@@ -64,10 +64,12 @@ Result<GradientCompression> parse_gradient_compression(std::string_view text) {
     made.feedback = true;
     made.momentum = kMomentum;
   }
-  constexpr std::string_view kFeedback = ":errors=feedback";
-  if (const auto found = made.format.find(kFeedback); found != std::string::npos) {
-    made.format.erase(found, kFeedback.size());
-    made.feedback = true;
+  for (const auto& [setting, feedback] :
+       {std::pair<std::string_view, bool>{":errors=feedback", true}, {":errors=dropped", false}}) {
+    const auto found = made.format.find(setting);
+    if (found == std::string::npos) continue;
+    made.format.erase(found, setting.size());
+    made.feedback = feedback;
   }
   if (const auto known = Compression::create(made.format.c_str()); !known) return known.error();
   return made;

@@ -3,10 +3,9 @@
 //   a format     values in fewer bits, or the largest ones alone: tutti/compression.h. For sharded
 //                gradients this is qgZ, for gathered parameters qwZ (ZeRO++, Wang et al., ICLR
 //                2024)
-//   momentum     of AdamW, of which the variance is frozen after some steps: by its signs, which
-//   all
-//                ranks share (1-bit Adam, Tang et al., ICML 2021); or the largest values of a
-//                momentum of each rank (momentum correction: Deep Gradient Compression, Lin et al.,
+//   momentum     of AdamW, of which the variance is frozen after some steps: its signs, where all
+//                ranks share one (1-bit Adam, Tang et al., ICML 2021); or the largest values, where
+//                each rank has its own (momentum correction: Deep Gradient Compression, Lin et al.,
 //                ICLR 2018, section 3.2)
 //   PowerSGD     the gradient of a matrix as the product of two thin ones (Vogels et al., NeurIPS
 //                2019)

@@ -23,6 +23,9 @@ TEST(GradientCompression, IsReadFromWords) {
   EXPECT_EQ(largest.format, "topk:k=2.5%:block=1024");
   EXPECT_TRUE(largest.owes() && largest.has_own_momentum());
   EXPECT_EQ(parse_gradient_compression("topk:k=7")->format, "topk:k=7");
+  const auto dropped = *parse_gradient_compression("topk:0.01:errors=dropped");
+  EXPECT_EQ(dropped.format, "topk:k=1%");
+  EXPECT_FALSE(dropped.owes());
   const auto signs = *parse_gradient_compression("onebit");
   EXPECT_EQ(signs.format, "sign");
   EXPECT_TRUE(signs.owes());

@@ -205,7 +205,7 @@ struct Engine::Parts {
   ShardedOptimizer optimizer;
   std::optional<ParameterStore> parameters;
   std::optional<GradientStore> gradients;
-  std::vector<std::vector<float>> masters;  ///< by group, where parameters are not float32
+  std::vector<std::vector<float>> masters;  ///< by group, if Plan::keeps_masters()
   std::uint64_t version = 0;                ///< of the parameters
   std::optional<Error> failed;
   std::optional<double> announced_scale;     ///< gradient_scale of the step to come
@@ -417,6 +417,7 @@ Result<StepOutcome> Engine::step(const StepOptions& options) {
     return parts.give_up(
         failure(Code::kInvalidUsage,
                 "the gradients of this step are not complete: the last pass comes before step()"));
+  parts.kept.clear();
   parts.waited += parts.guard.take_waited();
   const double waited = parts.waited;
   parts.guard.note(Operation::kStep, hash_of(options));
@@ -528,8 +529,13 @@ std::vector<std::string> Engine::Parts::notes_on(const std::set<std::string>& ki
         "what the checkpoint keeps for compressed gradients is left out, since this run compresses "
         "none, or otherwise: {}",
         fmt::join(unused, ", ")));
-  if (plan.options().gradients.owes() && wire.compresses() && !has_debts)
-    notes.emplace_back("the checkpoint has nothing that ranks owe: their gradients go on without");
+  if (!plan.options().gradients.owes() || !wire.compresses() || has_debts) return notes;
+  notes.emplace_back("the checkpoint has nothing that ranks owe: their gradients go on without");
+  if (adds_momentum())
+    notes.push_back(fmt::format(
+        "the variance counts as learned in {} steps, after which it is frozen: if it was learned "
+        "in more, say so in the warm-up steps",
+        plan.options().gradients.warmup_steps));
   return notes;
 }
 
@@ -562,6 +568,8 @@ Result<std::vector<std::string>> Engine::load(const Checkpoint& checkpoint, std:
   resumed.add(checkpoint.manifest().step).add(static_cast<std::uint64_t>(steps));
   TRAINING_TRY(parts.ended(
       agree_on_number(parts.world, resumed.value(), "read a checkpoint of another step")));
+  // As the step that led there published them.
+  parts.parameters->begin_step(std::max<std::int64_t>(0, steps - 1));
   for (GroupId group = 0; group < parts.groups(); ++group)
     TRAINING_TRY(parts.ended(parts.publish(group)));
   TRAINING_TRY(parts.ended(parts.finish_publishing()));

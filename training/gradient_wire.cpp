@@ -4,6 +4,7 @@
 #include <charconv>
 #include <utility>
 
+#include "training/hash.hpp"
 #include "training/numbers.hpp"
 #include "training/outcome.hpp"
 #include "training/typed_calls.hpp"
@@ -17,14 +18,15 @@ constexpr const char* kOwed = "owed_";
 constexpr const char* kOwedMomentum = "owed_momentum_";
 constexpr const char* kVelocity = "velocity_";
 
-/// The number behind a kind; empty if `kind` does not begin with `start`, or has none.
-std::optional<int> rank_behind(std::string_view start, std::string_view kind) {
-  if (!kind.starts_with(start)) return std::nullopt;
-  int rank = 0;
-  const char* const end = kind.data() + kind.size();
-  const auto [rest, wrong] = std::from_chars(kind.data() + start.size(), end, rank);
-  if (wrong != std::errc{} || rest != end || rank < 0) return std::nullopt;
-  return rank;
+/// Reads a number, and takes it off `text`.
+template <class Number>
+std::optional<Number> take_number(std::string_view& text, int base) {
+  Number number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, wrong] = std::from_chars(text.data(), end, number, base);
+  if (wrong != std::errc{} || number < Number{0}) return std::nullopt;
+  text = {rest, static_cast<std::size_t>(end - rest)};
+  return number;
 }
 
 /// Adds the time since its construction.
@@ -56,6 +58,7 @@ Result<GradientWire> GradientWire::create(const Plan& plan, Rank rank, Comm& red
                                           Comm& replicas, StepGuard& guard) {
   GradientWire wire(plan, rank, reductions, replicas, guard);
   if (!plan.options().gradients.is_on() || wire.is_alone()) return wire;
+  TRAINING_ASSIGN(wire.hash_, wire.hash_of_coding());
   if (plan.options().gradients.method == Method::kPowerSgd)
     TRAINING_TRY(wire.make_thin());
   else
@@ -85,6 +88,20 @@ Status GradientWire::make_thin() {
     power_sgd_.emplace_back(travel.shape, layout, replicas_->size());
   }
   return ok_status();
+}
+
+/// What decides which elements a rank encodes.
+Result<std::uint32_t> GradientWire::hash_of_coding() const {
+  Hash hash;
+  hash.add(plan_.layout()->hash()).add(plan_.gradients().text());
+  hash.add(plan_.compresses_replicas() ? 1 : 0);
+  for (const Comm* const comm : {reductions_, replicas_}) {
+    std::vector<int> hosts(static_cast<std::size_t>(comm->size()));
+    TRAINING_TRY(to_status(tuttiCommPlacement(comm->native(), hosts.data(), nullptr)));
+    hash.add(hosts.size());
+    for (const int host : hosts) hash.add(static_cast<std::uint64_t>(host));
+  }
+  return static_cast<std::uint32_t>(hash.value() ^ hash.value() >> 32U);
 }
 
 void GradientWire::begin_step(std::int64_t steps) {
@@ -128,8 +145,11 @@ Status GradientWire::prepare(GroupId group, std::span<std::byte> gradients) {
   const bool is_momentum = plan_.options().gradients.method == Method::kMomentum;
   if (!owes() && !is_momentum) return ok_status();
   const Counted counted(own_time_);
-  if (!lanes_.empty()) lanes_[group].is_used = true;
   const std::span<float> values = as_floats(gradients);
+  if (!lanes_.empty()) {
+    lanes_[group].is_used = true;
+    lanes_[group].sums = values;
+  }
   if (preparation_) preparation_(group, values);
   if (has_momentum()) {
     Lane& lane = lanes_[group];
@@ -201,6 +221,8 @@ Status GradientWire::turn() {
 }
 
 Status GradientWire::finish() {
+  for (Lane& lane : lanes_)
+    if (has_momentum() && lane.is_used) take_momentum(lane);
   TRAINING_TRY(turn());
   if (factored_.empty()) return ok_status();
   TRAINING_TRY(guard_->wait(*thin_stream_));
@@ -211,6 +233,12 @@ Status GradientWire::finish() {
   return ok_status();
 }
 
+/// What has arrived has no momentum left (momentum factor masking).
+void GradientWire::take_momentum(Lane& lane) const {
+  for (std::size_t i = 0; i < lane.velocity.size(); ++i)
+    if (lane.sums[i] != 0) lane.velocity[i] = 0;
+}
+
 Status GradientWire::end_step(Lane& lane, bool undone) const {
   if (undone) lane.velocity.swap(lane.old_velocity);
   if (!owes()) return ok_status();
@@ -218,12 +246,7 @@ Status GradientWire::end_step(Lane& lane, bool undone) const {
   TRAINING_TRY(to_status(tuttiCompressionErrorCount(lane.compression->native(), &count)));
   lane.owed.resize(count);
   if (undone) return lane.compression->set_errors(lane.owed);
-  TRAINING_TRY(
-      to_status(tuttiCompressionGetErrors(lane.compression->native(), lane.owed.data(), count)));
-  // What has been sent has no momentum left (momentum factor masking).
-  for (std::size_t i = 0; i < lane.velocity.size(); ++i)
-    if (lane.owed[i] == 0) lane.velocity[i] = 0;
-  return ok_status();
+  return to_status(tuttiCompressionGetErrors(lane.compression->native(), lane.owed.data(), count));
 }
 
 Status GradientWire::end_step(bool undone) {
@@ -262,17 +285,30 @@ int GradientWire::parts() const {
   return plan_.compresses_replicas() ? plan_.mesh().replicas() : plan_.mesh().world();
 }
 
-std::optional<int> GradientWire::part_behind(std::string_view kind) const {
-  if (!can_owe()) return std::nullopt;
-  if (const auto of = rank_behind(kind_of_debt(), kind); of && owes()) return of;
-  return has_momentum() ? rank_behind(kVelocity, kind) : std::nullopt;
+std::string GradientWire::name_of_debt(int of) const {
+  return fmt::format("{}{}_{:x}", kind_of_debt(), of, hash_);
 }
 
-bool GradientWire::knows(std::string_view kind) const { return part_behind(kind).has_value(); }
+std::optional<GradientWire::Origin> GradientWire::origin_of(std::string_view kind) const {
+  if (!can_owe()) return std::nullopt;
+  const std::string debts = kind_of_debt();
+  const bool is_debt = owes() && kind.starts_with(debts);
+  if (!is_debt && !(has_momentum() && kind.starts_with(kVelocity))) return std::nullopt;
+  kind.remove_prefix(is_debt ? debts.size() : std::string_view(kVelocity).size());
+  const auto of = take_number<int>(kind, 10);
+  if (!of) return std::nullopt;
+  if (!is_debt) return kind.empty() ? std::optional(Origin{*of}) : std::nullopt;
+  if (!kind.starts_with('_')) return std::nullopt;
+  kind.remove_prefix(1);
+  const auto hash = take_number<std::uint32_t>(kind, 16);
+  return hash && kind.empty() ? std::optional(Origin{*of, *hash}) : std::nullopt;
+}
+
+bool GradientWire::knows(std::string_view kind) const { return origin_of(kind).has_value(); }
 
 bool GradientWire::takes(std::string_view kind) const {
-  const auto of = part_behind(kind);
-  return of && *of % parts() == part();
+  const auto origin = origin_of(kind);
+  return origin && origin->of % parts() == part();
 }
 
 /// Where what is compressed of a group begins in its buffer: all, or this rank's shard.
@@ -282,55 +318,59 @@ std::size_t GradientWire::begin_of(GroupId group) const {
          plan_.layout()->shard_elements(group);
 }
 
+std::size_t GradientWire::elements_of(GroupId group) const {
+  return plan_.compresses_replicas() ? plan_.summed_elements(group) : plan_.layout()->padded(group);
+}
+
 GradientWire::Kept GradientWire::place_of(std::string kind, GroupId group) const {
-  const std::size_t elements =
-      plan_.compresses_replicas() ? plan_.summed_elements(group) : plan_.layout()->padded(group);
-  return {std::move(kind), group, begin_of(group), std::vector<float>(elements)};
+  return {std::move(kind), group, begin_of(group), std::vector<float>(elements_of(group))};
 }
 
 std::vector<GradientWire::Kept> GradientWire::kept() const {
   std::vector<Kept> all;
-  const auto save = [&](const std::string& start, int of, GroupId group,
-                        std::span<const float> values) {
-    Kept one = place_of(start + std::to_string(of), group);
+  const auto save = [&](std::string kind, GroupId group, std::span<const float> values) {
+    Kept one = place_of(std::move(kind), group);
     std::ranges::copy(values, one.values.begin());
     all.push_back(std::move(one));
   };
-  for (const Debt& debt : debts_) save(kind_of_debt(), debt.of, debt.group, debt.values);
+  for (const Debt& debt : debts_) save(debt.kind, debt.group, debt.values);
   if (lanes_.empty() && power_sgd_.empty()) return all;
   for (GroupId group = 0; group < plan_.layout()->groups().size(); ++group) {
     const std::span<const float> owed = owed_in(group);
-    const std::size_t vector = place_of("", group).values.size();
+    const std::size_t vector = elements_of(group);
     // Where an algorithm encodes elements several times at a rank, as what more ranks owe.
     for (std::size_t i = 0; i * vector < owed.size(); ++i)
-      save(kind_of_debt(), part() + static_cast<int>(i) * parts(), group,
+      save(name_of_debt(part() + static_cast<int>(i) * parts()), group,
            owed.subspan(i * vector, std::min(vector, owed.size() - i * vector)));
-    if (has_momentum()) save(kVelocity, part(), group, lanes_[group].velocity);
+    if (has_momentum()) save(kVelocity + std::to_string(part()), group, lanes_[group].velocity);
   }
   return all;
 }
 
 Status GradientWire::keep(Kept kept) {
-  if (has_momentum() && rank_behind(kVelocity, kept.kind)) {
+  const auto origin = origin_of(kept.kind);
+  if (!origin)
+    return failure(Code::kInvalidArgument, "'{}' is nothing that ranks keep for later steps",
+                   kept.kind);
+  if (kept.kind.starts_with(kVelocity)) {
     add(kept.values, lanes_[kept.group].velocity);
     return ok_status();
   }
-  const auto of = rank_behind(kind_of_debt(), kept.kind);
-  if (!of)
-    return failure(Code::kInvalidArgument, "'{}' is nothing that ranks keep for later steps",
-                   kept.kind);
-  if (*of != part() || is_alone()) {
-    debts_.push_back({kept.group, *of, std::move(kept.values)});
+  if (is_alone() || origin->hash != hash_) {
+    debts_.push_back({kept.group, std::move(kept.kind), std::move(kept.values)});
     return ok_status();
   }
-  if (power_sgd_.empty()) {
-    Lane& lane = lanes_[kept.group];
-    lane.owed = std::move(kept.values);
-    return lane.compression->set_errors(lane.owed);
+  if (!power_sgd_.empty()) {
+    const std::span<float> owed = power_sgd_[kept.group].owed();
+    std::ranges::copy(std::span(kept.values).first(owed.size()), owed.begin());
+    return ok_status();
   }
-  const std::span<float> owed = power_sgd_[kept.group].owed();
-  std::ranges::copy(std::span(kept.values).first(owed.size()), owed.begin());
-  return ok_status();
+  // Several vectors, where elements are encoded several times.
+  Lane& lane = lanes_[kept.group];
+  const std::size_t begin = static_cast<std::size_t>(origin->of / parts()) * kept.values.size();
+  lane.owed.resize(std::max(lane.owed.size(), begin + kept.values.size()));
+  std::ranges::copy(kept.values, lane.owed.begin() + static_cast<std::ptrdiff_t>(begin));
+  return lane.compression->set_errors(lane.owed);
 }
 
 Status GradientWire::forget() {
@@ -360,6 +400,7 @@ double GradientWire::seconds() const {
 
 std::size_t GradientWire::bytes() const {
   std::size_t floats = 0, bytes = 0;
+  for (const Debt& debt : debts_) floats += debt.values.size();
   for (const Lane& lane : lanes_) {
     floats += 2 * lane.owed.size() + lane.velocity.size() + lane.old_velocity.size();
   }

@@ -58,9 +58,10 @@ class GradientWire {
     std::size_t begin = 0;
     std::vector<float> values;
   };
-  /// What a checkpoint has of this rank: "owed_R" of gradients, or "owed_momentum_R" of momentum,
-  /// as part R of the ranks left it; "velocity_R", its own momentum. Replicas of shards are one
-  /// part together, other ranks one each. Between steps.
+  /// What a checkpoint has of this rank: "owed_R_H" of gradients, or "owed_momentum_R_H" of
+  /// momentum, as part R of the ranks left it; "velocity_R", its own momentum. Replicas of shards
+  /// are one part together, other ranks one each. H is a hash of who encodes which elements: of the
+  /// plan and of the hosts. Between steps.
   [[nodiscard]] std::vector<Kept> kept() const;
   /// Whether this rank goes on with what is kept under such a name.
   [[nodiscard]] bool takes(std::string_view kind) const;
@@ -80,17 +81,24 @@ class GradientWire {
   [[nodiscard]] double seconds() const;
 
  private:
+  /// What was owed by a rank that is no more, or that encoded other elements.
   struct Debt {
     GroupId group = 0;
-    int of = 0;  ///< the part of the ranks that left it
+    std::string kind;
     std::vector<float> values;
     bool is_paid = false;  ///< in this step
+  };
+  /// Where a kind comes from.
+  struct Origin {
+    int of = 0;              ///< the part of the ranks that left it
+    std::uint32_t hash = 0;  ///< of a debt
   };
   struct Lane {
     std::optional<Compression> compression;
     bool is_used = false;     ///< in this step
     std::vector<float> owed;  ///< at the end of the last step
     std::vector<float> velocity, old_velocity;
+    std::span<const float> sums;  ///< where those over ranks arrive in this step
   };
   struct Thin {
     Slab first, next;
@@ -107,13 +115,18 @@ class GradientWire {
   [[nodiscard]] bool has_momentum() const { return plan_.options().gradients.has_own_momentum(); }
   [[nodiscard]] bool owes() const { return plan_.options().gradients.owes(); }
   [[nodiscard]] std::size_t begin_of(GroupId group) const;
+  [[nodiscard]] std::size_t elements_of(GroupId group) const;
+  [[nodiscard]] Result<std::uint32_t> hash_of_coding() const;
   [[nodiscard]] std::string kind_of_debt() const;
+  /// The kind of what part `of` owes.
+  [[nodiscard]] std::string name_of_debt(int of) const;
   /// Which part of the ranks this one is, and how many there are.
   [[nodiscard]] int part() const;
   [[nodiscard]] int parts() const;
-  /// The part behind a kind of ours.
-  [[nodiscard]] std::optional<int> part_behind(std::string_view kind) const;
+  /// Of a kind that this plan keeps.
+  [[nodiscard]] std::optional<Origin> origin_of(std::string_view kind) const;
   [[nodiscard]] std::span<const float> owed_in(GroupId group) const;
+  void take_momentum(Lane& lane) const;
   Status end_step(Lane& lane, bool undone) const;
   void pay(GroupId group, std::span<float> gradients);
   Status prepare(GroupId group, std::span<std::byte> gradients);
@@ -136,7 +149,8 @@ class GradientWire {
   std::optional<GroupId> being_turned_;  ///< its first sums are on their way
   Stream* thin_stream_ = nullptr;
   std::vector<GroupId> factored_;  ///< in this pass
-  std::vector<Debt> debts_;        ///< left by ranks that are no more
+  std::vector<Debt> debts_;
+  std::uint32_t hash_ = 0;  ///< of who encodes which elements
   std::chrono::duration<double> own_time_ = {};
 };
 

@@ -18,7 +18,7 @@ constexpr std::string_view kFormat = "tutti-checkpoint";
 constexpr int kVersion = 1;
 constexpr int kDeepest = 4;
 constexpr std::size_t kMostPieces = 1 << 22, kMostParameters = 1 << 20, kMostCounters = 1024;
-constexpr std::size_t kLongestFile = 64, kLongestKind = 64;
+constexpr std::size_t kLongestFile = 64, kLongestKind = 64, kMostKinds = 4096;
 
 template <class... Args>
 Error wrong(fmt::format_string<Args...> format, Args&&... args) {
@@ -118,10 +118,13 @@ Status check_coverage(std::vector<StoredPiece> pieces, const ParameterTable& tab
     return std::tie(piece.kind, piece.parameter, piece.begin);
   };
   std::ranges::sort(pieces, {}, key);
-  std::size_t next = 0;
+  std::size_t next = 0, kinds = 0;
+  bool has_whole = false;  // so that files are as long as what readers allocate for a kind
   while (next < pieces.size()) {
     const std::string kind = pieces[next].kind;
     const bool has_gaps = may_have_gaps(kind);
+    has_whole = has_whole || !has_gaps;
+    if (++kinds > kMostKinds) return wrong("the manifest has more than {} kinds", kMostKinds);
     for (ParameterId parameter = 0; parameter < table.size(); ++parameter) {
       std::uint64_t covered = 0;
       for (; next < pieces.size() && pieces[next].kind == kind &&
@@ -137,6 +140,7 @@ Status check_coverage(std::vector<StoredPiece> pieces, const ParameterTable& tab
       return wrong("of '{}' of kind '{}' elements are there twice",
                    table[pieces[next].parameter].name, kind);
   }
+  if (!has_whole) return wrong("the manifest has no kind of which all elements are there");
   return ok_status();
 }
 

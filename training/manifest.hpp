@@ -46,7 +46,7 @@ struct Manifest {
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
 
-/// Whether elements of such a kind may be missing: what ranks keep for later steps ("owed_3",
+/// Whether elements of such a kind may be missing: what ranks keep for later steps ("owed_3_1f",
 /// "velocity_3"), which is mostly 0, and PowerSGD's "factor_2", which is shorter than its
 /// parameter.
 bool may_have_gaps(std::string_view kind);

@@ -48,10 +48,10 @@ double ParameterStore::coding_seconds() const {
   return seconds;
 }
 
-void ParameterStore::begin_step(std::int64_t steps) {
-  constexpr int kMostGathers = 16;  // bits of the number of a call within a step
-  for (Compression& each : compressions_)
-    (void)each.set_call_number(static_cast<std::uint64_t>(steps) << kMostGathers);
+const Compression* ParameterStore::compression(GroupId group) {
+  if (compressions_.empty()) return nullptr;
+  (void)compressions_[group].set_call_number(static_cast<std::uint64_t>(steps_));
+  return &compressions_[group];
 }
 
 Status ParameterStore::make_windows() {

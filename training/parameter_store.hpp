@@ -46,8 +46,8 @@ class ParameterStore {
 
   /// Seconds that calls have encoded and decoded so far.
   [[nodiscard]] double coding_seconds() const;
-  /// The next step is number `steps` + 1: for random rounding.
-  void begin_step(std::int64_t steps);
+  /// The next step is number `steps` + 1. All gathers of a group round alike until the next one.
+  void begin_step(std::int64_t steps) { steps_ = steps; }
 
   /// Whether a unit is in use whose memory would have to be released.
   [[nodiscard]] bool is_in_use() const;
@@ -77,9 +77,8 @@ class ParameterStore {
   Status gather(Window& window, GroupId unit);
   Status gather_ahead(GroupId unit, Pass pass);
   Status await(Window& window);
-  [[nodiscard]] const Compression* compression(GroupId group) const {
-    return compressions_.empty() ? nullptr : &compressions_[group];
-  }
+  /// For a gather of a group; null: as it is.
+  [[nodiscard]] const Compression* compression(GroupId group);
   void keep_secondary(const Window& window, GroupId unit);
   [[nodiscard]] std::span<std::byte> secondary_part(GroupId unit) const;
 
@@ -92,8 +91,9 @@ class ParameterStore {
   Slab secondary_shards_;            ///< all units that have secondary shards
   std::vector<std::size_t> begins_;  ///< offset of each group in parameters_, in elements
   std::vector<std::size_t> secondary_begins_;
-  std::vector<bool> has_secondary_;          ///< by unit: filled since the last step
-  std::vector<Compression> compressions_;    ///< by group, if gathers are compressed
+  std::vector<bool> has_secondary_;        ///< by unit: filled since the last step
+  std::vector<Compression> compressions_;  ///< by group, if gathers are compressed
+  std::int64_t steps_ = 0;
   Stream stream_;                            ///< for publish()
   std::vector<Window> windows_;              ///< shared by units
   std::vector<std::optional<Window>> kept_;  ///< by unit: windows of units with memory of their own

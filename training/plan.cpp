@@ -67,6 +67,27 @@ bool changes_zeros(const std::string& format) {
   return name == "sign" || name == "int8a" || name == "int4a";
 }
 
+/// Whether a method has what it needs, and nothing else.
+Status check_method(const GradientCompression& gradients) {
+  using Method = GradientCompression::Method;
+  const bool in_format =
+      gradients.method == Method::kFormat || gradients.method == Method::kMomentum;
+  if (in_format == gradients.format.empty())
+    return failure(Code::kInvalidArgument,
+                   "gradients in '{}': a format and a momentum need one, and nothing else has one",
+                   gradients.format);
+  if (gradients.format.find("errors=") != std::string::npos)
+    return failure(Code::kInvalidArgument,
+                   "gradients in '{}': GradientCompression::feedback says what happens to errors",
+                   gradients.format);
+  const bool is_thin = gradients.method == Method::kPowerSgd;
+  if (is_thin ? gradients.rank < 1 || gradients.rank > kMostPowerSgdRank : gradients.rank != 0)
+    return failure(Code::kInvalidArgument,
+                   "a rank of {}: that of PowerSGD is from 1 to {}, and others have none",
+                   gradients.rank, kMostPowerSgdRank);
+  return ok_status();
+}
+
 /// What gathered parameters and compressed gradients are good for.
 Status check_compression(const PlanOptions& options) {
   const GradientCompression& gradients = options.gradients;
@@ -92,6 +113,7 @@ Status check_compression(const PlanOptions& options) {
                    "weights in '{}': they are gathered anew from exact masters, and owe nothing. "
                    "Leave errors=feedback out",
                    options.weights);
+  TRAINING_TRY(check_method(gradients));
   if (!gradients.is_on()) return ok_status();
   using Method = GradientCompression::Method;
   if (!is_ddp && gradients.method != Method::kFormat)
@@ -113,11 +135,11 @@ Status check_compression(const PlanOptions& options) {
         Code::kInvalidArgument,
         "gradients by momentum need AdamW, and at least 1 warm-up step, in which it learns "
         "the variance");
-  // Padding would owe something, and be saved nowhere.
-  if (!is_ddp && gradients.owes() && changes_zeros(gradients.format))
+  // Padding would be counted as gradients.
+  if (!is_ddp && changes_zeros(gradients.format))
     return failure(Code::kInvalidArgument,
-                   "gradients in '{}' with feedback: it keeps no zeros, which shards end with. "
-                   "Choose another format, or DDP",
+                   "gradients in '{}': it keeps no zeros, which shards end with. Choose another "
+                   "format, or DDP",
                    gradients.format);
   return ok_status();
 }

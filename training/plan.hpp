@@ -76,7 +76,7 @@ struct PlanOptions {
 struct MemoryPlan {
   std::size_t parameters = 0;  ///< as used in computation: whole, or this rank's shards
   std::size_t gradients = 0;   ///< whole, or the sums of this rank's shards
-  std::size_t masters = 0;     ///< float32 copies that are stepped, if `parameters` are not float32
+  std::size_t masters = 0;     ///< float32 copies that are stepped, if Plan::keeps_masters()
   std::size_t moments = 0;     ///< optimizer state
   std::size_t windows = 0;     ///< units that are whole temporarily, and secondary shards
   std::size_t owed = 0;        ///< what compression has left over, and what it keeps beside that

@@ -233,8 +233,7 @@ TEST(Plan, NamesCompressionThatMeansNothing) {
   EXPECT_THAT(of_gpt2(small(Strategy::kZero3, "", "int7")), HasSubstr("int7"));
   EXPECT_THAT(of_gpt2(small(Strategy::kZero2, "onebit")), HasSubstr("choose DDP"));
   EXPECT_THAT(of_gpt2(small(Strategy::kZero2, "powersgd:2")), HasSubstr("choose DDP"));
-  EXPECT_THAT(of_gpt2(small(Strategy::kZero3, "int8a:errors=feedback")),
-              HasSubstr("keeps no zeros"));
+  EXPECT_THAT(of_gpt2(small(Strategy::kZero1, "int8a")), HasSubstr("keeps no zeros"));
   PlanOptions options = small(Strategy::kDdp, "int8");
   options.deterministic = true;
   EXPECT_THAT(of_gpt2(options), HasSubstr("depends on how ranks cut"));
@@ -246,6 +245,14 @@ TEST(Plan, NamesCompressionThatMeansNothing) {
   options = small(Strategy::kDdp, "onebit");
   options.gradients.warmup_steps = 0;
   EXPECT_THAT(of_gpt2(options), HasSubstr("at least 1 warm-up step"));
+  options = small(Strategy::kDdp, "powersgd:2");
+  options.gradients.rank = 0;
+  EXPECT_THAT(of_gpt2(options), HasSubstr("a rank of 0"));
+  options = small(Strategy::kDdp, "int8");
+  options.gradients.format = "int8:errors=feedback";
+  EXPECT_THAT(of_gpt2(options), HasSubstr("GradientCompression::feedback"));
+  options.gradients.format = "";
+  EXPECT_THAT(of_gpt2(options), HasSubstr("need one"));
   const auto vectors = *ParameterTable::create({{"a", {4096}}, {"b", {4096}}});
   EXPECT_THAT(refused(small(Strategy::kDdp, "powersgd:1"), vectors), HasSubstr("is a matrix"));
   const auto tiny = *ParameterTable::create({{"a", {16, 8}}});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "training/hash.hpp"
@@ -38,8 +39,11 @@ void make_orthonormal(float* columns, std::size_t length, int count) {
       add_multiple(-dot(done, column, length), done, column, length);
     }
     const float norm = std::sqrt(dot(column, column, length));
-    // Not a number stays one, so that everyone sees it.
-    const float factor = norm <= kDependent * before ? 0 : 1 / norm;
+    // What is no number, or too large, becomes no number, so that everyone sees it.
+    const bool is_dependent = norm <= kDependent * before;
+    const float factor = !std::isfinite(before) ? std::numeric_limits<float>::quiet_NaN()
+                         : is_dependent         ? 0
+                                                : 1 / norm;
     for (std::size_t i = 0; i < length; ++i) column[i] *= factor;
   }
 }

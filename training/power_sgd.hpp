@@ -21,6 +21,8 @@
 
 namespace tutti::training {
 
+inline constexpr int kMostPowerSgdRank = 1024;
+
 /// What travels of a group. Value.
 struct PowerSgdShape {
   struct Matrix {

@@ -89,8 +89,14 @@ Status check_use(const Options& options) {
   return ok_status();
 }
 
+/// 'none' is nothing.
+std::string format_in(const std::string& option) { return option == "none" ? "" : option; }
+
 /// Options of compression that a strategy has no use for.
-Status check_compression(const Options& options) {
+Status check_compression(Options options) {
+  for (std::string* const option :
+       {&options.quantize_weights, &options.quantize_gradients, &options.compress})
+    *option = format_in(*option);
   const bool is_ddp = strategy_of(options.strategy) == Strategy::kDdp;
   if (is_ddp && !options.quantize_weights.empty())
     return refused("--quantize-weights {}: ddp gathers no parameters; take zero3, or --compress",
@@ -179,7 +185,7 @@ Result<training::GradientCompression> gradients_of(const Options& options, std::
     parsed->warmup_steps =
         std::max<std::int64_t>(1, std::llround(kOfAllSteps * static_cast<double>(steps)));
   }
-  if (parsed->owes() && options.precision == "fp16" &&
+  if (parsed->owes() && parsed->method != Method::kMomentum && options.precision == "fp16" &&
       (options.loss_scale.empty() || options.loss_scale == "dynamic"))
     return refused(
         "{} {} keeps what it rounds off for later steps, in which a dynamic loss scale may be "
@@ -208,7 +214,7 @@ PlanOptions plan_of(const Options& options, int passes) {
       .elements = elements_of(options.bucket_mb.value_or(kBucketMegabytes), plan.reduce)};
   plan.passes = passes;
   plan.whole_gradients = options.whole_gradients;
-  plan.weights = options.quantize_weights;
+  plan.weights = format_in(options.quantize_weights);
   plan.deterministic = options.deterministic;
   return plan;
 }

@@ -167,7 +167,7 @@ TEST(SettingsOfCompression, NameWhatMeansNothing) {
   expect_refused({.compress = "powersgd:2", .error_feedback = "off"}, 2, "does not work without");
   expect_refused({.compress = "int8", .compress_momentum = 0.5}, 2, "is of --compress topk");
   expect_refused({.compress = "onebit", .minutes = 1}, 2, "--compress-warmup");
-  expect_refused({.compress = "topk:0.01", .precision = "fp16", .steps = 100}, 2,
+  expect_refused({.compress = "powersgd:2", .precision = "fp16", .steps = 100}, 2,
                  "a dynamic loss scale");
 }
 
@@ -178,6 +178,10 @@ TEST(SettingsOfCompression, BecomeThoseOfThePlan) {
   EXPECT_EQ(settings->plan.weights, "int8");
   EXPECT_EQ(settings->plan.gradients.format, "int4");
   EXPECT_FALSE(settings->plan.gradients.owes());
+  settings =
+      settings_of({.quantize_weights = "none", .compress = "none", .deterministic = true}, 2);
+  ASSERT_TRUE(settings) << settings.error().what;
+  EXPECT_FALSE(settings->plan.gradients.is_on());
   settings = settings_of({.compress = "topk:0.01", .steps = 200, .beta1 = 0.8}, 2);
   ASSERT_TRUE(settings) << settings.error().what;
   EXPECT_FLOAT_EQ(settings->plan.gradients.momentum, 0.8F);

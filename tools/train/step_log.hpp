@@ -40,8 +40,9 @@ struct StepTimes {
 /// Payload that rank 0 sent in a step. Value.
 struct StepBytes {
   std::uint64_t gathers = 0, reductions = 0, replicas = 0, others = 0;
-  std::uint64_t other_hosts = 0;   ///< part of the first three
-  /// What other_hosts, or all with one host, would be without compression; 0: there is none.
+  std::uint64_t other_hosts = 0;  ///< part of the first three
+  /// What other_hosts, or all with one host, would be without compression; 0: there is none, or
+  /// hosts have different numbers of ranks.
   std::uint64_t uncompressed = 0;
   [[nodiscard]] std::uint64_t all() const { return gathers + reductions + replicas + others; }
   friend bool operator==(const StepBytes&, const StepBytes&) = default;

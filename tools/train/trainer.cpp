@@ -82,6 +82,7 @@ Result<std::unique_ptr<Trainer>> Trainer::create(Options options, Comm world) {
   std::unique_ptr<Trainer> trainer(new Trainer(options, std::move(settings), std::move(data),
                                                std::move(world), std::move(control)));
   trainer->hosts_ = std::max(1, hosts);
+  trainer->has_equal_hosts_ = hosts > 0;
   TUTTI_TRY(agree_on_options(trainer->control_, shared_options(options, trainer->data_.hash())));
   TUTTI_TRY(trainer->find_windows());
   TUTTI_ASSIGN(trainer->seconds_per_byte_, seconds_per_byte(trainer->control_));
@@ -132,7 +133,8 @@ Status Trainer::make_distributed() {
                            gpt_.ptr(), gpt_->units(),
                            {.plan = settings_.plan, .optimizer = settings_.optimizer}, world_));
   const training::Plan& plan = model_->engine().plan();
-  if (!plan.weights().is_plain() || plan.options().gradients.is_on())
+  const bool compresses = !plan.weights().is_plain() || plan.options().gradients.is_on();
+  if (compresses && has_equal_hosts_)
     uncompressed_ = hosts_ > 1 ? plan.uncompressed().traffic(hosts_).other_hosts
                                : plan.uncompressed().traffic().all();
   progress_ = {.seed = options_.seed,

@@ -87,7 +87,8 @@ class Trainer {
   std::optional<Reporter> reporter_;        ///< rank 0's
   std::optional<double> seconds_per_byte_;  ///< where nothing else is done
   int hosts_ = 1;                           ///< on which ranks are, in equal blocks; else 1
-  std::uint64_t uncompressed_ = 0;          ///< StepBytes::uncompressed
+  bool has_equal_hosts_ = true;
+  std::uint64_t uncompressed_ = 0;  ///< StepBytes::uncompressed
 
   Progress progress_;
   double resumed_seconds_ = 0, started_ = 0;
