@@ -133,8 +133,9 @@ class Engine {
   [[nodiscard]] std::vector<OwnedPiece> owned();
   /// Loads all of these from a checkpoint of any number of ranks under any plan, and sets the
   /// number of steps taken to `steps`. What ranks owe stays the same in sum, whatever their number;
-  /// what a rank that is no more has left is paid in the next step. Returns sentences for the user
-  /// about what the checkpoint has and the plan has no use for, or the other way round. Collective.
+  /// where other ranks encode an element than before, it is paid in the next step. Returns
+  /// sentences for the user about what the checkpoint has and the plan has no use for, or the other
+  /// way round. Collective.
   Result<std::vector<std::string>> load(const Checkpoint& checkpoint, std::int64_t steps);
   /// The norm of what this rank owes, in the unit of gradients or of momentum; 0 where it owes
   /// nothing.
