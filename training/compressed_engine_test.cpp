@@ -18,12 +18,9 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-PlanOptions small(PlanOptions options, const char* gradients, const char* weights = "") {
-  options.gradients = *parse_gradient_compression(gradients);
-  if (options.gradients.method == GradientCompression::Method::kMomentum)
-    options.gradients.warmup_steps = 10;
-  options.weights = weights;
-  return options;
+/// Momentum begins after 10 steps.
+PlanOptions small(const PlanOptions& options, const char* gradients, const char* weights = "") {
+  return compressed(options, gradients, weights, 10);
 }
 
 PlanOptions whole(PlanOptions options) {

@@ -91,14 +91,6 @@ PlanOptions whole() {
   return options;
 }
 
-PlanOptions compressed(PlanOptions options, const char* gradients, const char* weights = "") {
-  options.gradients = *parse_gradient_compression(gradients);
-  if (options.gradients.method == GradientCompression::Method::kMomentum)
-    options.gradients.warmup_steps = 1;
-  options.weights = weights;
-  return options;
-}
-
 PlanOptions in_halves(Strategy strategy, DataType reduce) {
   PlanOptions options = with(strategy);
   options.compute = DataType::kBfloat16;

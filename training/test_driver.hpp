@@ -181,6 +181,17 @@ inline PlanOptions with(Strategy strategy, int passes = 1) {
   return options;
 }
 
+/// With these as parse_gradient_compression() and PlanOptions::weights take them; momentum comes
+/// after `warmup` steps.
+inline PlanOptions compressed(PlanOptions options, const char* gradients, const char* weights = "",
+                              std::int64_t warmup = 1) {
+  options.gradients = *parse_gradient_compression(gradients);
+  if (options.gradients.method == GradientCompression::Method::kMomentum)
+    options.gradients.warmup_steps = warmup;
+  options.weights = weights;
+  return options;
+}
+
 struct Shape {
   const char* name;
   int ranks;
