@@ -113,12 +113,12 @@ def run_mpi(launcher, library, command, environment):
     return done.stdout
 
 
-def outputs_of(children, library):
+def outputs_of(children, library, limit_s=LIMIT_S):
     """What each rank wrote to its standard output. When one fails, those that would wait for it are
     ended, and it is named."""
     culprit = None
     with concurrent.futures.ThreadPoolExecutor(len(children)) as pool:
-        ends = {pool.submit(child.communicate, timeout=LIMIT_S): child for child in children}
+        ends = {pool.submit(child.communicate, timeout=limit_s): child for child in children}
         for end in concurrent.futures.as_completed(ends):
             if culprit is None and (end.exception() is not None or ends[end].returncode != 0):
                 culprit = end
@@ -131,7 +131,7 @@ def outputs_of(children, library):
     return [end.result()[0] for end in ends]
 
 
-def run_ranks(library, command, ranks, environment, place):
+def run_ranks(library, command, ranks, environment, place, limit_s=LIMIT_S):
     """Starts the ranks as children with torchrun's variables: one for all ranks where they are
     threads."""
     environment.update(WORLD_SIZE=str(ranks), MASTER_ADDR=place.address, MASTER_PORT=str(free_port()),
@@ -143,7 +143,7 @@ def run_ranks(library, command, ranks, environment, place):
         children.append(subprocess.Popen(place.command(rank, command), env={**environment, **own},
                                          text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
     try:
-        return outputs_of(children, library)[0]
+        return outputs_of(children, library, limit_s)[0]
     finally:
         for child in children:
             child.kill()
