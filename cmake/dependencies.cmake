@@ -64,7 +64,7 @@ tutti_optional(CUDA "CUDA Toolkit" "kernels for GPUs: libtutti_device.fatbin"
 if(NOT TUTTI_IBVERBS STREQUAL "OFF")
   pkg_check_modules(IBVERBS QUIET libibverbs)
 endif()
-tutti_optional(IBVERBS "libibverbs" "planned: RDMA; nothing is built from it yet"
+tutti_optional(IBVERBS "libibverbs" "RDMA: its headers; the library is opened at run time"
                IBVERBS_FOUND "${IBVERBS_VERSION}")
 
 if(NOT TUTTI_UCX STREQUAL "OFF")

@@ -106,6 +106,9 @@ function(tutti_test name)
   if(TARGET fake_cuda)
     add_dependencies(${name} fake_nvml fake_cuda fake_cuda_old)  # opened at run time
   endif()
+  if(TARGET fake_verbs)
+    add_dependencies(${name} fake_verbs)
+  endif()
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gtest GTest::gmock GTest::gtest_main)
   gtest_discover_tests(${name} TEST_PREFIX ${name}/ DISCOVERY_MODE PRE_TEST
     PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_SECONDS} COST ${ARG_SECONDS} RUN_SERIAL ${alone}
