@@ -56,6 +56,32 @@ constexpr SettingInfo kSettings[] = {
      "helps where a single flow cannot fill the link, as in most clouds. The process that dials "
      "decides, so give all the same."},
 
+    // RDMA
+    {"TRANSPORT", Kind::kChoice, "tcp", "", "auto|verbs|tcp", "",
+     "What carries data between hosts: tcp; verbs (InfiniBand and RoCE), or an error where it "
+     "cannot "
+     "be used; auto, verbs where both sides have it. RDMA was never run on hardware, so tcp is the "
+     "default."},
+    {"IB_HCA", Kind::kString, "", "", "", "NCCL_IB_HCA",
+     "RDMA devices and ports to use: comma-separated prefixes such as mlx5_0,mlx5_1:1; '=' before "
+     "exact names, '^' before excluded ones."},
+    {"IB_GID_INDEX", Kind::kInt, "-1", "", "-1..255", "NCCL_IB_GID_INDEX",
+     "Entry of the GID table by which a RoCE port is reached; -1 takes the RoCE v2 address that "
+     "reaches farthest."},
+    {"IB_TC", Kind::kInt, "0", "", "0..255", "NCCL_IB_TC",
+     "Traffic class of RDMA packets; on RoCE its upper six bits are the DSCP, which switches use "
+     "to "
+     "choose a lossless queue."},
+    {"IB_SL", Kind::kInt, "0", "", "0..15", "NCCL_IB_SL", "Service level on InfiniBand."},
+    {"IB_TIMEOUT", Kind::kInt, "14", "", "1..31", "NCCL_IB_TIMEOUT",
+     "An RDMA packet waits 4.096 us x 2^this for its answer before it is sent again. A path that "
+     "fails is replaced, so this need not outlast a switch that restarts."},
+    {"IB_RETRY_CNT", Kind::kInt, "7", "", "0..7", "NCCL_IB_RETRY_CNT",
+     "How often an RDMA packet is sent again before its path is given up."},
+    {"IB_QPS_PER_CONNECTION", Kind::kInt, "1", "", "1..4", "NCCL_IB_QPS_PER_CONNECTION",
+     "Queue pairs between two processes on each pair of ports: more than one helps where the "
+     "network spreads flows over links, as bonded ports and ECMP do."},
+
     // GPUs
     {"DEVICE", Kind::kChoice, "auto", "", "auto|host|cuda", "",
      "Whose memory communicators work on: host, CPU processes and their memory; cuda, GPUs, or an "

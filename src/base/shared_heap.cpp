@@ -197,9 +197,13 @@ Result<std::span<std::byte>> SharedHeap::allocate(std::size_t bytes) {
     return system_error(Code::kUnavailable, failure,
                         fmt::format("backing {} bytes of the shared heap with memory", bytes));
   }
-  std::scoped_lock lock(mutex_);
-  live_.emplace(*offset, rounded);
-  return mapping_.subspan(*offset, bytes);
+  const std::span<std::byte> memory = mapping_.subspan(*offset, bytes);
+  {
+    std::scoped_lock lock(mutex_);
+    live_.emplace(*offset, rounded);
+  }
+  if (watcher_) watcher_->allocated(memory);
+  return memory;
 }
 
 Status SharedHeap::free(const void* data) {
@@ -219,6 +223,7 @@ Status SharedHeap::free(const void* data) {
     live_.erase(live);
   }
   const std::uint64_t offset = address - base;
+  if (watcher_) watcher_->ends(mapping_.data() + offset);
   // Reusing a range whose pages did not go would break the promise of zeroes: it is lost instead.
   if (const int failure = give_pages_back(fd_.get(), offset, bytes))
     return system_error(Code::kInternal, failure, "punching a hole into the shared heap");
@@ -239,6 +244,10 @@ Status SharedHeap::detach(std::span<std::byte> memory) {
     return ok_status();
   const std::uint64_t end = (offset + memory.size() + page - 1) / page * page;
   std::scoped_lock lock(mutex_);
+  if (watcher_) {
+    const auto after = live_.upper_bound(offset);
+    if (after != live_.begin()) watcher_->ends(mapping_.data() + std::prev(after)->first);
+  }
   for (std::uint64_t at = offset / page * page; at < end;) {
     const auto next = detached_.upper_bound(at);
     if (next != detached_.begin()) {

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "src/base/fd.hpp"
 #include "tutti/error.hpp"
@@ -25,6 +26,15 @@ namespace tutti {
 /// take half of a process's 47-bit address space.
 std::size_t default_heap_bytes(std::size_t memory_bytes, int cpus);
 
+/// Is told of a heap's allocations, by the thread that makes them. Thread-safe.
+class HeapWatcher {
+ public:
+  virtual ~HeapWatcher() = default;
+  virtual void allocated(std::span<std::byte> memory) = 0;
+  /// The pages of the allocation at `data` are about to go, or to be replaced.
+  virtual void ends(const std::byte* data) = 0;
+};
+
 /// Resource. Thread-safe.
 class SharedHeap {
  public:
@@ -34,6 +44,9 @@ class SharedHeap {
   ~SharedHeap();
   SharedHeap(const SharedHeap&) = delete;
   SharedHeap& operator=(const SharedHeap&) = delete;
+
+  /// Before the first allocation.
+  void watch_by(std::unique_ptr<HeapWatcher> watcher) { watcher_ = std::move(watcher); }
 
   /// Zero-filled, page-aligned and backed. kUnavailable when memory is short.
   Result<std::span<std::byte>> allocate(std::size_t bytes);
@@ -63,6 +76,7 @@ class SharedHeap {
   std::map<std::uint64_t, std::uint64_t> holes_;     // offset -> bytes
   std::map<std::uint64_t, std::uint64_t> detached_;  // offset -> bytes, in pages
   std::atomic<bool> any_detached_ = false;
+  std::unique_ptr<HeapWatcher> watcher_;  // or null
 };
 
 /// Maps the pages of `memory` at once, if the system can, so that first touches do not take a fault

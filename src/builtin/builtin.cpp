@@ -8,10 +8,14 @@
 #include "src/cuda/driver.hpp"
 #include "src/exec/cuda/device_code.hpp"
 #include "src/topo/detect/probe.hpp"
+#include "src/transport/registered_heap.hpp"
 #include "src/wire/service.hpp"
 #include "transports/cuda_p2p/cuda_p2p.hpp"
 #include "transports/shm/shm_transport.hpp"
 #include "transports/tcp/tcp_transport.hpp"
+#if TUTTI_HAVE_IBVERBS
+#include "transports/verbs/verbs_transport.hpp"
+#endif
 
 namespace tutti {
 
@@ -53,6 +57,59 @@ std::vector<std::byte> find_device_code() {
   return {};
 }
 
+InterfaceChoice interfaces_of(const Settings& settings) {
+  return {settings.text("SOCKET_IFNAME"), settings.text("SOCKET_FAMILY")};
+}
+
+Nanos liveness_of(const Settings& settings) {
+  return std::chrono::duration_cast<Nanos>(
+      std::chrono::duration<double>(settings.seconds("LIVENESS")));
+}
+
+#if TUTTI_HAVE_IBVERBS
+Result<std::shared_ptr<Transport>> open_verbs(const Settings& settings, std::uint64_t token) {
+  TUTTI_ASSIGN(const auto library, verbs::Library::open());
+  if (const Status prepared = library->prepare_for_fork(); !prepared)
+    log_warn("", "this process must not fork while it uses RDMA: {}", prepared.error().what);
+  const auto number = [&](const char* name) {
+    return static_cast<std::uint8_t>(settings.integer(name));
+  };
+  VerbsOptions options;
+  options.token = token;
+  options.interfaces = interfaces_of(settings);
+  options.ports = {.devices = settings.text("IB_HCA"),
+                   .gid_index = static_cast<int>(settings.integer("IB_GID_INDEX"))};
+  options.path.traffic_class = number("IB_TC");
+  options.path.service_level = number("IB_SL");
+  options.path.timeout = number("IB_TIMEOUT");
+  options.path.retries = number("IB_RETRY_CNT");
+  options.pairs_of_each_rail = number("IB_QPS_PER_CONNECTION");
+  options.liveness = liveness_of(settings);
+  return make_verbs_transport(library, options);
+}
+#else
+Result<std::shared_ptr<Transport>> open_verbs(const Settings&, std::uint64_t) {
+  return make_error(Code::kUnsupported,
+                    "this build has no RDMA: libibverbs' headers were missing (libibverbs-dev)");
+}
+#endif
+
+/// Null where there is none, or tcp is asked for.
+Result<std::shared_ptr<Transport>> find_verbs(const Settings& settings, std::uint64_t token) {
+  const std::string& wanted = settings.text("TRANSPORT");
+  if (wanted == "tcp") return std::shared_ptr<Transport>();
+  auto transport = open_verbs(settings, token);
+  if (transport || wanted == "verbs") return transport;
+  const Error& why = transport.error();
+  // A machine without RDMA is an ordinary one; where a device is there and of no use, people should
+  // know before they wonder about the speed.
+  if (why.code == Code::kUnsupported)
+    log_info(Subsystem::kNet, "", "hosts are reached by tcp: {}", why.what);
+  else
+    log_warn("", "hosts are reached by tcp, since RDMA cannot be used: {}", why.what);
+  return std::shared_ptr<Transport>();
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
@@ -82,14 +139,20 @@ Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
     TUTTI_ASSIGN(auto shm, make_shm_transport(runtime->heap, options));
     runtime->transports.push_back(std::move(shm));
   }
+  TUTTI_ASSIGN(auto verbs, find_verbs(settings, runtime->process_token));
+  if (verbs) {
+    runtime->heap->watch_by(std::make_unique<RegisteredHeap>(verbs));
+    runtime->transports.push_back(std::move(verbs));
+  }
   TcpOptions options;
   options.token = runtime->process_token;
-  options.interfaces = {settings.text("SOCKET_IFNAME"), settings.text("SOCKET_FAMILY")};
-  options.liveness = std::chrono::duration_cast<Nanos>(
-      std::chrono::duration<double>(settings.seconds("LIVENESS")));
+  options.interfaces = interfaces_of(settings);
+  options.liveness = liveness_of(settings);
   options.sockets = static_cast<std::size_t>(settings.integer("TCP_SOCKETS"));
-  TUTTI_ASSIGN(auto tcp, make_tcp_transport(options));
-  runtime->transports.push_back(std::move(tcp));
+  if (settings.text("TRANSPORT") != "verbs") {
+    TUTTI_ASSIGN(auto tcp, make_tcp_transport(options));
+    runtime->transports.push_back(std::move(tcp));
+  }
 
   runtime->this_host = std::make_unique<ThisHost>(std::make_unique<topo::FilesProbe>(), settings);
 

@@ -135,6 +135,10 @@ class Transport {
   virtual Blob address() const = 0;
   /// Validates a peer's address, and says whether this transport can reach it.
   virtual bool reaches(std::span<const std::byte> address) const = 0;
+  /// Registers memory, so that large messages to and from it need no copy, until the result is
+  /// destroyed. The memory must outlive that. Null where the transport gains nothing by it.
+  /// kUnavailable, with the limit, where no more can be registered. Thread-safe.
+  virtual Result<std::shared_ptr<const void>> register_memory(std::span<std::byte> memory);
   /// Both sides call it, in any order. Returns the pair's existing connection if there is one.
   /// `key` is a shared secret of 32 bytes; both sides prove that they hold it before anything else
   /// is sent. Blocks until connected, failed or `deadline`.

@@ -8,6 +8,7 @@
 
 #include <sys/uio.h>
 
+#include "src/wire/put_link.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {
@@ -37,6 +38,13 @@ class ByteLink {
   /// A descriptor that is readable when there may be something to read and writable when there is
   /// room; -1 when there is none. It lives as long as the link.
   [[nodiscard]] virtual int poll_fd() const = 0;
+
+  /// Whether bytes that write() has taken, or that the link has to say by itself, wait here for
+  /// another call.
+  [[nodiscard]] virtual bool holds_back() const { return false; }
+
+  /// What else the link can do; null if it can write no memory of the peer.
+  [[nodiscard]] virtual PutLink* puts() { return nullptr; }
 
   /// Ends the stream for the peer after the bytes written so far, and discards what still comes in.
   /// Returns true when all bytes have arrived, or never will; on false, call it again. Call nothing

@@ -73,8 +73,9 @@ bool sizes_fit(const Frame& frame) {
     case FrameType::kEager:
       return frame.bytes <= kEagerLimit && frame.payload == frame.bytes && frame.offset == 0;
     case FrameType::kReadyToSend:
-    case FrameType::kClearToSend:
       return frame.payload == 0 && frame.offset == 0;
+    case FrameType::kClearToSend:
+      return frame.payload <= kMostKeyBytes && frame.offset == 0;
     case FrameType::kData:
       return frame.offset % kChunkBytes == 0 && frame.offset < frame.bytes &&
              frame.payload == std::min<std::uint64_t>(kChunkBytes, frame.bytes - frame.offset);

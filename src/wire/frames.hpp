@@ -17,11 +17,12 @@
 #include <span>
 
 #include "src/transport/transport.hpp"
+#include "src/wire/put_link.hpp"
 
 namespace tutti {
 
 inline constexpr std::uint32_t kFrameMagic = 0x49545554;  // "TUTI"
-inline constexpr std::uint8_t kFrameVersion = 5;
+inline constexpr std::uint8_t kFrameVersion = 6;
 inline constexpr std::size_t kHeaderBytes = 88;
 
 /// Largest eager message. Eager messages travel together with their announcement.
@@ -46,8 +47,10 @@ constexpr std::uint32_t credits_of(std::size_t bytes) {
 enum class FrameType : std::uint8_t {
   kEager = 1,        ///< announces a message and carries it
   kReadyToSend = 2,  ///< RTS: announces a message of `bytes`; the sender waits for CTS
-  kClearToSend = 3,  ///< CTS: a receive for `message` is posted; send its data, announced or not
-  kData = 4,         ///< `payload` bytes of `message` at `offset`
+  /// CTS: a receive for `message` is posted; send its data, announced or not. Payload: a key of
+  /// PutLink, if its memory may be written straight.
+  kClearToSend = 3,
+  kData = 4,     ///< `payload` bytes of `message` at `offset`
   kCredit = 5,   ///< gives back `bytes` credits: `offset` eager messages left the receiver's memory
   kBreak = 6,    ///< the stream is over, see BreakReason; payload: the mismatched frame, if any
   kGoodbye = 7,  ///< deliberate end: nothing more comes on this link

@@ -38,8 +38,9 @@ class MessageEngine::Core {
   Core(std::vector<std::unique_ptr<ByteLink>> links, EngineOptions options)
       : options_(std::move(options)),
         links_(std::make_move_iterator(links.begin()), std::make_move_iterator(links.end())),
-        sender_(outboxes(links_), options_.shuffle_seed),
-        receiver_(links_.front().out, links_.size()),
+        puts_(links_.front().bytes->puts()),
+        sender_(outboxes(links_), puts_, options_.shuffle_seed),
+        receiver_(links_.front().out, links_.size(), puts_),
         sink_(kChunkBytes),
         waker_(links_) {}
   ~Core();
@@ -80,6 +81,7 @@ class MessageEngine::Core {
   Status parse_inbox(std::size_t index);
   Status take_payload(std::size_t index, std::size_t available);
   Status take_frame(std::size_t index);
+  bool take_put_events();
   Status end_payload(std::size_t index);
   Status take_break(const Frame& frame, const std::optional<Frame>& offender);
   bool look_around();
@@ -90,10 +92,12 @@ class MessageEngine::Core {
   std::mutex mutex_;
   EngineOptions options_;
   std::vector<Link> links_;  // the first carries all but DATA; none comes or goes
+  PutLink* const puts_;      // of the first link; or null
   MessageSender sender_;
   MessageReceiver receiver_;
-  FrameHeader offender_{};       // payload of a kBreak
-  std::vector<std::byte> sink_;  // where payload without a place goes
+  FrameHeader offender_{};                      // payload of a kBreak
+  std::array<std::byte, kMostKeyBytes> key_{};  // payload of a kClearToSend
+  std::vector<std::byte> sink_;                 // where payload without a place goes
   LinkWaker waker_;
   std::uint32_t pumps_ = 0;
 
@@ -239,19 +243,22 @@ bool MessageEngine::Core::pump_output() {
 }
 
 void MessageEngine::Core::note_blocked() {
-  const bool blocked =
-      !dead_ && std::ranges::any_of(links_, [](const Link& link) { return !link.out.empty(); });
+  bool blocked = std::ranges::any_of(links_, [](const Link& link) { return !link.out.empty(); });
+  if (puts_ != nullptr) blocked |= links_.front().bytes->holds_back();
+  blocked &= !dead_;
   blocked_.store(blocked, std::memory_order_relaxed);
 }
 
 MessageEngine::Core::Step MessageEngine::Core::read_once(std::size_t index) {
   if (dead_) return Step::kNothing;
   const auto read = read_some(index);
+  const bool put = index == 0 && puts_ != nullptr && take_put_events();
   if (!read) {
     die(read.error());
     return Step::kSome;
   }
   if (read->got == 0) {
+    if (put) return Step::kSome;
     if (links_[index].write_error) die(Error(*links_[index].write_error));
     return Step::kNothing;
   }
@@ -298,9 +305,27 @@ Result<MessageEngine::Core::Taken> MessageEngine::Core::read_some(std::size_t in
   return Taken{direct + (whole ? behind.iov_len : 0), got};
 }
 
+bool MessageEngine::Core::take_put_events() {
+  bool any = false;
+  while (const auto event = puts_->next_event()) {
+    any = true;
+    if (event->kind == PutLink::Event::Kind::kLanded)
+      receiver_.on_landed(event->number);
+    else
+      sender_.on_put_done(*static_cast<Transfer*>(event->owner));
+  }
+  return any;
+}
+
 std::byte* MessageEngine::Core::landing(std::size_t index) {
-  const bool is_break = links_[index].frame.type == FrameType::kBreak;
-  return is_break ? offender_.data() : receiver_.landing(index);
+  switch (links_[index].frame.type) {
+    case FrameType::kBreak:
+      return offender_.data();
+    case FrameType::kClearToSend:
+      return key_.data();
+    default:
+      return receiver_.landing(index);
+  }
 }
 
 Status MessageEngine::Core::parse_inbox(std::size_t index) {
@@ -349,7 +374,7 @@ Status MessageEngine::Core::take_frame(std::size_t index) {
     case FrameType::kReadyToSend:
       return receiver_.on_ready_to_send(frame);
     case FrameType::kClearToSend:
-      return sender_.on_clear_to_send(frame);
+      break;
     case FrameType::kCredit:
       return sender_.on_credit(frame);
     case FrameType::kBreak:
@@ -365,6 +390,8 @@ Status MessageEngine::Core::take_frame(std::size_t index) {
 
 Status MessageEngine::Core::end_payload(std::size_t index) {
   const Frame& frame = links_[index].frame;
+  if (frame.type == FrameType::kClearToSend)
+    return sender_.on_clear_to_send(frame, std::span(key_).first(frame.payload));
   if (frame.type != FrameType::kBreak) return receiver_.landed(index, frame.payload);
   TUTTI_ASSIGN(const Frame offender, decode(offender_));
   return take_break(frame, offender);

@@ -151,6 +151,7 @@ Status MessageReceiver::on_data(std::size_t link, const Frame& frame) {
       frame.payload > frame.bytes - posted(*transfer).assigned)
     return make_error(Code::kPeerFailed, "data of message {} at {} of {} bytes was not cleared",
                       frame.message, frame.offset, frame.bytes);
+  release_target(*transfer);
   posted(*transfer).assigned += frame.payload;
   landings_[link].transfer = transfer;
   landings_[link].data = posted(*transfer).data + frame.offset;
@@ -190,12 +191,39 @@ Status MessageReceiver::landed(std::size_t link, std::size_t bytes) {
   if (landing.transfer == nullptr) return ok_status();
   Posted& post = posted(*landing.transfer);
   post.moved += bytes;
-  if (post.moved < post.bytes) return ok_status();
+  if (post.moved == post.bytes) finish(stream, *landing.transfer);
+  return ok_status();
+}
+
+void MessageReceiver::finish(Stream& stream, Transfer& transfer) {
+  Posted& post = posted(transfer);
   if (post.bytes > kEagerLimit) --expected_;
   post.phase = Phase::kFinished;
   complete_in_order(stream.queue);
   completed_ = true;
-  return ok_status();
+}
+
+// As data of a message that was cleared early, its puts stand for the announcement: the sender has
+// compared both.
+void MessageReceiver::on_landed(std::uint16_t target) {
+  if (target >= shown_.size() || shown_[target].transfer == nullptr) return;  // it was given up
+  const Shown shown = std::exchange(shown_[target], {});
+  Posted& post = posted(*shown.transfer);
+  post.target = kNoTarget;
+  post.assigned = post.moved = post.bytes;
+  if (std::exchange(post.phase, Phase::kMoving) == Phase::kClearedEarly) {
+    skip_matched(*shown.stream);
+    if (next_to_clear_early(*shown.stream) != nullptr) press(*shown.stream);
+  }
+  finish(*shown.stream, *shown.transfer);
+}
+
+/// The sender sends by the stream, or knows nothing of the target.
+void MessageReceiver::release_target(Transfer& transfer) {
+  Posted& post = posted(transfer);
+  if (post.target == kNoTarget) return;
+  shown_[post.target] = {};
+  puts_->release(std::exchange(post.target, kNoTarget));
 }
 
 Status MessageReceiver::on_break(const Frame& frame) {
@@ -267,6 +295,7 @@ Status MessageReceiver::renumber(Stream& stream, std::uint64_t message) {
                         message, posted(*transfer).message);
   stream.early_candidate = stream.unmatched;
   for (Transfer* transfer = stream.unmatched; transfer != nullptr; transfer = transfer->next) {
+    release_target(*transfer);
     posted(*transfer).message = message++;
     if (std::exchange(posted(*transfer).phase, Phase::kQueued) == Phase::kClearedEarly) --expected_;
   }
@@ -352,8 +381,13 @@ void MessageReceiver::fail_posted(Stream& stream, const Error& error) {
   for (Landing& landing : landings_)
     if (landing.stream == &stream && landing.transfer != nullptr)
       landing = {.stream = &stream, .eager = landing.eager};
-  for (Transfer* transfer = stream.queue.front(); transfer != nullptr; transfer = transfer->next)
+  for (Transfer* transfer = stream.queue.front(); transfer != nullptr; transfer = transfer->next) {
     if (is_expected(*transfer)) --expected_;
+    Posted& post = posted(*transfer);
+    if (post.target == kNoTarget) continue;
+    shown_[post.target] = {};
+    puts_->hide(std::exchange(post.target, kNoTarget));
+  }
   stream.unmatched = nullptr;
   stream.early_candidate = nullptr;
   stream.to_clear = 0;
@@ -418,7 +452,7 @@ bool MessageReceiver::produce_for(Stream& stream) {
   } else if (stream.to_clear > 0) {
     send_clear_to_send(stream);
   } else if (Transfer* const transfer = next_to_clear_early(stream)) {
-    out_.add(frame_for(FrameType::kClearToSend, stream.id, posted(*transfer)));
+    say_clear(stream, *transfer);
     posted(*transfer).phase = Phase::kClearedEarly;
     ++expected_;
     stream.early_candidate = transfer->next;
@@ -443,11 +477,27 @@ void MessageReceiver::send_clear_to_send(Stream& stream) {
     return;
   }
   Posted& post = posted(*transfer);
-  out_.add(frame_for(FrameType::kClearToSend, stream.id, post));
+  say_clear(stream, *transfer);
   --stream.to_clear;
   post.phase = post.bytes == 0 ? Phase::kFinished : Phase::kMoving;
   if (post.bytes > kEagerLimit) ++expected_;
   complete_in_order(stream.queue);
+}
+
+void MessageReceiver::say_clear(Stream& stream, Transfer& transfer) {
+  Posted& post = posted(transfer);
+  Frame frame = frame_for(FrameType::kClearToSend, stream.id, post);
+  std::optional<PutLink::Target> target;
+  if (puts_ != nullptr && post.bytes > kEagerLimit) target = puts_->show({post.data, post.bytes});
+  if (!target) {
+    out_.add(frame);
+    return;
+  }
+  if (shown_.size() <= target->number) shown_.resize(target->number + std::size_t{1});
+  shown_[target->number] = {&stream, &transfer};
+  post.target = target->number;
+  frame.payload = static_cast<std::uint32_t>(target->key.size());
+  out_.add(frame, target->key);
 }
 
 // --- the end ---

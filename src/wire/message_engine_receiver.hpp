@@ -13,8 +13,10 @@ namespace tutti {
 /// Called under the engine's lock.
 class MessageReceiver {
  public:
-  /// `out` is the outbox of the first link; `links` counts all links.
-  MessageReceiver(Outbox& out, std::size_t links) : out_(out), landings_(links) {}
+  /// `out` is the outbox of the first link; `links` counts all links; `puts` is what the first link
+  /// can do besides, or null.
+  MessageReceiver(Outbox& out, std::size_t links, PutLink* puts)
+      : out_(out), puts_(puts), landings_(links) {}
 
   /// Here and below, an error means that the peer broke the protocol: the connection must end.
   Status post(const StreamId& id, const MessageTag& tag, std::span<std::byte> data,
@@ -36,6 +38,8 @@ class MessageReceiver {
   /// Null: discard the payload.
   [[nodiscard]] std::byte* landing(std::size_t link) const { return landings_[link].data; }
   Status landed(std::size_t link, std::size_t bytes);
+  /// All of a target is here, by puts.
+  void on_landed(std::uint16_t target);
   /// Whether DATA may come, on any link.
   [[nodiscard]] bool expects_data() const { return expected_ > 0; }
 
@@ -106,12 +110,22 @@ class MessageReceiver {
   void press(Stream& stream);
   bool produce_for(Stream& stream);
   void send_clear_to_send(Stream& stream);
+  void say_clear(Stream& stream, Transfer& transfer);
+  void release_target(Transfer& transfer);
+  void finish(Stream& stream, Transfer& transfer);
   void break_stream(Stream& stream, Broken broken);
   void fail_posted(Stream& stream, const Error& error);
 
   Announced& take_announced();
 
   Outbox& out_;
+  PutLink* const puts_;
+  /// Memory that the peer may write, by its number.
+  struct Shown {
+    Stream* stream = nullptr;
+    Transfer* transfer = nullptr;
+  };
+  std::vector<Shown> shown_;
   std::unordered_map<StreamId, Stream, StreamHash> streams_;
   Stream* latest_ = nullptr;  // what stream() returned last, while it is in streams_
   std::size_t forget_at_ = 1024;

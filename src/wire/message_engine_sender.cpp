@@ -66,6 +66,7 @@ void MessageSender::break_stream(Stream& stream, Broken broken) {
     for (Outbox* out : outs_) out->detach(*transfer);
   for (Tail& tail : tails_)
     if (tail.stream == &stream) tail = {};
+  stop_puts(stream.queue);
   fail_all(stream.queue, broken.error);
   stream.unannounced = nullptr;
   stream.cleared = 0;
@@ -126,8 +127,8 @@ bool MessageSender::announce(Stream& stream) {
   Posted& post = posted(transfer);
   post.message = stream.next_message++;
   highest_message_ = std::max(highest_message_, post.message);
-  if (was_cleared_early(stream, post)) {
-    clear(stream, post);
+  if (const auto early = take_early(stream, post)) {
+    clear(stream, transfer, early->key);
     return false;
   }
   ++stream.unmatched;
@@ -143,13 +144,15 @@ bool MessageSender::announce(Stream& stream) {
   return true;
 }
 
-bool MessageSender::was_cleared_early(Stream& stream, const Posted& post) {
-  while (!stream.early.empty() && stream.early.front().message < post.message)
+std::optional<MessageSender::EarlyClear> MessageSender::take_early(Stream& stream,
+                                                                   const Posted& post) {
+  while (!stream.early.empty() && stream.early.front().frame.message < post.message)
     stream.early.pop_front();
-  if (stream.early.empty() || stream.early.front().message != post.message) return false;
-  const Frame clear = stream.early.front();
+  if (stream.early.empty() || stream.early.front().frame.message != post.message) return {};
+  EarlyClear early = std::move(stream.early.front());
   stream.early.pop_front();
-  return agree(post.tag, post.bytes, clear.tag, clear.bytes);
+  if (!agree(post.tag, post.bytes, early.frame.tag, early.frame.bytes)) return {};
+  return early;
 }
 
 void MessageSender::announce_eager(Stream& stream, Transfer& transfer, Frame& frame) {
@@ -167,9 +170,36 @@ void MessageSender::announce_eager(Stream& stream, Transfer& transfer, Frame& fr
   }
 }
 
-void MessageSender::clear(Stream& stream, Posted& post) {
+// What cannot be put, for want of registered memory here, takes the stream.
+void MessageSender::clear(Stream& stream, Transfer& transfer, std::span<const std::byte> key) {
+  Posted& post = posted(transfer);
+  if (!key.empty() && puts_ != nullptr) {
+    putting_[&transfer] = &stream;
+    if (puts_->put(key, {post.data, post.bytes}, &transfer)) {
+      post.phase = Phase::kMoving;
+      post.assigned = post.bytes;
+      return;
+    }
+    putting_.erase(&transfer);
+  }
   post.phase = Phase::kCleared;
   ++stream.cleared;
+}
+
+void MessageSender::on_put_done(Transfer& transfer) {
+  const auto found = putting_.find(&transfer);
+  if (found == putting_.end()) return;
+  Stream& stream = *found->second;
+  putting_.erase(found);
+  moved(stream, transfer, posted(transfer).bytes);
+  schedule(stream);
+}
+
+/// Data of these is no longer read.
+void MessageSender::stop_puts(Fifo<Transfer>& queue) {
+  if (putting_.empty()) return;
+  for (Transfer* transfer = queue.front(); transfer != nullptr; transfer = transfer->next)
+    if (putting_.erase(transfer) > 0) puts_->cancel(transfer);
 }
 
 bool MessageSender::send_chunk(Stream& stream, std::size_t link) {
@@ -219,11 +249,11 @@ void MessageSender::moved(Stream& stream, Transfer& transfer, std::size_t bytes)
 
 // The CTS may cross the announcement, or the message itself if that is eager. The stream may be
 // unknown here, because this side has forgotten it.
-Status MessageSender::on_clear_to_send(const Frame& frame) {
+Status MessageSender::on_clear_to_send(const Frame& frame, std::span<const std::byte> key) {
   const auto found = streams_.find(frame.stream);
   if (found == streams_.end() || found->second.broken) return ok_status();
   Stream& stream = found->second;
-  if (frame.message >= stream.next_message) return clear_early(stream, frame);
+  if (frame.message >= stream.next_message) return clear_early(stream, frame, key);
   Transfer* transfer = stream.queue.front();
   while (transfer != nullptr && (posted(*transfer).phase != Phase::kAnnounced ||
                                  posted(*transfer).message != frame.message))
@@ -235,16 +265,17 @@ Status MessageSender::on_clear_to_send(const Frame& frame) {
   if (post.bytes == 0)
     moved(stream, *transfer, 0);
   else
-    clear(stream, post);
+    clear(stream, *transfer, key);
   schedule(stream);
   return ok_status();
 }
 
-Status MessageSender::clear_early(Stream& stream, const Frame& frame) {
-  const bool in_order = stream.early.empty() || stream.early.back().message < frame.message;
+Status MessageSender::clear_early(Stream& stream, const Frame& frame,
+                                  std::span<const std::byte> key) {
+  const bool in_order = stream.early.empty() || stream.early.back().frame.message < frame.message;
   if (!in_order || frame.message - stream.next_message >= kStreamWindow)
     return make_error(Code::kPeerFailed, "message {} was cleared out of order", frame.message);
-  stream.early.push_back(frame);
+  stream.early.push_back({frame, {key.begin(), key.end()}});
   return ok_status();
 }
 
@@ -285,7 +316,10 @@ void MessageSender::close(const Error& error) {
   closed_ = error;
   for (Outbox* out : outs_) out->detach_tail();
   std::ranges::fill(tails_, Tail{});
-  for (auto& [id, stream] : streams_) fail_all(stream.queue, error);
+  for (auto& [id, stream] : streams_) {
+    stop_puts(stream.queue);
+    fail_all(stream.queue, error);
+  }
   latest_ = nullptr;
   streams_.clear();
   work_ = {};

@@ -17,8 +17,10 @@ namespace tutti {
 class MessageSender {
  public:
   /// `outs` are the outboxes of the links; the first carries everything but DATA.
-  MessageSender(std::vector<Outbox*> outs, std::uint64_t shuffle_seed)
+  /// `puts`: what the first link can do besides, or null.
+  MessageSender(std::vector<Outbox*> outs, PutLink* puts, std::uint64_t shuffle_seed)
       : outs_(std::move(outs)),
+        puts_(puts),
         tails_(outs_.size()),
         shuffle_(shuffle_seed != 0),
         random_(shuffle_seed) {}
@@ -38,7 +40,10 @@ class MessageSender {
   /// Called when the link has sent the last byte of its outbox's tail, which belongs to `transfer`.
   void tail_sent(std::size_t link, Transfer& transfer);
 
-  Status on_clear_to_send(const Frame& frame);
+  /// `key`: of PutLink; empty if the receiver shows no memory.
+  Status on_clear_to_send(const Frame& frame, std::span<const std::byte> key);
+  /// All data of this transfer is there, by puts.
+  void on_put_done(Transfer& transfer);
   Status on_credit(const Frame& frame);
   /// The receiver broke the stream; `offender` is this side's message that did not match.
   Status on_break(const Frame& frame, const std::optional<Frame>& offender);
@@ -47,6 +52,11 @@ class MessageSender {
   void close(const Error& error);
 
  private:
+  /// A CTS for a message that is not announced yet.
+  struct EarlyClear {
+    Frame frame;
+    Blob key;
+  };
   struct Stream {
     StreamId id;
     Fifo<Transfer> queue;             // in the order posted
@@ -56,7 +66,7 @@ class MessageSender {
     std::uint32_t eagers = 0;         // eager messages among them
     std::uint32_t credits = 0;        // credits that those hold
     std::uint32_t cleared = 0;        // transfers in phase kCleared
-    std::deque<Frame> early;          // CTS for messages not announced yet, in order
+    std::deque<EarlyClear> early;     // in order
     bool working = false;             // in work_
     Stream* next = nullptr;
     std::unique_ptr<Broken> broken;
@@ -68,10 +78,11 @@ class MessageSender {
   void schedule(Stream& stream);
   Stream& take_turn();
   bool announce(Stream& stream);
-  bool was_cleared_early(Stream& stream, const Posted& post);
-  Status clear_early(Stream& stream, const Frame& frame);
+  std::optional<EarlyClear> take_early(Stream& stream, const Posted& post);
+  Status clear_early(Stream& stream, const Frame& frame, std::span<const std::byte> key);
   void announce_eager(Stream& stream, Transfer& transfer, Frame& frame);
-  void clear(Stream& stream, Posted& post);
+  void clear(Stream& stream, Transfer& transfer, std::span<const std::byte> key);
+  void stop_puts(Fifo<Transfer>& queue);
   bool send_chunk(Stream& stream, std::size_t link);
   [[nodiscard]] bool is_sending(const Stream& stream) const;
   void moved(Stream& stream, Transfer& transfer, std::size_t bytes);
@@ -84,7 +95,9 @@ class MessageSender {
   };
 
   const std::vector<Outbox*> outs_;
-  std::vector<Tail> tails_;  // per link
+  PutLink* const puts_;
+  std::unordered_map<Transfer*, Stream*> putting_;  // whose data travels by puts
+  std::vector<Tail> tails_;                         // per link
   std::unordered_map<StreamId, Stream, StreamHash> streams_;
   Stream* latest_ = nullptr;  // what stream() returned last, while it is in streams_
   std::size_t forget_at_ = 1024;

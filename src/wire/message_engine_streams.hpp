@@ -56,6 +56,9 @@ enum class Phase : std::uint8_t {
   kFinished,      ///< all bytes moved; transfers posted before it are not complete
 };
 
+/// No memory shown to the peer: see PutLink.
+inline constexpr std::uint16_t kNoTarget = 0xffff;
+
 /// The engine's part of a pending Transfer, kept in its connection_data.
 struct Posted {
   std::byte* data = nullptr;  ///< only read for sends
@@ -65,6 +68,7 @@ struct Posted {
   std::uint64_t message = 0;
   MessageTag tag;
   Phase phase = Phase::kQueued;
+  std::uint16_t target = kNoTarget;  ///< recv: the peer may write its memory
 };
 
 inline Frame frame_for(FrameType type, const StreamId& id, const Posted& post) {

@@ -195,7 +195,7 @@ TEST_P(Conformance, AnUnpostedReceiverHoldsBackItsStreamAndNoOther) {
   Bytes got_large(large.size());
   Transfer in;
   recv(2, 0, got_large, in);
-  ASSERT_TRUE(drive(in));
+  ASSERT_TRUE(drive(in) && drive(stuck[kStuck]));
   EXPECT_TRUE(got_large == large);
 }
 
@@ -451,6 +451,11 @@ INSTANTIATE_TEST_SUITE_P(Transports, Conformance,
                          ::testing::Values(&loopback_medium(), &striped_loopback_medium(),
                                            &tcp_medium(), &striped_tcp_medium(), &shm_medium()),
                          [](const auto& info) { return info.param->name; });
+#if TUTTI_HAVE_IBVERBS
+INSTANTIATE_TEST_SUITE_P(Rdma, Conformance,
+                         ::testing::Values(&verbs_medium(), &registered_verbs_medium()),
+                         [](const auto& info) { return info.param->name; });
+#endif
 
 }  // namespace
 }  // namespace tutti::testing

@@ -29,5 +29,11 @@ const Medium& striped_loopback_medium();
 const Medium& tcp_medium();
 const Medium& striped_tcp_medium();
 const Medium& shm_medium();
+#if TUTTI_HAVE_IBVERBS
+/// On the verbs library in memory, by two rails.
+const Medium& verbs_medium();
+/// The same with registered buffers.
+const Medium& registered_verbs_medium();
+#endif
 
 }  // namespace tutti::testing

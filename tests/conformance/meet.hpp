@@ -14,6 +14,10 @@ std::shared_ptr<Transport> tcp_transport(std::uint64_t token);
 /// Its connections take three sockets each.
 std::shared_ptr<Transport> striped_tcp_transport(std::uint64_t token);
 std::shared_ptr<Transport> shm_transport(std::uint64_t token);
+#if TUTTI_HAVE_IBVERBS
+/// On the verbs library in memory: this process has one host's devices, its children another's.
+std::shared_ptr<Transport> verbs_transport(std::uint64_t token);
+#endif
 
 /// `a` is rank 0 with token 1, `b` rank 1 with token 2.
 ConnectedPair meet(std::shared_ptr<Transport> a, std::shared_ptr<Transport> b);

@@ -13,6 +13,7 @@
 #include "tools/topo/channels.hpp"
 #include "tools/topo/list.hpp"
 #include "tools/topo/picture.hpp"
+#include "tools/topo/rdma.hpp"
 #include "tools/topo/source.hpp"
 #include "tools/topo/text.hpp"
 
@@ -35,6 +36,7 @@ struct Options {
   bool matrix = false;
   bool bandwidths = false;
   bool measure = false;
+  bool rdma = false;
   double seconds = 2;
   std::string measured;
   std::string graph;
@@ -108,6 +110,10 @@ Status show_graph(const Options& options) {
 
 Status show(const Options& options) {
   if (options.list) return print(list_of_machines());
+  if (options.rdma) {
+    TUTTI_ASSIGN(const std::string text, rdma_of_this_machine());
+    return print(text);
+  }
   if (!options.graph.empty()) return show_graph(options);
   TUTTI_TRY(check_all(options));
   if (!options.record.empty()) {
@@ -170,6 +176,9 @@ int main(int argc, char** argv) {
 
   app.add_flag("--list", options.list,
                "all presets and synthetic machines with their parameters, and nothing else");
+  auto rdma =
+      app.add_flag("--rdma", options.rdma,
+                   "the RDMA devices of this machine: ports, addresses, limits, what is used");
   auto graph = app.add_option("--graph", options.graph,
                               "show the channels of a graph file of NCCL (NCCL_GRAPH_DUMP_FILE)");
   graph.value_name("FILE");
@@ -184,6 +193,8 @@ int main(int argc, char** argv) {
   auto seconds = app.add_option("--seconds", options.seconds, "about how long to measure (2)");
   seconds.in_range(0.01, 60).needs(measure);
   for (const Option& other : {from, synthetic, preset, machine, graph}) measure.excludes(other);
+  for (const Option& other : {from, synthetic, preset, machine, graph, measure})
+    rdma.excludes(other);
   auto measured = app.add_option("--measured", options.measured,
                                  "show the bus bandwidths that `tutti bench --json` wrote to FILE");
   app.add_option("--svg", options.svg, "write a picture to FILE; '-': standard output")
