@@ -115,6 +115,9 @@ class Processes : public ::testing::TestWithParam<Kind> {
   // Rank 0 with `token`, connected to a child that lives `life` on its end.
   void start(std::uint64_t token, std::uint64_t child_token,
              const std::function<int(Connection&)>& life) {
+    // What is left of another one has threads, which a child would lack.
+    connection_.reset();
+    transport_.reset();
     child_ = std::make_unique<Child>(GetParam().make, child_token, token,
                                      [&life](Transport& transport, const PeerProcess& parent) {
                                        auto connection = transport.connect(

@@ -219,7 +219,10 @@ std::uint64_t now();
 std::uint32_t new_number(QueuePair& pair);
 void leave(QueuePair& pair);
 void send(Packet packet);
+void limit_messages();
+/// Its thread lives as long as a device is open.
 void start_network();
+void stop_network();
 /// In a child: it has no thread yet.
 void forget_network();
 void wake_network();

@@ -122,7 +122,7 @@ void load(const std::string& text, std::uint64_t seed) {
   all.seed = seed;
   all.random.seed(seed);
   all.steps = 0;
-  if (!all.network.empty()) start_network();
+  if (!all.network.empty()) limit_messages();
 }
 
 Model* find_model(const std::string& name) {

@@ -37,7 +37,8 @@ struct Header {
 };
 
 int wake_fd = -1;
-bool running = false;
+std::thread* server = nullptr;  // a child of fork() forgets it
+bool stopping = false;
 std::deque<Packet> outgoing;  // that met a full queue
 
 sockaddr_un address_of(std::uint32_t number) {
@@ -114,6 +115,7 @@ void serve() {
     bool busy = false;
     {
       const Lock lock(state().mutex);
+      if (stopping) return;
       send_what_waits();
       for (int steps = 0; steps < kMostStepsAtOnce && step(); ++steps) busy = true;
       busy |= !outgoing.empty();
@@ -141,21 +143,39 @@ std::uint64_t now() {
                                         .count());
 }
 
-void start_network() {
+void limit_messages() {
   for (const auto& model : state().models)
     for (Port& port : model->ports) port.message = std::min(port.message, kMostBytes);
-  if (std::exchange(running, true)) return;
-  wake_fd = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  std::thread(serve).detach();
+}
+
+void start_network() {
+  if (state().network.empty() || server != nullptr) return;
+  stopping = false;
+  if (wake_fd < 0) wake_fd = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  server = new std::thread(serve);
+}
+
+void stop_network() {
+  std::thread* ending = nullptr;
+  {
+    const Lock lock(state().mutex);
+    ending = std::exchange(server, nullptr);
+    stopping = true;
+    wake_network();
+  }
+  if (ending == nullptr) return;
+  ending->join();
+  delete ending;
 }
 
 void forget_network() {
-  running = false;
+  server = nullptr;
+  wake_fd = -1;
   outgoing.clear();
 }
 
 void wake_network() {
-  if (state().network.empty()) return;
+  if (state().network.empty() || wake_fd < 0) return;
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = ::write(wake_fd, &one, sizeof one);
 }

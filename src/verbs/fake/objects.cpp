@@ -171,18 +171,24 @@ FAKE_VERBS_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
   seen.cmd_fd = -1;
   seen.async_fd = context->event_writer = ::eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
   state().contexts.push_back(context);
+  start_network();
   count_live("contexts", 1);
   return &seen;
 }
 
 FAKE_VERBS_EXPORT int ibv_close_device(ibv_context* seen) {
-  const Lock lock(state().mutex);
-  Context* const context = &context_of(seen);
-  if (context->objects != 0) misuse("a device was closed before what lives on it");
-  std::erase(state().contexts, context);
-  ::close(seen->async_fd);
-  delete context;
-  count_live("contexts", -1);
+  bool is_last = false;
+  {
+    const Lock lock(state().mutex);
+    Context* const context = &context_of(seen);
+    if (context->objects != 0) misuse("a device was closed before what lives on it");
+    std::erase(state().contexts, context);
+    ::close(seen->async_fd);
+    delete context;
+    count_live("contexts", -1);
+    is_last = state().contexts.empty();
+  }
+  if (is_last) stop_network();
   return 0;
 }
 
