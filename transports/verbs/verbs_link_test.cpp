@@ -200,6 +200,7 @@ class Puts {
       ADD_FAILURE() << "nothing can be shown";
       return ok_status();
     }
+    if (pair_.random()() % 16 == 0) return put_what_was_hidden(*target, bytes);
     TUTTI_TRY(start(target->key, bytes));
     const bool gives_up = pair_.random()() % 16 == 0;
     const int patience = gives_up ? static_cast<int>(pair_.random()() % 300) : kMostRounds;
@@ -228,6 +229,20 @@ class Puts {
     // Both give up, in any order; then nobody touches the other's memory.
     if (!landed) pair_.link(1).hide(target->number);
     std::ranges::fill(to_, std::byte{0xdd});
+    pair_.link(0).cancel(this);
+    std::ranges::fill(from_, std::byte{0x11});
+    return settle(std::byte{0xdd});
+  }
+
+  // The key of a target that was given up comes late.
+  Status put_what_was_hidden(const PutLink::Target& target, std::size_t bytes) {
+    pair_.link(1).hide(target.number);
+    std::ranges::fill(to_, std::byte{0xdd});
+    for (auto rounds = pair_.random()() % 3000; rounds > 0; --rounds) TUTTI_TRY(move());
+    // Refused, or given up on the way.
+    (void)pair_.link(0).put(target.key, std::span(from_).first(bytes), this);
+    for (int round = 0; round < 2000; ++round) TUTTI_TRY(move());
+    EXPECT_FALSE(pair_.link(1).next_event());
     pair_.link(0).cancel(this);
     std::ranges::fill(from_, std::byte{0x11});
     return settle(std::byte{0xdd});
