@@ -28,6 +28,14 @@ enum class Notice : std::uint8_t {
 };
 inline constexpr std::uint32_t kNoticeMask = (1U << 30) - 1;
 
+/// A position as a notice tells it, modulo 2^30, and how far it is ahead of an older position.
+inline std::uint32_t low(std::uint64_t position) {
+  return static_cast<std::uint32_t>(position & kNoticeMask);
+}
+inline std::uint32_t ahead(std::uint32_t value, std::uint64_t from) {
+  return (value - low(from)) & kNoticeMask;
+}
+
 /// Resource. One thread at a time.
 class Path {
  public:

@@ -157,8 +157,7 @@ class VerbsLink final : public ByteLink, public PutLink {
   Lane* lane_for_put();
   void tell_seen();
   Status take_acknowledgement(Lane& lane, std::uint64_t fragments);
-  template <class Matches>
-  bool ground(Lane& lane, const Matches& matches);
+  bool ground(Lane& lane, const std::function<bool(const PutWorks::Work&)>& matches);
   void drain(Lane& lane, const char* why);
   Status look_for_paths();
   void rest(Lane& lane);
