@@ -453,7 +453,8 @@ INSTANTIATE_TEST_SUITE_P(Transports, Conformance,
                          [](const auto& info) { return info.param->name; });
 #if TUTTI_HAVE_IBVERBS
 INSTANTIATE_TEST_SUITE_P(Rdma, Conformance,
-                         ::testing::Values(&verbs_medium(), &registered_verbs_medium()),
+                         ::testing::Values(&verbs_medium(), &registered_verbs_medium(),
+                                           &hostile_verbs_medium()),
                          [](const auto& info) { return info.param->name; });
 #endif
 

@@ -34,6 +34,8 @@ const Medium& shm_medium();
 const Medium& verbs_medium();
 /// The same with registered buffers.
 const Medium& registered_verbs_medium();
+/// Registered, in an order that a seed decides, with losses and paths that fail.
+const Medium& hostile_verbs_medium();
 #endif
 
 }  // namespace tutti::testing

@@ -1,7 +1,9 @@
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
+#include <iostream>
 #include <mutex>
+#include <random>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -32,10 +34,11 @@ const char* real_devices() {
   return std::getenv("TUTTI_TEST_RDMA");  // NOLINT(concurrency-mt-unsafe)
 }
 
-void prepare(const std::string& network = "") {
+void prepare(const std::string& network = "", std::uint64_t seed = 0) {
   if (real_devices() != nullptr || fake().live() != 0) return;  // another transport is there
   fake().reset("{" + std::string(kDevices) +
-               (network.empty() ? "" : ", \"network\": \"" + network + "\"") + "}");
+                   (network.empty() ? "" : ", \"network\": \"" + network + "\"") + "}",
+               seed);
 }
 
 std::shared_ptr<Transport> transport_on(const char* devices, std::uint64_t token) {
@@ -140,17 +143,40 @@ const Medium& verbs_medium() {
   return kMedium;
 }
 
+namespace {
+
+ConnectedPair meet_registered() {
+  const auto a = transport_on("a", 1);
+  const auto b = transport_on("b", 2);
+  ConnectedPair pair = meet(a, b);
+  pair.a = std::make_shared<RegisteringConnection>(std::move(pair.a), a);
+  pair.b = std::make_shared<RegisteringConnection>(std::move(pair.b), b);
+  return pair;
+}
+
+}  // namespace
+
 const Medium& registered_verbs_medium() {
-  static const Medium kMedium{
-      .name = "RegisteredVerbs", .connect = [] {
-        prepare();
-        const auto a = transport_on("a", 1);
-        const auto b = transport_on("b", 2);
-        ConnectedPair pair = meet(a, b);
-        pair.a = std::make_shared<RegisteringConnection>(std::move(pair.a), a);
-        pair.b = std::make_shared<RegisteringConnection>(std::move(pair.b), b);
-        return pair;
-      }};
+  static const Medium kMedium{.name = "RegisteredVerbs", .connect = [] {
+                                prepare();
+                                return meet_registered();
+                              }};
+  return kMedium;
+}
+
+const Medium& hostile_verbs_medium() {
+  static const Medium kMedium{.name = "HostileVerbs",
+                              .connect =
+                                  [] {
+                                    const std::uint64_t seed =
+                                        1 + std::uint64_t{std::random_device{}()};
+                                    std::cout << "verbs seed " << seed << "\n";
+                                    prepare("", seed);
+                                    if (real_devices() == nullptr)
+                                      fake().chances({.fail_work = 2, .lose = 5});
+                                    return meet_registered();
+                                  },
+                              .largest = 4 << 20};
   return kMedium;
 }
 
