@@ -5,8 +5,10 @@
 //                    and wait in a bounded pool otherwise.
 //   large messages   wait for the receiver's clear-to-send (CTS), which it sends as soon as the
 //                    receive is posted. Then chunks travel and land in its buffer; chunks of
-//                    different streams take turns. The sender announces a message
-//                    (ready-to-send, RTS) if its CTS has not come yet.
+//                    different streams take turns. If the link can put (PutLink) and
+//                    both buffers are registered, the data is written straight there. The
+//                    sender announces a message (ready-to-send, RTS) if its CTS has not
+//                    come yet.
 //   a broken stream  stays broken. After a cancelled transfer or a mismatch nobody knows which
 //                    receive belongs to which send. So every pending and later transfer of that
 //                    stream fails on both sides, with the reason. Messages that the sender

@@ -1,7 +1,7 @@
 // One queue pair to a peer: opened, used, ended and drained, and counted all the while.
 //
 // A path lives through generations. Each has a queue pair of its own, which is never used again
-// once it has failed: after drain() says so, nothing that was sent to it can arrive any more.
+// once it has failed. From the state kDrained on, nothing that was sent to it can arrive any more.
 #pragma once
 
 #include <cstdint>
