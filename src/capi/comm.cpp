@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/base/log.hpp"
 #include "src/base/result.hpp"
 #include "src/capi/errors.hpp"
 
@@ -56,14 +57,25 @@ Result<ScaledSum> ScaledSums::find(int op) const {
 
 // ---- Registrations
 
-void* Registrations::add(void* data, std::size_t bytes) {
+void* Registrations::add(std::span<std::byte> memory,
+                         std::span<const std::shared_ptr<Transport>> transports) {
   for (const auto& entry : entries_) {
-    if (entry->data == data && entry->bytes == bytes) {
+    if (entry->memory.data() == memory.data() && entry->memory.size() == memory.size()) {
       ++entry->uses;
       return entry.get();
     }
   }
-  entries_.push_back(std::make_unique<Entry>(Entry{data, bytes, 1}));
+  auto entry = std::make_unique<Entry>(Entry{memory, 1, {}});
+  for (const auto& transport : transports) {
+    auto registered = transport->register_memory(memory);
+    if (registered)
+      entry->registered.push_back(*std::move(registered));
+    else
+      log_warn("", "messages by {} copy what is in the buffer at {} of {} bytes: {}",
+               transport->name(), static_cast<const void*>(memory.data()), memory.size(),
+               registered.error().what);
+  }
+  entries_.push_back(std::move(entry));
   return entries_.back().get();
 }
 

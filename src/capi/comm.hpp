@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "src/capi/worker.hpp"
 #include "src/comm/device_calls.hpp"
 #include "src/comm/group_member.hpp"
+#include "src/transport/transport.hpp"
 #include "tutti/error.hpp"
 #include "tutti/types.hpp"
 
@@ -29,6 +31,7 @@ struct ncclWindow_vidmem {
   void* data = nullptr;
   std::size_t bytes = 0;
   int flags = NCCL_WIN_DEFAULT;
+  void* registration = nullptr;  ///< in the communicator's Registrations
 };
 
 namespace tutti::capi {
@@ -58,18 +61,21 @@ class ScaledSums {
   std::vector<std::optional<ScaledSum>> slots_;
 };
 
-/// Registered buffers. This is bookkeeping only: whether memory can be mapped depends on how it was
-/// allocated. One entry per (address, size), counted.
+/// Registered buffers: one entry per (address, size), counted. Messages between hosts then need no
+/// copy where a transport reaches memory by itself. Whether peers of the host can map a buffer
+/// depends only on how it was allocated.
 class Registrations {
  public:
-  void* add(void* data, std::size_t bytes);
+  /// Registers host memory with each transport. What a transport cannot register is used all the
+  /// same, by copies, and the log says why.
+  void* add(std::span<std::byte> memory, std::span<const std::shared_ptr<Transport>> transports);
   Status remove(const void* handle);
 
  private:
   struct Entry {
-    void* data;
-    std::size_t bytes;
+    std::span<std::byte> memory;
     int uses;
+    std::vector<std::shared_ptr<const void>> registered;  // with the transports
   };
   std::vector<std::unique_ptr<Entry>> entries_;
 };

@@ -1,4 +1,5 @@
 // tuttiNccl*: versions, error texts, memory, registration and operators.
+#include <algorithm>
 #include <cstring>
 
 #include "src/base/log.hpp"
@@ -37,6 +38,13 @@ Status check_buffer(const void* data, std::size_t bytes) {
   return make_error(Code::kInvalidArgument, "size is 0: register at least one byte");
 }
 
+Result<void*> register_buffer(Comm& comm, void* data, std::size_t bytes) {
+  TUTTI_ASSIGN(const auto runtime, process().runtime());
+  std::span<const std::shared_ptr<Transport>> transports = runtime->transports;
+  if (comm.device) transports = {};  // they reach host memory only
+  return comm.registrations.add({static_cast<std::byte*>(data), bytes}, transports);
+}
+
 Result<ncclResult_t> register_window(ncclComm* handle, void* data, std::size_t bytes,
                                      ncclWindow_t* out, int flags) {
   TUTTI_TRY(check_usable(*handle->comm));
@@ -49,8 +57,10 @@ Result<ncclResult_t> register_window(ncclComm* handle, void* data, std::size_t b
                       flags);
   }
   if (handle->comm->device) return ncclSuccess;  // no window, as NCCL says where it has none
+  TUTTI_ASSIGN(void* const registration, register_buffer(*handle->comm, data, bytes));
   auto& windows = handle->comm->windows;
-  windows.push_back(std::make_unique<ncclWindow_vidmem>(ncclWindow_vidmem{data, bytes, flags}));
+  windows.push_back(
+      std::make_unique<ncclWindow_vidmem>(ncclWindow_vidmem{data, bytes, flags, registration}));
   *out = windows.back().get();
   return ncclSuccess;
 }
@@ -59,10 +69,13 @@ Result<ncclResult_t> deregister_window(ncclComm* handle, ncclWindow_t window) {
   TUTTI_TRY(check_ready(*handle->comm));
   if (window == nullptr) return ncclSuccess;
   auto& windows = handle->comm->windows;
-  if (std::erase_if(windows, [&](const auto& own) { return own.get() == window; }) == 0) {
+  const auto found = std::ranges::find(windows, window, [](const auto& own) { return own.get(); });
+  if (found == windows.end()) {
     return make_error(Code::kInvalidArgument, "win {} is not a live window of this communicator",
                       static_cast<const void*>(window));
   }
+  TUTTI_TRY(handle->comm->registrations.remove(window->registration));
+  windows.erase(found);
   return ncclSuccess;
 }
 
@@ -158,7 +171,7 @@ ncclResult_t tuttiNcclCommRegister(const ncclComm_t comm, void* buff, size_t siz
     TUTTI_TRY(check_usable(*comm->comm));
     TUTTI_TRY(check_out(handle, "handle"));
     TUTTI_TRY(check_buffer(buff, size));
-    *handle = comm->comm->registrations.add(buff, size);
+    TUTTI_ASSIGN(*handle, register_buffer(*comm->comm, buff, size));
     return ncclSuccess;
   });
 }

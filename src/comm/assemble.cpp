@@ -107,9 +107,19 @@ class Assembler {
     std::vector<std::vector<Rank>> by_transport(runtime_.transports.size() + 1);
     for (Rank peer = 0; peer < size_; ++peer)
       if (peer != rank_) by_transport[transport_to(peers_[peer])].push_back(peer);
+    for (std::size_t index = 0; index < runtime_.transports.size(); ++index)
+      TUTTI_TRY(runtime_.transports[index]->prepare_for(processes_of(by_transport[index])));
     for (const std::vector<Rank>& peers : by_transport)
       for (const Rank peer : peers) TUTTI_TRY(add(peer, deadline));
     return ok_status();
+  }
+
+  /// How many other processes these ranks are in.
+  [[nodiscard]] std::size_t processes_of(const std::vector<Rank>& peers) const {
+    std::set<std::uint64_t> tokens;
+    for (const Rank peer : peers) tokens.insert(peers_[peer].process_token);
+    tokens.erase(runtime_.process_token);
+    return tokens.size();
   }
 
   /// Peers touch this rank's memory only after all have placed themselves. Where that never came

@@ -25,4 +25,6 @@ Result<std::shared_ptr<const void>> Transport::register_memory(std::span<std::by
   return std::shared_ptr<const void>();
 }
 
+Status Transport::prepare_for(std::size_t) { return ok_status(); }
+
 }  // namespace tutti

@@ -139,6 +139,9 @@ class Transport {
   /// destroyed. The memory must outlive that. Null where the transport gains nothing by it.
   /// kUnavailable, with the limit, where no more can be registered. Thread-safe.
   virtual Result<std::shared_ptr<const void>> register_memory(std::span<std::byte> memory);
+  /// Called before so many connections are made. kUnavailable, with the need and the limit, if the
+  /// system does not allow that many. Thread-safe.
+  virtual Status prepare_for(std::size_t connections);
   /// Both sides call it, in any order. Returns the pair's existing connection if there is one.
   /// `key` is a shared secret of 32 bytes; both sides prove that they hold it before anything else
   /// is sent. Blocks until connected, failed or `deadline`.

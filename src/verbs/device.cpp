@@ -38,6 +38,14 @@ void read_place(const std::filesystem::path& folder, DeviceFacts& facts) {
     facts.numa = std::atoi(numa.c_str());
 }
 
+/// "Global tclass=106", as some drivers write it; -1 where they do not.
+int traffic_class_of(const std::filesystem::path& folder, std::uint8_t port) {
+  const std::string line = first_line(folder / fmt::format("tc/{}/traffic_class", port));
+  const std::size_t value = line.find('=');
+  if (value == std::string::npos) return -1;
+  return std::clamp(std::atoi(line.c_str() + value + 1), -1, 255);
+}
+
 const char* name_of(ibv_port_state state) {
   switch (state) {
     case IBV_PORT_DOWN:
@@ -118,6 +126,21 @@ std::int64_t lock_limit() {
   return static_cast<std::int64_t>(limit.rlim_cur);
 }
 
+bool is_above_lock_limit() {
+  constexpr unsigned kIpcLock = 14;  // CAP_IPC_LOCK
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("CapEff:"))
+      return (std::strtoull(line.c_str() + 7, nullptr, 16) >> kIpcLock & 1) != 0;
+  return false;
+}
+
+bool is_bond(const std::string& interface, const std::filesystem::path& interfaces) {
+  std::error_code failed;
+  return !interface.empty() &&
+         std::filesystem::is_directory(interfaces / interface / "bonding", failed);
+}
+
 // --- the device ---
 
 Result<std::shared_ptr<Device>> Device::adopt(SharedLibrary library, ibv_context* context,
@@ -173,8 +196,11 @@ Result<PortFacts> Device::port(std::uint8_t number) const {
                   .mbit_per_s = speed_of(read.active_width, read.active_speed),
                   .most_message = read.max_msg_sz,
                   .lid = read.lid,
+                  .traffic_class = traffic_class_of(context_->device->ibdev_path, number),
                   .gids = {}};
   TUTTI_ASSIGN(facts.gids, gids(number, read.gid_tbl_len));
+  facts.bonded = std::ranges::any_of(
+      facts.gids, [](const GidEntry& entry) { return is_bond(entry.interface); });
   return facts;
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -196,5 +197,12 @@ class Device : public std::enable_shared_from_this<Device> {
 
 /// Bytes that this process may lock, which registering does; -1: without limit.
 std::int64_t lock_limit();
+/// Whether it may lock more all the same (CAP_IPC_LOCK).
+bool is_above_lock_limit();
+
+/// Whether a network interface joins several cables: a bond. `interfaces` is where the kernel shows
+/// them.
+bool is_bond(const std::string& interface,
+             const std::filesystem::path& interfaces = "/sys/class/net");
 
 }  // namespace tutti::verbs

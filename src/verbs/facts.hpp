@@ -27,14 +27,16 @@ struct GidEntry {
 struct PortFacts {
   std::uint8_t number = 1;
   bool active = false;
-  std::string state;  ///< "ACTIVE", "DOWN", ...
+  std::string state{};  ///< "ACTIVE", "DOWN", ...
   LinkLayer link = LinkLayer::kUnknown;
   std::uint32_t mtu = 0;  ///< bytes of payload of a packet, as it is now
   std::uint32_t most_mtu = 0;
   std::uint32_t mbit_per_s = 0;
   std::uint32_t most_message = 0;  ///< bytes
   std::uint16_t lid = 0;
-  std::vector<GidEntry> gids;  ///< by index; entries that are not set are left out
+  int traffic_class = -1;  ///< that the administrator gave all its packets; -1: none, or not known
+  bool bonded = false;     ///< several cables behind it: a queue pair takes one of them
+  std::vector<GidEntry> gids{};  ///< by index; entries that are not set are left out
 };
 
 struct DeviceFacts {

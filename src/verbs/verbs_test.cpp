@@ -1,6 +1,8 @@
 // The seam to libibverbs, and the library in memory that tests it: devices, memory, queue pairs.
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <fstream>
 #include <random>
 
 #include <gmock/gmock.h>
@@ -392,6 +394,29 @@ TEST(VerbsFacts, AddressesAreWrittenAsPeopleWriteThem) {
   gid[1] = 0x80;
   EXPECT_TRUE(is_link_local(gid));
   EXPECT_EQ(to_string(gid), "fe80::");
+}
+
+TEST(VerbsFacts, ABondIsKnownByItsFolder) {
+  const std::filesystem::path folder = ::testing::TempDir() + "/interfaces";
+  std::filesystem::create_directories(folder / "bond0" / "bonding");
+  std::filesystem::create_directories(folder / "eth0");
+  EXPECT_TRUE(is_bond("bond0", folder));
+  EXPECT_FALSE(is_bond("eth0", folder));
+  EXPECT_FALSE(is_bond("eth7", folder));
+  EXPECT_FALSE(is_bond("", folder));
+}
+
+TEST_F(Verbs, TheTrafficClassThatAnAdministratorSetIsRead) {
+  const std::filesystem::path folder = ::testing::TempDir() + "/mlx5_9";
+  std::filesystem::create_directories(folder / "tc" / "1");
+  std::ofstream(folder / "tc" / "1" / "traffic_class") << "Global tclass=106\n";
+  fake().reset(R"({"devices": [{"name": "set", "sysfs": ")" + folder.string() +
+               R"(", "ports": [{}]}, {"name": "unset", "ports": [{}]}]})");
+  const auto set = fake()->open_device("set");
+  const auto unset = fake()->open_device("unset");
+  ASSERT_TRUE(set && unset);
+  EXPECT_EQ((*set)->facts().ports[0].traffic_class, 106);
+  EXPECT_EQ((*unset)->facts().ports[0].traffic_class, -1);
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ struct Offer {
   std::vector<OfferedRail> rails{};
   std::uint64_t ring_address = 0;
   std::uint64_t ring_bytes = 0;         ///< a power of two
-  std::uint8_t pairs_of_each_rail = 1;  ///< queue pairs; those that the leader offers are made
+  std::uint8_t pairs_of_each_rail = 1;  ///< queue pairs that it wants; the larger wish counts
   friend bool operator==(const Offer&, const Offer&) = default;
 };
 

@@ -6,6 +6,7 @@
 
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
+#include "transports/verbs/loopback_check.hpp"
 #include "transports/verbs/paged_memory.hpp"
 
 namespace tutti::verbs {
@@ -13,8 +14,8 @@ namespace {
 
 /// Whether the device has what one connection needs: better known now than when peers wait.
 Status probe(Device& device) {
-  constexpr std::size_t kAConnections = 512 << 10;
-  TUTTI_ASSIGN(const PagedMemory memory, PagedMemory::map(kAConnections));
+  constexpr std::size_t kEnoughForRings = 512 << 10;
+  TUTTI_ASSIGN(const PagedMemory memory, PagedMemory::map(kEnoughForRings));
   TUTTI_ASSIGN(const MemoryRegion region,
                device.register_memory(memory.bytes(), {.remote_write = true}));
   TUTTI_ASSIGN(CompletionQueue completions, device.create_completion_queue(16));
@@ -47,6 +48,14 @@ Result<std::shared_ptr<RailDevices>> RailDevices::open(SharedLibrary library,
   }
   TUTTI_ASSIGN(ChosenRails chosen, choose_rails(facts, wishes, &system_prefix));
   std::ranges::move(chosen.left_out, std::back_inserter(left_out));
+  std::erase_if(chosen.rails, [&](const Rail& rail) {
+    const auto tested = write_to_itself(opened.at(rail.device), rail);
+    if (!tested)
+      left_out.push_back(fmt::format("{} is not used: {}", rail.device, tested.error().what));
+    else if (*tested == LoopbackCheck::kUnanswered)
+      log_info(Subsystem::kNet, "", "{} does not reach itself, so it is untested", describe(rail));
+    return !tested;
+  });
   if (chosen.rails.empty()) {
     std::string why;
     for (const std::string& sentence : left_out) why += (why.empty() ? "" : "; ") + sentence;

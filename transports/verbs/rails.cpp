@@ -183,7 +183,8 @@ Result<ChosenRails> choose_rails(std::span<const DeviceFacts> devices, const Por
                 .link = port.link,
                 .lid = port.lid,
                 .mtu = port.mtu,
-                .mbit_per_s = port.mbit_per_s};
+                .mbit_per_s = port.mbit_per_s,
+                .bonded = port.bonded};
       if (gid != nullptr) {
         rail.gid_index = gid->index;
         rail.type = gid->type;
@@ -208,6 +209,11 @@ Result<std::vector<std::pair<std::size_t, std::size_t>>> match_rails(std::span<c
                       "same link, the same type of GID, and a common subnet or routable addresses",
                       list_of(own), list_of(peer));
   return pairs;
+}
+
+std::uint8_t pairs_of_each_rail(std::span<const Rail> rails, std::uint8_t asked) {
+  constexpr std::uint8_t kOfBond = 2;
+  return std::ranges::any_of(rails, &Rail::bonded) ? std::max(asked, kOfBond) : asked;
 }
 
 std::uint8_t system_prefix(const std::string& interface, const Gid& gid) {

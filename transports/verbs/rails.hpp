@@ -37,6 +37,7 @@ struct Rail {
   std::uint16_t lid = 0;
   std::uint32_t mtu = 0;
   std::uint32_t mbit_per_s = 0;
+  bool bonded = false;  ///< several cables; known of own rails only
   friend bool operator==(const Rail&, const Rail&) = default;
 };
 
@@ -64,6 +65,10 @@ const GidEntry* best_gid(const PortFacts& port);
 /// kUnsupported, with both sides' addresses, if none can meet.
 Result<std::vector<std::pair<std::size_t, std::size_t>>> match_rails(std::span<const Rail> own,
                                                                      std::span<const Rail> peer);
+
+/// Queue pairs for each pair of rails: at least two where a rail has several cables, since a queue
+/// pair takes one of them.
+std::uint8_t pairs_of_each_rail(std::span<const Rail> rails, std::uint8_t asked);
 
 /// The prefix by the interface's netmask, from the system.
 std::uint8_t system_prefix(const std::string& interface, const Gid& gid);

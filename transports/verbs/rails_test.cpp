@@ -177,5 +177,14 @@ TEST(Rails, APrefixIsReadFromTheSystem) {
   EXPECT_EQ(system_prefix("", gid_of("::ffff:127.0.0.1")), 0);
 }
 
+TEST(Rails, OfABondHaveSeveralQueuePairsSinceEachTakesOneCable) {
+  PortFacts port = ethernet(kUsualTable);
+  EXPECT_EQ(pairs_of_each_rail(choose({device("mlx5_0", port)}).rails, 1), 1);
+  port.bonded = true;
+  const auto chosen = choose({device("mlx5_bond_0", port)});
+  EXPECT_EQ(pairs_of_each_rail(chosen.rails, 1), 2);
+  EXPECT_EQ(pairs_of_each_rail(chosen.rails, 4), 4);
+}
+
 }  // namespace
 }  // namespace tutti::verbs

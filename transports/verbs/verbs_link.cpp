@@ -10,6 +10,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "src/base/log.hpp"
 #include "src/base/result.hpp"
 
 namespace tutti::verbs {
@@ -32,7 +33,17 @@ constexpr std::uint32_t kFruitless = 64;
 
 VerbsLink::VerbsLink(LinkOptions options) : options_(std::move(options)) {}
 
-VerbsLink::~VerbsLink() = default;
+VerbsLink::~VerbsLink() {
+  if (lanes_.empty()) return;
+  std::string text;
+  for (const Lane& lane : lanes_) {
+    const Rail& rail = options_.devices->rails()[lane.path.rail()];
+    text += fmt::format("{} {}:{} {} in puts and {} in the stream", text.empty() ? ":" : ";",
+                        rail.device, rail.port, lane.put_bytes, lane.stream_bytes);
+  }
+  log_info(Subsystem::kNet, "", "bytes sent to {} by RDMA{}; {} paths failed meanwhile",
+           options_.peer, text, failovers_);
+}
 
 Result<std::unique_ptr<VerbsLink>> VerbsLink::create(LinkOptions options) {
   std::unique_ptr<VerbsLink> link(new VerbsLink(std::move(options)));
@@ -56,7 +67,8 @@ Status VerbsLink::prepare() {
   watch(options_.control.get());
   Offer offer{.ring_address = reinterpret_cast<std::uintptr_t>(incoming_.data()),
               .ring_bytes = ring,
-              .pairs_of_each_rail = options_.pairs_of_each_rail};
+              .pairs_of_each_rail =
+                  pairs_of_each_rail(options_.devices->rails(), options_.pairs_of_each_rail)};
   const auto& rails = options_.devices->rails();
   for (std::size_t rail = 0; rail < std::min(rails.size(), kMostRails); ++rail) {
     for (const PortFacts& port : options_.devices->device(rail).facts().ports)
@@ -108,6 +120,7 @@ void VerbsLink::push_stream() {
         !written)
       return fail(*lane, written.error().what);
     posted_ += bytes;
+    lane->stream_bytes += bytes;
     unconsumed_.push_back(posted_);
   }
 }

@@ -42,12 +42,16 @@
 
 namespace tutti::verbs {
 
+inline constexpr std::size_t kRingBytes = 256 << 10;
+/// Both rings of a connection, which are registered memory.
+inline constexpr std::size_t kRingsOfConnection = 2 * kRingBytes;
+
 struct LinkOptions {
   std::shared_ptr<RailDevices> devices;
-  Fd control;                          ///< a connected, authenticated stream socket; non-blocking
-  bool leads = false;                  ///< true on one side: it opens paths
-  std::string peer;                    ///< "rank 3": for what is logged
-  std::size_t ring_bytes = 256 << 10;  ///< a power of two
+  Fd control;                           ///< a connected, authenticated stream socket; non-blocking
+  bool leads = false;                   ///< true on one side: it opens paths
+  std::string peer;                     ///< "rank 3": for what is logged
+  std::size_t ring_bytes = kRingBytes;  ///< a power of two
   std::uint8_t pairs_of_each_rail = 1;
   OwnPath path{};  ///< traffic class, service level, timeout, retries
   /// Tries to open each path, about one a second, before the connection is given up. Only tries
@@ -112,10 +116,12 @@ class VerbsLink final : public ByteLink, public PutLink {
     std::optional<ClosedPath> peer_closed{};
     std::uint32_t tries = 0;  // that failed since something got through
     TimePoint ended_at{};
-    bool asked_for_rest = false;  // of this generation, at the end
-    TimePoint open_at{};          // the leader opens it then
-    Nanos pause{};                // before the next try
-    std::string reason{};         // why it failed last
+    bool asked_for_rest = false;     // of this generation, at the end
+    TimePoint open_at{};             // the leader opens it then
+    Nanos pause{};                   // before the next try
+    std::string reason{};            // why it failed last
+    std::uint64_t stream_bytes = 0;  // sent, by all generations
+    std::uint64_t put_bytes = 0;
     // Puts of this generation: those that left, oldest first, as far as the peer has not seen them.
     std::deque<PutWorks::Fragment> flying{};
     std::uint64_t acknowledged = 0;  // by the peer
@@ -161,6 +167,7 @@ class VerbsLink final : public ByteLink, public PutLink {
   void drain(Lane& lane, const char* why);
   Status look_for_paths();
   void rest(Lane& lane);
+  [[nodiscard]] std::string explain(const Lane& lane, ibv_wc_status status) const;
   [[nodiscard]] std::string reasons() const;
   [[nodiscard]] std::uint16_t index_of(const Lane& lane) const;
   [[nodiscard]] std::string describe(const Lane& lane) const;

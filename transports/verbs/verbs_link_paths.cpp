@@ -8,6 +8,7 @@
 
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
+#include "transports/verbs/troubles.hpp"
 #include "transports/verbs/verbs_link.hpp"
 
 namespace tutti::verbs {
@@ -92,7 +93,9 @@ Status VerbsLink::take_offer(const Offer& offer) {
   const std::span<const Rail> ours = std::span(all).first(std::min(all.size(), kMostRails));
   // Both sides come to the same list: the leader's rails first.
   TUTTI_ASSIGN(auto pairs, options_.leads ? match_rails(ours, theirs) : match_rails(theirs, ours));
-  const std::uint8_t each = options_.leads ? options_.pairs_of_each_rail : offer.pairs_of_each_rail;
+  const std::uint8_t each =
+      std::max(pairs_of_each_rail(options_.devices->rails(), options_.pairs_of_each_rail),
+               offer.pairs_of_each_rail);
   for (const auto& [first, second] : pairs)
     for (unsigned i = 0; i < each && lanes_.size() < kMostPaths; ++i) {
       const std::size_t own = options_.leads ? first : second;
@@ -104,6 +107,9 @@ Status VerbsLink::take_offer(const Offer& offer) {
                 return one->device;
               })->get()});
     }
+  for (const Lane& lane : lanes_)
+    if (const auto mtus = describe_mtus(all[lane.path.rail()], theirs[lane.peer_rail]))
+      log_info(Subsystem::kNet, "", "{}: {}", options_.peer, *mtus);
   for (const auto& place : places_) TUTTI_TRY(make_completions(*place));
   if (options_.leads)
     for (Lane& lane : lanes_) open(lane, 1);
@@ -371,12 +377,24 @@ Status VerbsLink::poll_device(OnDevice& place) {
       if (lane == lanes_.end()) continue;  // of a queue pair that is gone
       const auto word = lane->path.take(completion);
       if (!word)
-        fail(*lane, verbs::describe(*place.device->library(), completion.status));
+        fail(*lane, explain(*lane, completion.status));
       else if (*word)
         TUTTI_TRY(take_word(*lane, **word));
     }
     if (*count < kAtOnce) return ok_status();
   }
+}
+
+std::string VerbsLink::explain(const Lane& lane, ibv_wc_status status) const {
+  const Device& device = *lane.place->device;
+  const Rail& rail = options_.devices->rails()[lane.path.rail()];
+  const auto port = device.port(rail.port);
+  return verbs::explain({.reason = verbs::describe(*device.library(), status),
+                         .unanswered = status == IBV_WC_RETRY_EXC_ERR,
+                         .queue_pair = lane.path.number(),
+                         .mtu = std::min(rail.mtu, peer_->rails[lane.peer_rail].rail.mtu),
+                         .own = options_.path,
+                         .port_state = port ? port->state : ""});
 }
 
 // Without completions nobody knows what arrives. What is destroyed receives nothing.

@@ -73,6 +73,7 @@ void VerbsLink::push_puts() {
     const Path::Word word{Notice::kPut, work.target.number};
     // Also what could not be posted counts as under way: a part of it may be.
     lane->flying.push_back(fragment);
+    lane->put_bytes += fragment.bytes;
     const Status written = fragment.bytes > kInOrder ? lane->path.write_then_tell(piece, word)
                                                      : lane->path.write(piece, word);
     if (!written) fail(*lane, written.error().what);

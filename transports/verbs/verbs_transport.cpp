@@ -18,6 +18,7 @@
 #include "src/wire/peer_listener.hpp"
 #include "transports/verbs/control_message.hpp"
 #include "transports/verbs/rail_devices.hpp"
+#include "transports/verbs/troubles.hpp"
 #include "transports/verbs/verbs_link.hpp"
 
 namespace tutti {
@@ -78,6 +79,17 @@ void watch_host(int fd, Nanos liveness) {
   set(IPPROTO_TCP, TCP_KEEPCNT, 4);
 }
 
+void warn_of_traffic_class(const RailDevices& devices, const VerbsOptions& options) {
+  for (std::size_t rail = 0; rail < devices.rails().size(); ++rail) {
+    const auto& facts = devices.device(rail).facts();
+    const auto port =
+        std::ranges::find(facts.ports, devices.rails()[rail].port, &verbs::PortFacts::number);
+    if (port == facts.ports.end()) continue;
+    if (const auto why = verbs::describe_traffic_class(facts, *port, options.path.traffic_class))
+      return log_warn("", "{}", *why);  // one is enough
+  }
+}
+
 class VerbsTransport final : public Transport {
  public:
   VerbsTransport(Fd listener, SocketAddress control, std::shared_ptr<RailDevices> devices,
@@ -103,6 +115,21 @@ class VerbsTransport final : public Transport {
   }
   Result<std::shared_ptr<const void>> register_memory(std::span<std::byte> memory) override {
     return devices_->memory().add(memory);
+  }
+  Status prepare_for(std::size_t connections) override {
+    const auto& rails = devices_->rails();
+    for (std::size_t rail = 0; rail < rails.size(); ++rail) {
+      const verbs::Device& device = devices_->device(rail);
+      const verbs::Need need{
+          .peers = connections,
+          .queue_pairs_of_peer = static_cast<std::size_t>(
+                                     std::ranges::count(rails, rails[rail].device, &Rail::device)) *
+                                 verbs::pairs_of_each_rail(rails, options_.pairs_of_each_rail),
+          .bytes_of_peer = verbs::kRingsOfConnection};
+      TUTTI_TRY(verbs::check_need(device.facts(), need,
+                                  verbs::is_above_lock_limit() ? -1 : verbs::lock_limit()));
+    }
+    return ok_status();
   }
   Result<std::shared_ptr<Connection>> connect(const PeerProcess& peer,
                                               std::span<const std::byte> key,
@@ -165,6 +192,7 @@ Result<std::shared_ptr<Transport>> make_verbs_transport(const verbs::SharedLibra
                                                         const VerbsOptions& options) {
   TUTTI_ASSIGN(auto devices, RailDevices::open(library, options.ports));
   for (const std::string& why : devices->left_out()) log_info(Subsystem::kNet, "", "{}", why);
+  warn_of_traffic_class(*devices, options);
   TUTTI_ASSIGN(const auto all, list_interfaces());
   TUTTI_ASSIGN(const auto chosen, select_interfaces(all, options.interfaces));
   TUTTI_ASSIGN(Fd listener, listen_on(chosen.front().address));

@@ -83,7 +83,7 @@ FAKE_VERBS_EXPORT long fake_verbs_live(const char* kind) {
 
 FAKE_VERBS_EXPORT long fake_verbs_count(const char* what) {
   constexpr const char* kKnown[] = {"packets", "retries", "writes", "bytes",
-                                    "reads",   "flaps",   "errors"};
+                                    "reads",   "flaps",   "damages", "errors"};
   const Lock lock(state().mutex);
   for (const char* known : kKnown)
     if (std::strcmp(known, what) == 0) return state().counts[what];

@@ -33,6 +33,7 @@ struct FakeVerbsChances {
   std::uint32_t fail_registration = 0;  ///< registering memory: ENOMEM
   std::uint32_t port_flap = 0;          ///< a port goes down, or comes back
   std::uint32_t overrun = 0;            ///< a completion queue breaks
+  std::uint32_t damage = 0;             ///< one byte of a write lands wrong, and nobody says so
 };
 using FakeVerbsSetChances = void (*)(const FakeVerbsChances* chances);
 
@@ -53,6 +54,6 @@ using FakeVerbsStep = int (*)(int steps);
 /// "completion queues", "queue pairs", or * for all.
 using FakeVerbsLive = long (*)(const char* kind);
 /// How often something happened since the start: "packets", "retries", "writes", "bytes", "reads",
-/// "flaps", "errors". -1 for any other word.
+/// "flaps", "damages", "errors". -1 for any other word.
 using FakeVerbsCount = long (*)(const char* what);
 }

@@ -287,6 +287,10 @@ bool land(QueuePair& pair, Packet& packet) {
       return true;
     }
     std::memcpy(to + begin, packet.payload.data() + begin, length);
+    if (state().happens(state().chances.damage, 1000)) {
+      to[begin + state().any_below(length)] ^= std::byte(1U << state().any_below(8));
+      ++state().counts["damages"];
+    }
     packet.missing.pop_back();
     if (!packet.missing.empty()) return false;
   }
