@@ -48,6 +48,9 @@ class SharedHeap {
   /// Before the first allocation.
   void watch_by(std::unique_ptr<HeapWatcher> watcher) { watcher_ = std::move(watcher); }
 
+  /// Whether somebody registers what is allocated here.
+  [[nodiscard]] bool is_watched() const { return watcher_ != nullptr; }
+
   /// Zero-filled, page-aligned and backed. kUnavailable when memory is short.
   Result<std::span<std::byte>> allocate(std::size_t bytes);
   /// Gives the pages back. `data` must come from allocate, else kInvalidArgument.

@@ -26,9 +26,7 @@ Result<bool> StagedRun::take_memory() {
     TUTTI_ASSIGN(own_slots_, team_.staging().enter(lead_of(data)));
   }
   if (const std::size_t bytes = plan.scratch_bytes(); bytes > 0) {
-    scratch_ = scratch_memory_.get(bytes);
-    if (scratch_ == nullptr)
-      return make_error(Code::kUnavailable, "no memory for {} bytes of scratch", bytes);
+    TUTTI_ASSIGN(scratch_, scratch_memory_.get(bytes));
   }
   return true;
 }

@@ -17,9 +17,9 @@
 #include "src/exec/converter.hpp"
 #include "src/exec/entries.hpp"
 #include "src/exec/launch.hpp"
+#include "src/exec/message_scratch.hpp"
 #include "src/exec/plan.hpp"
 #include "src/exec/progress_counters.hpp"
-#include "src/exec/scratch.hpp"
 #include "src/exec/team.hpp"
 
 namespace tutti::exec {
@@ -28,7 +28,11 @@ namespace tutti::exec {
 class StagedRun {
  public:
   StagedRun(Team& team, Launch& launch, Entries& entries, ProgressCounters& progress)
-      : team_(team), launch_(launch), entries_(entries), progress_(progress) {}
+      : team_(team),
+        launch_(launch),
+        entries_(entries),
+        progress_(progress),
+        scratch_memory_(team.heap()) {}
 
   void start();
   /// Whether this rank has its slots and scratch for this call.
@@ -63,7 +67,7 @@ class StagedRun {
   std::uint64_t iteration_ = 0;
   std::uint32_t op_ = 0;
   std::byte* own_slots_ = nullptr;
-  Scratch scratch_memory_;
+  MessageScratch scratch_memory_;
   std::byte* scratch_ = nullptr;
   // Of the current combination. Members, because initialising them for each one would take long.
   std::array<const std::byte*, lower::kMaxSources> sources_{};

@@ -27,6 +27,8 @@ inline constexpr std::size_t kHeaderBytes = 88;
 
 /// Largest eager message. Eager messages travel together with their announcement.
 inline constexpr std::size_t kEagerLimit = 64 << 10;
+/// The same on links that can put: there the wait for a clear-to-send costs less than two copies.
+inline constexpr std::size_t kEagerLimitBesidePuts = 16 << 10;
 /// A larger message travels in DATA frames of this size; the last one may be shorter. Each frame
 /// may take any of the connection's links.
 inline constexpr std::size_t kChunkBytes = 128 << 10;

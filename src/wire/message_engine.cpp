@@ -114,7 +114,7 @@ void MessageEngine::Core::send(const StreamId& stream, const MessageTag& tag,
   sender_.post(stream, tag, data, transfer);
   if (waits_for_next && data.size() <= Outbox::kCopyLimit) return;  // longer ones are not joined
   // The receiver may have cleared a large message before it is announced.
-  if (data.size() > kEagerLimit && !dead_)
+  if (data.size() > eager_limit(puts_) && !dead_)
     pump();
   else
     pump_output();

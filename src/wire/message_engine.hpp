@@ -1,6 +1,6 @@
 // The message protocol: Connection's send, recv and cancel over one or several ordered byte links.
 //
-//   small messages   (<= kEagerLimit) are eager: they travel with their announcement, as far as
+//   small messages   (<= eager_limit()) are eager: they travel with their announcement, as far as
 //                    credits allow. They land in the receiver's buffer if its receive is posted,
 //                    and wait in a bounded pool otherwise.
 //   large messages   wait for the receiver's clear-to-send (CTS), which it sends as soon as the

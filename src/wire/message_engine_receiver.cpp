@@ -18,14 +18,14 @@ bool is_unmatched(Transfer& transfer) {
   return phase == Phase::kQueued || phase == Phase::kClearedEarly;
 }
 
+}  // namespace
+
 // Whether its data may come by any link.
-bool is_expected(Transfer& transfer) {
+bool MessageReceiver::is_expected(Transfer& transfer) const {
   const Posted& post = posted(transfer);
   return post.phase == Phase::kClearedEarly ||
-         (post.phase == Phase::kMoving && post.bytes > kEagerLimit);
+         (post.phase == Phase::kMoving && post.bytes > eager_limit_);
 }
-
-}  // namespace
 
 // Most messages are of the same stream as the one before.
 MessageReceiver::Stream& MessageReceiver::stream(const StreamId& id) {
@@ -197,7 +197,7 @@ Status MessageReceiver::landed(std::size_t link, std::size_t bytes) {
 
 void MessageReceiver::finish(Stream& stream, Transfer& transfer) {
   Posted& post = posted(transfer);
-  if (post.bytes > kEagerLimit) --expected_;
+  if (post.bytes > eager_limit_) --expected_;
   post.phase = Phase::kFinished;
   complete_in_order(stream.queue);
   completed_ = true;
@@ -314,7 +314,7 @@ void MessageReceiver::skip_matched(Stream& stream) {
 Transfer* MessageReceiver::next_to_clear_early(Stream& stream) {
   if (stream.next_message == 0 || stream.broken || closed_ || !stream.announced.empty())
     return nullptr;
-  while (stream.early_candidate != nullptr && posted(*stream.early_candidate).bytes <= kEagerLimit)
+  while (stream.early_candidate != nullptr && posted(*stream.early_candidate).bytes <= eager_limit_)
     stream.early_candidate = stream.early_candidate->next;
   if (stream.early_candidate == nullptr) return nullptr;
   const std::uint64_t ahead =
@@ -480,7 +480,7 @@ void MessageReceiver::send_clear_to_send(Stream& stream) {
   say_clear(stream, *transfer);
   --stream.to_clear;
   post.phase = post.bytes == 0 ? Phase::kFinished : Phase::kMoving;
-  if (post.bytes > kEagerLimit) ++expected_;
+  if (post.bytes > eager_limit_) ++expected_;
   complete_in_order(stream.queue);
 }
 
@@ -488,7 +488,7 @@ void MessageReceiver::say_clear(Stream& stream, Transfer& transfer) {
   Posted& post = posted(transfer);
   Frame frame = frame_for(FrameType::kClearToSend, stream.id, post);
   std::optional<PutLink::Target> target;
-  if (puts_ != nullptr && post.bytes > kEagerLimit) target = puts_->show({post.data, post.bytes});
+  if (puts_ != nullptr && post.bytes > eager_limit_) target = puts_->show({post.data, post.bytes});
   if (!target) {
     out_.add(frame);
     return;

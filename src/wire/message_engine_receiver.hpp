@@ -16,7 +16,7 @@ class MessageReceiver {
   /// `out` is the outbox of the first link; `links` counts all links; `puts` is what the first link
   /// can do besides, or null.
   MessageReceiver(Outbox& out, std::size_t links, PutLink* puts)
-      : out_(out), puts_(puts), landings_(links) {}
+      : out_(out), puts_(puts), eager_limit_(eager_limit(puts)), landings_(links) {}
 
   /// Here and below, an error means that the peer broke the protocol: the connection must end.
   Status post(const StreamId& id, const MessageTag& tag, std::span<std::byte> data,
@@ -97,6 +97,7 @@ class MessageReceiver {
   Status keep(Stream& stream, const Frame& frame);
   Status match(Stream& stream);
   Result<Transfer*> receive_for(Stream& stream, std::uint64_t message);
+  [[nodiscard]] bool is_expected(Transfer& transfer) const;
   static bool was_matched(const Stream& stream, std::uint64_t message);
   Accepted accept(Stream& stream, const Frame& sent);
   void consume(Stream& stream, Announced& message, const Accepted& accepted);
@@ -120,6 +121,7 @@ class MessageReceiver {
 
   Outbox& out_;
   PutLink* const puts_;
+  const std::size_t eager_limit_;
   /// Memory that the peer may write, by its number.
   struct Shown {
     Stream* stream = nullptr;

@@ -133,7 +133,7 @@ bool MessageSender::announce(Stream& stream) {
   }
   ++stream.unmatched;
   const bool eager =
-      post.bytes <= kEagerLimit && credits_ + credits_of(post.bytes) <= kConnectionCredits;
+      post.bytes <= eager_limit_ && credits_ + credits_of(post.bytes) <= kConnectionCredits;
   Frame frame = frame_for(eager ? FrameType::kEager : FrameType::kReadyToSend, stream.id, post);
   if (eager) {
     announce_eager(stream, transfer, frame);
@@ -205,7 +205,7 @@ void MessageSender::stop_puts(Fifo<Transfer>& queue) {
 bool MessageSender::send_chunk(Stream& stream, std::size_t link) {
   if (stream.cleared == 0) return false;
   // A receiver looks at the other links for what is too long to be eager.
-  const std::size_t least = link == 0 ? 0 : kEagerLimit + 1;
+  const std::size_t least = link == 0 ? 0 : eager_limit_ + 1;
   Transfer* transfer = stream.queue.front();
   while (transfer != nullptr &&
          (posted(*transfer).phase != Phase::kCleared || posted(*transfer).bytes < least))

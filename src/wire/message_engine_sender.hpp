@@ -21,6 +21,7 @@ class MessageSender {
   MessageSender(std::vector<Outbox*> outs, PutLink* puts, std::uint64_t shuffle_seed)
       : outs_(std::move(outs)),
         puts_(puts),
+        eager_limit_(eager_limit(puts)),
         tails_(outs_.size()),
         shuffle_(shuffle_seed != 0),
         random_(shuffle_seed) {}
@@ -96,6 +97,7 @@ class MessageSender {
 
   const std::vector<Outbox*> outs_;
   PutLink* const puts_;
+  const std::size_t eager_limit_;
   std::unordered_map<Transfer*, Stream*> putting_;  // whose data travels by puts
   std::vector<Tail> tails_;                         // per link
   std::unordered_map<StreamId, Stream, StreamHash> streams_;

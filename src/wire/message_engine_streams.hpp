@@ -97,6 +97,11 @@ inline void end_failed(Transfer& transfer, const Error& error) {
   transfer.state.store(Transfer::State::kFailed, std::memory_order_release);
 }
 
+/// Longest eager message of a link.
+inline std::size_t eager_limit(const PutLink* puts) {
+  return puts == nullptr ? kEagerLimit : kEagerLimitBesidePuts;
+}
+
 /// Whether a message with tag `sent` fits a receive with tag `expected`.
 bool agree(const MessageTag& sent, std::uint64_t sent_bytes, const MessageTag& expected,
            std::uint64_t expected_bytes);
