@@ -124,6 +124,11 @@ constexpr SettingInfo kSettings[] = {
      "said once: how data moves follows from its size and from where the ranks are."},
     {"DETERMINISTIC", Kind::kBool, "0", "", "0|1", "",
      "1 adds in one fixed order over ranks at every size, whatever the layout of hosts."},
+    {"CHECKSUM", Kind::kBool, "0", "", "0|1", "",
+     "1 checks every message by a CRC32C of each 128 KiB, so what the network or a host's memory "
+     "damages becomes an error that names both ranks. Rank 0's counts. What ranks of a host read "
+     "in "
+     "each other's memory is no message."},
     {"STAGING_BYTES", Kind::kBytes, "1M", "bytes", "64K..1G", "",
      "Memory per rank and region that data passes through between ranks of one host; it should "
      "stay in the cache."},

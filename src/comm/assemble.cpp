@@ -14,6 +14,7 @@
 #include "src/base/result.hpp"
 #include "src/comm/host_report.hpp"
 #include "src/cost/asked.hpp"
+#include "src/transport/checked_connection.hpp"
 
 namespace tutti {
 namespace {
@@ -140,6 +141,7 @@ class Assembler {
     mine.deterministic = runtime_.settings.flag("DETERMINISTIC");
     mine.measures = runtime_.settings.text("TUNING") == "measure";
     mine.compress = runtime_.settings.text("COMPRESS");
+    mine.checksum = runtime_.settings.flag("CHECKSUM");
     JobSettings settings;
     settings.agreement = mine;
     if (rank_ == 0 && size_ > 1) {
@@ -155,13 +157,13 @@ class Assembler {
     table_ = std::move(decided.table);
     calibration_ = std::move(decided.calibration);
     if (!(agreement_ == mine))
-      log_warn(
-          fmt::format("[rank {}/{}]", rank_, size_),
-          "the settings ALGO='{}' STAGING_BYTES={} DETERMINISTIC={} TUNING={} COMPRESS='{}' differ "
-          "from rank 0's ('{}', {}, {}, {}, '{}'), which count",
-          mine.algorithm, mine.staging_bytes, mine.deterministic, mine.measures ? "measure" : "off",
-          mine.compress, agreement_.algorithm, agreement_.staging_bytes, agreement_.deterministic,
-          agreement_.measures ? "measure" : "off", agreement_.compress);
+      log_warn(fmt::format("[rank {}/{}]", rank_, size_),
+               "the settings ALGO='{}' STAGING_BYTES={} DETERMINISTIC={} TUNING={} COMPRESS='{}' "
+               "CHECKSUM={} differ from rank 0's ('{}', {}, {}, {}, '{}', {}), which count",
+               mine.algorithm, mine.staging_bytes, mine.deterministic,
+               mine.measures ? "measure" : "off", mine.compress, mine.checksum,
+               agreement_.algorithm, agreement_.staging_bytes, agreement_.deterministic,
+               agreement_.measures ? "measure" : "off", agreement_.compress, agreement_.checksum);
     return ok_status();
   }
 
@@ -267,8 +269,10 @@ class Assembler {
       return error;
     }
     used_.insert(std::string(transport.name()));
-    connections_[info.process_token] = *connection;
-    return *connection;
+    std::shared_ptr<Connection> made = *std::move(connection);
+    if (agreement_.checksum) made = std::make_shared<CheckedConnection>(std::move(made));
+    connections_[info.process_token] = made;
+    return made;
   }
 
   /// What this rank can do with a peer's memory.

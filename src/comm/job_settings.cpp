@@ -81,6 +81,7 @@ Blob encode(const JobSettings& settings) {
   writer.put(settings.agreement.staging_bytes);
   writer.put(static_cast<std::uint8_t>(settings.agreement.deterministic));
   writer.put(static_cast<std::uint8_t>(settings.agreement.measures));
+  writer.put(static_cast<std::uint8_t>(settings.agreement.checksum));
   writer.sized(as_bytes(settings.agreement.compress));
   put(writer, settings.verdicts);
   put(writer, settings.table);
@@ -96,6 +97,7 @@ Result<JobSettings> decode_job_settings(std::span<const std::byte> bytes, Rank r
   settings.agreement.staging_bytes = reader.get<std::uint64_t>();
   settings.agreement.deterministic = reader.get<std::uint8_t>() != 0;
   settings.agreement.measures = reader.get<std::uint8_t>() != 0;
+  settings.agreement.checksum = reader.get<std::uint8_t>() != 0;
   settings.agreement.compress = reader.text(kLongestAlgorithm);
   TUTTI_ASSIGN(settings.verdicts, get_table(reader, rank));
   TUTTI_ASSIGN(settings.table, get_table(reader, rank));

@@ -21,6 +21,7 @@ struct Agreement {
   bool deterministic = false;
   bool measures = true;  ///< TUTTI_TUNING
   std::string compress;  ///< TUTTI_COMPRESS
+  bool checksum = false;
   friend bool operator==(const Agreement&, const Agreement&) = default;
 };
 

@@ -449,12 +449,14 @@ TEST_P(Conformance, SeveralThreadsShareAConnection) {
 
 INSTANTIATE_TEST_SUITE_P(Transports, Conformance,
                          ::testing::Values(&loopback_medium(), &striped_loopback_medium(),
-                                           &tcp_medium(), &striped_tcp_medium(), &shm_medium()),
+                                           &tcp_medium(), &striped_tcp_medium(), &shm_medium(),
+                                           &checked_loopback_medium(), &checked_tcp_medium(),
+                                           &checked_shm_medium()),
                          [](const auto& info) { return info.param->name; });
 #if TUTTI_HAVE_IBVERBS
 INSTANTIATE_TEST_SUITE_P(Rdma, Conformance,
                          ::testing::Values(&verbs_medium(), &registered_verbs_medium(),
-                                           &hostile_verbs_medium()),
+                                           &hostile_verbs_medium(), &checked_verbs_medium()),
                          [](const auto& info) { return info.param->name; });
 #endif
 

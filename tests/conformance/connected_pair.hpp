@@ -29,6 +29,10 @@ const Medium& striped_loopback_medium();
 const Medium& tcp_medium();
 const Medium& striped_tcp_medium();
 const Medium& shm_medium();
+/// The same with checksums of all messages: see CheckedConnection.
+const Medium& checked_loopback_medium();
+const Medium& checked_tcp_medium();
+const Medium& checked_shm_medium();
 #if TUTTI_HAVE_IBVERBS
 /// On the verbs library in memory, by two rails.
 const Medium& verbs_medium();
@@ -36,6 +40,9 @@ const Medium& verbs_medium();
 const Medium& registered_verbs_medium();
 /// Registered, in an order that a seed decides, with losses and paths that fail.
 const Medium& hostile_verbs_medium();
+const Medium& checked_verbs_medium();
+/// Registered, with devices that spoil what they write now and then, and do not say so.
+const Medium& damaging_verbs_medium();
 #endif
 
 }  // namespace tutti::testing

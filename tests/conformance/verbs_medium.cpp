@@ -180,4 +180,17 @@ const Medium& hostile_verbs_medium() {
   return kMedium;
 }
 
+const Medium& damaging_verbs_medium() {
+  static const Medium kMedium{.name = "DamagingVerbs", .connect = [] {
+                                const std::uint64_t seed =
+                                    1 + std::uint64_t{std::random_device{}()};
+                                std::cout << "verbs seed " << seed << "\n";
+                                prepare("", seed);
+                                ConnectedPair pair = meet_registered();
+                                fake().chances({.damage = 50});
+                                return pair;
+                              }};
+  return kMedium;
+}
+
 }  // namespace tutti::testing

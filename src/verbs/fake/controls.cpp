@@ -82,7 +82,7 @@ FAKE_VERBS_EXPORT long fake_verbs_live(const char* kind) {
 }
 
 FAKE_VERBS_EXPORT long fake_verbs_count(const char* what) {
-  constexpr const char* kKnown[] = {"packets", "retries", "writes", "bytes",
+  constexpr const char* kKnown[] = {"packets", "retries", "writes",  "bytes",
                                     "reads",   "flaps",   "damages", "errors"};
   const Lock lock(state().mutex);
   for (const char* known : kKnown)

@@ -10,11 +10,12 @@
 //                            "lid": 0, "message": 1073741824,
 //                            "gids": [{"gid": "::ffff:10.0.0.1", "type": "v2", "interface": "lo"}]
 //                          }]}],
-//    "network": "/tmp/folder"}
+//    "network": "/tmp/folder", "chances": {"lose": 1}}
 //
-// All keys but "devices" have defaults. "network": a folder that processes share; queue pairs find
-// each other there. Without it, those of this process find each other, and time is the number of
-// steps: a seed then decides all that happens, and each poll of a completion queue makes a step.
+// All keys but "devices" have defaults. "chances": as FakeVerbsChances; FAKE_VERBS_SEED seeds them.
+// "network": a folder that processes share; queue pairs find each other there. Without it, those of
+// this process find each other, and time is the number of steps: a seed then decides all that
+// happens, and each poll of a completion queue makes a step.
 #pragma once
 
 #include <cstdint>

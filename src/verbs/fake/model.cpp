@@ -118,7 +118,13 @@ void load(const std::string& text, std::uint64_t seed) {
   all.network = json.value("network", "");
   all.wires.clear();
   all.counts.clear();
-  all.chances = {};
+  const nlohmann::json chances = json.value("chances", nlohmann::json::object());
+  all.chances = {.fail_work = chances.value("fail_work", 0U),
+                 .lose = chances.value("lose", 0U),
+                 .fail_registration = chances.value("fail_registration", 0U),
+                 .port_flap = chances.value("port_flap", 0U),
+                 .overrun = chances.value("overrun", 0U),
+                 .damage = chances.value("damage", 0U)};
   all.seed = seed;
   all.random.seed(seed);
   all.steps = 0;
