@@ -23,7 +23,7 @@ inline constexpr std::size_t kMostRails = 16;
 inline constexpr std::size_t kMostPaths = 64;
 inline constexpr std::size_t kMostControlBytes = 4096;
 inline constexpr std::uint64_t kLeastRing = 4 << 10;
-inline constexpr std::uint64_t kMostRing = 64 << 20;
+inline constexpr std::uint64_t kMostRing = 1 << 20;
 
 /// The first message of each side: where it can be reached, and the ring that the peer writes.
 struct Offer {

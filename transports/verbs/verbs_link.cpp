@@ -59,9 +59,8 @@ void VerbsLink::watch(int fd) {
 
 Status VerbsLink::prepare() {
   const std::size_t ring = options_.ring_bytes;
-  TUTTI_ASSIGN(memory_, PagedMemory::map(2 * ring));
-  incoming_ = memory_.bytes().first(ring);
-  outgoing_ = memory_.bytes().subspan(ring);
+  TUTTI_ASSIGN(incoming_memory_, PagedMemory::map(ring));
+  incoming_ = incoming_memory_.bytes();
   epoll_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_) return system_error(Code::kUnavailable, errno, "waiting for several descriptors");
   watch(options_.control.get());
@@ -81,14 +80,23 @@ Status VerbsLink::prepare() {
       made->device = device;
       TUTTI_ASSIGN(MemoryRegion in, device->register_memory(incoming_, {.remote_write = true}));
       made->incoming.emplace(std::move(in));
-      TUTTI_ASSIGN(MemoryRegion out, device->register_memory(outgoing_, {}));
-      made->outgoing.emplace(std::move(out));
       places_.push_back(std::move(made));
       place = places_.end() - 1;
     }
     offer.rails.push_back({rails[rail], (*place)->incoming->remote_key()});
   }
   say(offer);
+  return ok_status();
+}
+
+/// The copy of the peer's ring.
+Status VerbsLink::prepare_outgoing(std::size_t bytes) {
+  TUTTI_ASSIGN(outgoing_memory_, PagedMemory::map(bytes));
+  outgoing_ = outgoing_memory_.bytes();
+  for (auto& place : places_) {
+    TUTTI_ASSIGN(MemoryRegion region, place->device->register_memory(outgoing_, {}));
+    place->outgoing.emplace(std::move(region));
+  }
   return ok_status();
 }
 

@@ -21,6 +21,8 @@
 // kPathReceives are enough, and no write meets a peer that is not ready.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <bitset>
 #include <chrono>
 #include <cstdint>
@@ -42,16 +44,22 @@
 
 namespace tutti::verbs {
 
-inline constexpr std::size_t kRingBytes = 256 << 10;
-/// Both rings of a connection, which are registered memory.
-inline constexpr std::size_t kRingsOfConnection = 2 * kRingBytes;
+/// Bytes of the ring that each peer of a process writes. With many peers the rings are smaller, so
+/// that all together take 64 MiB, as far as a ring still holds a few messages.
+constexpr std::size_t ring_bytes_for(std::size_t peers) {
+  constexpr std::size_t kAll = 64 << 20;
+  constexpr std::size_t kLeast = 32 << 10;
+  constexpr std::size_t kMost = 256 << 10;
+  return std::clamp(std::bit_floor(kAll / std::max<std::size_t>(peers, 1)), kLeast, kMost);
+}
 
 struct LinkOptions {
   std::shared_ptr<RailDevices> devices;
-  Fd control;                           ///< a connected, authenticated stream socket; non-blocking
-  bool leads = false;                   ///< true on one side: it opens paths
-  std::string peer;                     ///< "rank 3": for what is logged
-  std::size_t ring_bytes = kRingBytes;  ///< a power of two
+  Fd control;          ///< a connected, authenticated stream socket; non-blocking
+  bool leads = false;  ///< true on one side: it opens paths
+  std::string peer;    ///< "rank 3": for what is logged
+  /// Of the ring that the peer writes; a power of two. The peer may have another size for its own.
+  std::size_t ring_bytes = ring_bytes_for(1);
   std::uint8_t pairs_of_each_rail = 1;
   OwnPath path{};  ///< traffic class, service level, timeout, retries
   /// Tries to open each path, about one a second, before the connection is given up. Only tries
@@ -132,6 +140,7 @@ class VerbsLink final : public ByteLink, public PutLink {
   explicit VerbsLink(LinkOptions options);
   Status prepare();
   void watch(int fd);
+  Status prepare_outgoing(std::size_t bytes);
   Status make_completions(OnDevice& place);
   bool is_time_to_look();
   Status look_around();
@@ -175,7 +184,8 @@ class VerbsLink final : public ByteLink, public PutLink {
 
   LinkOptions options_;
   Fd epoll_;
-  PagedMemory memory_;  // both rings
+  PagedMemory incoming_memory_;
+  PagedMemory outgoing_memory_;  // once the peer has offered a ring
   std::span<std::byte> incoming_;
   std::span<std::byte> outgoing_;
   std::vector<std::unique_ptr<OnDevice>> places_;

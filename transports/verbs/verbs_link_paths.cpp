@@ -81,11 +81,7 @@ Status VerbsLink::obey(const ControlMessage& message) {
 
 Status VerbsLink::take_offer(const Offer& offer) {
   if (peer_) return make_error(Code::kPeerFailed, "it offered its paths twice");
-  if (offer.ring_bytes != outgoing_.size())
-    return make_error(Code::kPeerFailed,
-                      "its ring has {} bytes, this side's {}; use one version "
-                      "everywhere",
-                      offer.ring_bytes, outgoing_.size());
+  TUTTI_TRY(prepare_outgoing(offer.ring_bytes));
   peer_ = offer;
   std::vector<Rail> theirs;
   for (const auto& offered : offer.rails) theirs.push_back(offered.rail);

@@ -52,7 +52,7 @@ class TwoLinks {
                              .control = Fd(ends[side]),
                              .leads = side == 0,
                              .peer = side == 0 ? "rank 1" : "rank 0",
-                             .ring_bytes = shape.ring,
+                             .ring_bytes = side == 0 ? shape.ring : 2 * shape.ring,
                              .most_tries = shape.most_tries,
                              .random = [this] { return static_cast<std::uint32_t>(random_()); },
                              .now = [this] { return now_; }});

@@ -1,6 +1,7 @@
 #include "transports/verbs/verbs_transport.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <random>
 #include <set>
@@ -117,6 +118,7 @@ class VerbsTransport final : public Transport {
     return devices_->memory().add(memory);
   }
   Status prepare_for(std::size_t connections) override {
+    ring_bytes_.store(verbs::ring_bytes_for(connections), std::memory_order_relaxed);
     const auto& rails = devices_->rails();
     for (std::size_t rail = 0; rail < rails.size(); ++rail) {
       const verbs::Device& device = devices_->device(rail);
@@ -125,7 +127,7 @@ class VerbsTransport final : public Transport {
           .queue_pairs_of_peer = static_cast<std::size_t>(
                                      std::ranges::count(rails, rails[rail].device, &Rail::device)) *
                                  verbs::pairs_of_each_rail(rails, options_.pairs_of_each_rail),
-          .bytes_of_peer = verbs::kRingsOfConnection};
+          .bytes_of_peer = 2 * verbs::ring_bytes_for(connections)};
       TUTTI_TRY(verbs::check_need(device.facts(), need,
                                   verbs::is_above_lock_limit() ? -1 : verbs::lock_limit()));
     }
@@ -159,15 +161,16 @@ class VerbsTransport final : public Transport {
   Result<std::shared_ptr<Connection>> make(const PeerProcess& peer, Fd socket, Deadline deadline) {
     watch_host(socket.get(), options_.liveness);
     auto random = std::make_shared<std::random_device>();
-    TUTTI_ASSIGN(auto link,
-                 verbs::VerbsLink::create({.devices = devices_,
-                                           .control = std::move(socket),
-                                           .leads = options_.token < peer.token,
-                                           .peer = fmt::format("rank {}", peer.rank),
-                                           .pairs_of_each_rail = options_.pairs_of_each_rail,
-                                           .path = options_.path,
-                                           .random = [random] { return (*random)(); },
-                                           .now = [] { return Clock::now(); }}));
+    TUTTI_ASSIGN(auto link, verbs::VerbsLink::create(
+                                {.devices = devices_,
+                                 .control = std::move(socket),
+                                 .leads = options_.token < peer.token,
+                                 .peer = fmt::format("rank {}", peer.rank),
+                                 .ring_bytes = ring_bytes_.load(std::memory_order_relaxed),
+                                 .pairs_of_each_rail = options_.pairs_of_each_rail,
+                                 .path = options_.path,
+                                 .random = [random] { return (*random)(); },
+                                 .now = [] { return Clock::now(); }}));
     // Each rank connects to others in ascending order, so that of those that wait for each other
     // here two can always go on.
     TUTTI_TRY(link->await_paths(deadline));
@@ -181,6 +184,7 @@ class VerbsTransport final : public Transport {
   const std::shared_ptr<RailDevices> devices_;
   const VerbsOptions options_;
   const Blob address_;
+  std::atomic<std::size_t> ring_bytes_ = verbs::ring_bytes_for(1);
   PeerListener peers_;
   mutable std::mutex mutex_;
   mutable std::set<std::string> warned_;
