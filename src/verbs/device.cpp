@@ -327,6 +327,21 @@ Result<MemoryRegion> Device::register_dma_buf(int dma_buf, std::uint64_t offset,
   return MemoryRegion(shared_from_this(), std::move(region));
 }
 
+// A descriptor that is none is refused in one way where DMA-BUF is known, and in another where not.
+Status Device::takes_dma_buf() const {
+  constexpr std::size_t kPage = 4096;
+  const EntryPoints& call = library_->call();
+  if (call.reg_dmabuf_mr == nullptr)
+    return make_error(Code::kUnsupported, "this libibverbs is older than version 34");
+  errno = 0;
+  const Owned<ibv_mr> region(
+      call.reg_dmabuf_mr(domain_.get(), 0, kPage, 0, -1, IBV_ACCESS_LOCAL_WRITE),
+      Deleter{library_});
+  const int why = errno;
+  if (region || why == EBADF) return ok_status();
+  return system_error(Code::kUnsupported, why, fmt::format("DMA-BUF on {}", name()));
+}
+
 Error Device::lack_of(const char* doing, int why) const {
   const std::int64_t limit = lock_limit();
   std::string what = fmt::format("{} on {}", doing, name());

@@ -171,6 +171,9 @@ class Device : public std::enable_shared_from_this<Device> {
   /// work requests name it by `address`.
   Result<MemoryRegion> register_dma_buf(int dma_buf, std::uint64_t offset, std::size_t bytes,
                                         std::uint64_t address, Access access);
+  /// Whether the library, the kernel and the device take any DMA-BUF: kUnsupported, with the
+  /// reason.
+  Status takes_dma_buf() const;
   Result<CompletionQueue> create_completion_queue(std::uint32_t entries);
   Result<QueuePair> create_queue_pair(CompletionQueue& completions, QueuePairOptions options);
 

@@ -7,6 +7,7 @@
 
 #include "src/base/result.hpp"
 #include "src/base/settings.hpp"
+#include "src/topo/detect/probe.hpp"
 #if TUTTI_HAVE_IBVERBS
 #include "src/verbs/device.hpp"
 #include "transports/verbs/rails.hpp"
@@ -65,13 +66,48 @@ std::string port_text(const verbs::PortFacts& port) {
   return text;
 }
 
+/// What the bridges above a PCI device do to traffic between it and a GPU; "" where nothing is to
+/// be said.
+std::string bridges_text(const std::string& pci) {
+  if (pci.empty()) return {};
+  topo::FilesProbe probe;
+  const auto path = topo::acs_on_path(probe, pci);
+  return path ? acs_text(*path) : path.error().what;
+}
+
 }  // namespace
+
+std::string acs_text(const topo::AcsOnPath& path) {
+  std::string text;
+  if (!path.redirecting.empty())
+    text = fmt::format(
+        "PCI bridges {} redirect traffic between devices (ACS): a GPU is reached by way of the "
+        "CPU, "
+        "slowly or not at all. Switch ACS off in the firmware, or on bare metal with `setpci -s {} "
+        "ECAP_ACS+6.w=0`",
+        fmt::join(path.redirecting, ", "), path.redirecting.front());
+  if (!path.hidden.empty())
+    text += fmt::format(
+        "{}whether PCI bridges {} redirect traffic between devices (ACS) is for root "
+        "to read",
+        text.empty() ? "" : "; ", fmt::join(path.hidden, ", "));
+  return text;
+}
 
 std::string rdma_text(std::span<const verbs::DeviceFacts> devices, const RdmaSurroundings& around) {
   if (devices.empty()) return "This machine has no RDMA device: hosts are reached by TCP.\n";
   std::string text;
+  const auto said = [](const auto& sentences, const std::string& name) {
+    const auto found = sentences.find(name);
+    return found == sentences.end() ? std::string() : found->second;
+  };
   for (const verbs::DeviceFacts& device : devices) {
     text += device_text(device);
+    const std::string why_not = said(around.no_dma_buf, device.name);
+    text +=
+        fmt::format("  GPU memory by DMA-BUF: {}\n", why_not.empty() ? "yes" : "no: " + why_not);
+    if (const std::string bridges = said(around.bridges, device.name); !bridges.empty())
+      text += fmt::format("  {}\n", bridges);
     for (const verbs::PortFacts& port : device.ports) text += port_text(port);
   }
   text += around.used.empty() ? "Used: no port, so hosts are reached by TCP.\n"
@@ -97,10 +133,14 @@ Result<std::string> rdma_of_this_machine() {
   std::vector<verbs::DeviceFacts> devices;
   for (const std::string& name : names) {
     const auto device = library->open_device(name);
-    if (device)
+    if (device) {
       devices.push_back((*device)->facts());
-    else
+      if (const Status takes = (*device)->takes_dma_buf(); !takes)
+        around.no_dma_buf[name] = takes.error().what;
+      around.bridges[name] = bridges_text((*device)->facts().pci);
+    } else {
       around.left_out.push_back(fmt::format("{} is not used: {}", name, device.error().what));
+    }
   }
   TUTTI_ASSIGN(const Settings settings, Settings::load(process_environment()));
   TUTTI_ASSIGN(
