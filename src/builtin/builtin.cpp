@@ -8,6 +8,7 @@
 #include "src/cuda/driver.hpp"
 #include "src/exec/cuda/device_code.hpp"
 #include "src/topo/detect/probe.hpp"
+#include "src/topo/model/affinity.hpp"
 #include "src/transport/registered_heap.hpp"
 #include "src/wire/service.hpp"
 #include "transports/cuda_p2p/cuda_p2p.hpp"
@@ -67,7 +68,27 @@ Nanos liveness_of(const Settings& settings) {
 }
 
 #if TUTTI_HAVE_IBVERBS
-Result<std::shared_ptr<Transport>> open_verbs(const Settings& settings, std::uint64_t token) {
+/// The RDMA ports nearest to the CPUs of this process, as in "mlx5_0:1"; none where all are alike.
+std::vector<std::string> near_ports(ThisHost& host) {
+  const auto described = host.describe();
+  if (!described) return {};
+  topo::PathFinder finder(described->topology);
+  std::vector<std::string> ports;
+  for (const topo::NodeId nic : topo::nearest_nics_of_process(finder, 0)) {
+    const topo::Node& node = described->topology.node(nic);
+    std::string device = node.name, port = "1";
+    for (const topo::Attribute& attribute : node.attributes)
+      if (attribute.key == "name")
+        device = attribute.value;
+      else if (attribute.key == "port")
+        port = attribute.value;
+    ports.push_back(fmt::format("{}:{}", device, port));
+  }
+  return ports;
+}
+
+Result<std::shared_ptr<Transport>> open_verbs(const Settings& settings, std::uint64_t token,
+                                              ThisHost& host) {
   TUTTI_ASSIGN(const auto library, verbs::Library::open());
   if (const Status prepared = library->prepare_for_fork(); !prepared)
     log_warn("", "this process must not fork while it uses RDMA: {}", prepared.error().what);
@@ -78,7 +99,8 @@ Result<std::shared_ptr<Transport>> open_verbs(const Settings& settings, std::uin
   options.token = token;
   options.interfaces = interfaces_of(settings);
   options.ports = {.devices = settings.text("IB_HCA"),
-                   .gid_index = static_cast<int>(settings.integer("IB_GID_INDEX"))};
+                   .gid_index = static_cast<int>(settings.integer("IB_GID_INDEX")),
+                   .near = near_ports(host)};
   options.path.traffic_class = number("IB_TC");
   options.path.service_level = number("IB_SL");
   options.path.timeout = number("IB_TIMEOUT");
@@ -88,17 +110,18 @@ Result<std::shared_ptr<Transport>> open_verbs(const Settings& settings, std::uin
   return make_verbs_transport(library, options);
 }
 #else
-Result<std::shared_ptr<Transport>> open_verbs(const Settings&, std::uint64_t) {
+Result<std::shared_ptr<Transport>> open_verbs(const Settings&, std::uint64_t, ThisHost&) {
   return make_error(Code::kUnsupported,
                     "this build has no RDMA: libibverbs' headers were missing (libibverbs-dev)");
 }
 #endif
 
 /// Null where there is none, or tcp is asked for.
-Result<std::shared_ptr<Transport>> find_verbs(const Settings& settings, std::uint64_t token) {
+Result<std::shared_ptr<Transport>> find_verbs(const Settings& settings, std::uint64_t token,
+                                              ThisHost& host) {
   const std::string& wanted = settings.text("TRANSPORT");
   if (wanted == "tcp") return std::shared_ptr<Transport>();
-  auto transport = open_verbs(settings, token);
+  auto transport = open_verbs(settings, token, host);
   if (transport || wanted == "verbs") return transport;
   const Error& why = transport.error();
   // A machine without RDMA is an ordinary one; where a device is there and of no use, people should
@@ -132,6 +155,8 @@ Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
     runtime->peer_memory = make_cuda_p2p(runtime->cuda, {.host_id = settings.text("HOSTID")});
   }
 
+  runtime->this_host = std::make_unique<ThisHost>(std::make_unique<topo::FilesProbe>(), settings);
+
   if (settings.flag("SHM")) {
     ShmOptions options;
     options.token = runtime->process_token;
@@ -139,7 +164,7 @@ Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
     TUTTI_ASSIGN(auto shm, make_shm_transport(runtime->heap, options));
     runtime->transports.push_back(std::move(shm));
   }
-  TUTTI_ASSIGN(auto verbs, find_verbs(settings, runtime->process_token));
+  TUTTI_ASSIGN(auto verbs, find_verbs(settings, runtime->process_token, *runtime->this_host));
   if (verbs) {
     runtime->heap->watch_by(std::make_unique<RegisteredHeap>(verbs));
     runtime->transports.push_back(std::move(verbs));
@@ -153,8 +178,6 @@ Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
     TUTTI_ASSIGN(auto tcp, make_tcp_transport(options));
     runtime->transports.push_back(std::move(tcp));
   }
-
-  runtime->this_host = std::make_unique<ThisHost>(std::make_unique<topo::FilesProbe>(), settings);
 
   runtime->tuning = store_of_verdicts(settings);
   runtime->table = store_of_table(settings);

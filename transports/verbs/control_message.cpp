@@ -48,6 +48,7 @@ void put_body(ByteWriter& out, const Offer& offer) {
         .put(rail.lid)
         .put(rail.mtu)
         .put(rail.mbit_per_s)
+        .put(static_cast<std::uint8_t>(rail.far))
         .put(key);
     put_gid(out, rail.gid);
   }
@@ -98,15 +99,18 @@ Result<Offer::OfferedRail> get_rail(ByteReader& in) {
   rail.lid = in.get<std::uint16_t>();
   rail.mtu = in.get<std::uint32_t>();
   rail.mbit_per_s = in.get<std::uint32_t>();
+  const auto far = in.get<std::uint8_t>();
   offered.ring_key = in.get<std::uint32_t>();
   rail.gid = get_gid(in);
   if (link > to_underlying(LinkLayer::kEthernet)) return bad("a link of kind", link);
   if (type > to_underlying(GidType::kRoceV2)) return bad("a GID of kind", type);
   if (rail.prefix_bits > 128) return bad("a prefix of bits", rail.prefix_bits);
+  if (far > 1) return bad("a distance of", far);
   if (rail.gid_index > 0xff) return bad("a GID at index", rail.gid_index);
   if (in.ok() && !is_mtu(rail.mtu)) return bad("an MTU of", rail.mtu);
   rail.link = static_cast<LinkLayer>(link);
   rail.type = static_cast<GidType>(type);
+  rail.far = far != 0;
   return offered;
 }
 

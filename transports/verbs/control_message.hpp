@@ -18,7 +18,7 @@
 
 namespace tutti::verbs {
 
-inline constexpr std::uint16_t kControlVersion = 1;
+inline constexpr std::uint16_t kControlVersion = 2;
 inline constexpr std::size_t kMostRails = 16;
 inline constexpr std::size_t kMostPaths = 64;
 inline constexpr std::size_t kMostControlBytes = 4096;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
 #include <string_view>
 
 #include <ifaddrs.h>
@@ -62,6 +63,12 @@ bool is_wished(const ParsedWishes& wishes, const std::string& device, int port) 
            (wishes.exact ? device == wish.name : device.starts_with(wish.name));
   });
   return named != wishes.excludes;
+}
+
+bool is_near(const std::vector<std::string>& near, const std::string& device, int port) {
+  return near.empty() || std::ranges::any_of(near, [&](const std::string& name) {
+           return name == device || name == fmt::format("{}:{}", device, port);
+         });
 }
 
 /// How far an address reaches; 0: it is of no use.
@@ -184,7 +191,8 @@ Result<ChosenRails> choose_rails(std::span<const DeviceFacts> devices, const Por
                 .lid = port.lid,
                 .mtu = port.mtu,
                 .mbit_per_s = port.mbit_per_s,
-                .bonded = port.bonded};
+                .bonded = port.bonded,
+                .far = !is_near(wishes.near, device.name, port.number)};
       if (gid != nullptr) {
         rail.gid_index = gid->index;
         rail.type = gid->type;
@@ -209,6 +217,28 @@ Result<std::vector<std::pair<std::size_t, std::size_t>>> match_rails(std::span<c
                       "same link, the same type of GID, and a common subnet or routable addresses",
                       list_of(own), list_of(peer));
   return pairs;
+}
+
+std::vector<RailPair> nearest_pairs(std::span<const Rail> own, std::span<const Rail> peer,
+                                    std::span<const std::pair<std::size_t, std::size_t>> pairs) {
+  const auto distance = [&](const std::pair<std::size_t, std::size_t>& pair) {
+    return (own[pair.first].far ? 1 : 0) + (peer[pair.second].far ? 1 : 0);
+  };
+  const auto by_distance = [&](const auto& a, const auto& b) { return distance(a) < distance(b); };
+  const auto nearest = std::ranges::min_element(pairs, by_distance);
+  std::vector<RailPair> used;
+  for (const auto& pair : pairs)
+    if (distance(pair) == distance(*nearest)) used.push_back({pair.first, pair.second});
+  std::optional<RailPair> reserve;
+  int reserve_distance = 0;
+  for (const auto& pair : pairs) {
+    if (distance(pair) == distance(*nearest)) continue;
+    if (reserve && reserve_distance <= distance(pair)) continue;
+    reserve = RailPair{pair.first, pair.second, true};
+    reserve_distance = distance(pair);
+  }
+  if (reserve) used.push_back(*reserve);
+  return used;
 }
 
 std::uint8_t pairs_of_each_rail(std::span<const Rail> rails, std::uint8_t asked) {

@@ -24,6 +24,8 @@ struct PortWishes {
   std::string devices{};
   /// Index in the GID table; -1: the best one.
   int gid_index = -1;
+  /// Devices, or ports as in "mlx5_0:2", that are near to this process. Empty: all alike.
+  std::vector<std::string> near{};
 };
 
 struct Rail {
@@ -38,6 +40,7 @@ struct Rail {
   std::uint32_t mtu = 0;
   std::uint32_t mbit_per_s = 0;
   bool bonded = false;  ///< several cables; known of own rails only
+  bool far = false;     ///< others are nearer to the process
   friend bool operator==(const Rail&, const Rail&) = default;
 };
 
@@ -65,6 +68,17 @@ const GidEntry* best_gid(const PortFacts& port);
 /// kUnsupported, with both sides' addresses, if none can meet.
 Result<std::vector<std::pair<std::size_t, std::size_t>>> match_rails(std::span<const Rail> own,
                                                                      std::span<const Rail> peer);
+
+/// Two rails that meet.
+struct RailPair {
+  std::size_t own = 0, peer = 0;
+  bool in_reserve = false;  ///< used only while none of the others works
+  friend bool operator==(const RailPair&, const RailPair&) = default;
+};
+/// Of pairs that match_rails() found, those to use: the ones that are nearest on both sides, in
+/// order, and the first of the others in reserve.
+std::vector<RailPair> nearest_pairs(std::span<const Rail> own, std::span<const Rail> peer,
+                                    std::span<const std::pair<std::size_t, std::size_t>> pairs);
 
 /// Queue pairs for each pair of rails: at least two where a rail has several cables, since a queue
 /// pair takes one of them.

@@ -186,5 +186,35 @@ TEST(Rails, OfABondHaveSeveralQueuePairsSinceEachTakesOneCable) {
   EXPECT_EQ(pairs_of_each_rail(chosen.rails, 4), 4);
 }
 
+TEST(Rails, ThoseNearTheProcessAreKnownByDeviceOrPort) {
+  const std::vector<DeviceFacts> devices = {device("mlx5_0", ethernet(kUsualTable)),
+                                            device("mlx5_1", ethernet(kUsualTable)),
+                                            device("mlx5_10", ethernet(kUsualTable))};
+  const auto chosen = choose(devices, {.near = {"mlx5_1:1"}});
+  ASSERT_THAT(chosen.rails, SizeIs(3));
+  EXPECT_TRUE(chosen.rails[0].far);
+  EXPECT_FALSE(chosen.rails[1].far);
+  EXPECT_TRUE(chosen.rails[2].far);
+  for (const Rail& rail : choose(devices).rails) EXPECT_FALSE(rail.far);
+}
+
+std::vector<Rail> rails_with_distances(const std::vector<bool>& far) {
+  std::vector<Rail> rails(far.size());
+  for (std::size_t i = 0; i < far.size(); ++i) rails[i].far = far[i];
+  return rails;
+}
+
+TEST(Rails, TheNearestPairsAreUsedAndOneMoreIsInReserve) {
+  const std::vector<std::pair<std::size_t, std::size_t>> pairs = {{0, 0}, {1, 1}, {2, 2}, {3, 3}};
+  const auto own = rails_with_distances({true, false, false, true});
+  const auto peer = rails_with_distances({true, true, false, false});
+  // Distances 2, 1, 0, 1.
+  EXPECT_THAT(nearest_pairs(own, peer, pairs),
+              ElementsAre(RailPair{2, 2, false}, RailPair{1, 1, true}));
+  const auto all_alike = rails_with_distances({true, true, true, true});
+  EXPECT_THAT(nearest_pairs(all_alike, all_alike, pairs), SizeIs(4));
+  EXPECT_THAT(nearest_pairs(own, peer, {}), IsEmpty());
+}
+
 }  // namespace
 }  // namespace tutti::verbs

@@ -102,12 +102,25 @@ Status VerbsLink::prepare_outgoing(std::size_t bytes) {
 
 // --- the stream ---
 
+bool VerbsLink::uses_reserve() const {
+  return std::ranges::none_of(lanes_, [](const Lane& lane) {
+    return lane.path.state() == Path::State::kReady && !lane.in_reserve;
+  });
+}
+
+/// Connections begin at different lanes, so that all carry streams. A stream that had to take a
+/// lane in reserve leaves it once nothing of it is under way.
 VerbsLink::Lane* VerbsLink::stream_lane() {
+  if (stream_ && lanes_[*stream_].in_reserve && posted_ == consumed_ && !uses_reserve())
+    stream_.reset();
   if (!stream_) {
-    const auto ready = std::ranges::find(lanes_, Path::State::kReady,
-                                         [](const Lane& lane) { return lane.path.state(); });
-    if (ready == lanes_.end()) return nullptr;
-    stream_ = index_of(*ready);
+    const bool reserve = uses_reserve();
+    for (std::size_t i = 0; i < lanes_.size() && !stream_; ++i) {
+      const std::size_t index = (first_stream_ + i) % lanes_.size();
+      const Lane& lane = lanes_[index];
+      if (lane.path.state() == Path::State::kReady && lane.in_reserve == reserve) stream_ = index;
+    }
+    if (!stream_) return nullptr;
   }
   Lane& lane = lanes_[*stream_];
   return lane.path.state() == Path::State::kReady ? &lane : nullptr;

@@ -101,6 +101,8 @@ class VerbsLink final : public ByteLink, public PutLink {
   [[nodiscard]] std::size_t ready_paths() const;
   /// The state of all paths and of both streams, for people.
   [[nodiscard]] std::string report() const;
+  /// Bytes that left by this rail, those that were sent again among them.
+  [[nodiscard]] std::uint64_t bytes_sent(std::size_t rail) const;
   /// How often a path had to be given up.
   [[nodiscard]] std::uint64_t failovers() const { return failovers_; }
 
@@ -119,6 +121,7 @@ class VerbsLink final : public ByteLink, public PutLink {
     Path path;
     std::size_t peer_rail = 0;
     OnDevice* place = nullptr;
+    bool in_reserve = false;   // used only while none of the others is ready
     std::uint32_t upsets = 0;  // of its rail, when it was opened
     bool said_closed = false;  // of this generation
     std::optional<ClosedPath> peer_closed{};
@@ -165,6 +168,7 @@ class VerbsLink final : public ByteLink, public PutLink {
   Status settle();
   Status settle(Lane& lane);
   Status finish_close(Lane& lane);
+  [[nodiscard]] bool uses_reserve() const;
   Lane* stream_lane();
   void push_stream();
   void tell_consumed();
@@ -202,6 +206,7 @@ class VerbsLink final : public ByteLink, public PutLink {
   std::uint64_t consumed_ = 0;            // by the peer, as far as it has told
   std::deque<std::uint64_t> unconsumed_;  // ends of the writes after that
   std::optional<std::size_t> stream_;     // index of its path
+  std::size_t first_stream_ = 0;          // where it looks for one first
   // The stream that comes.
   std::uint64_t arrived_ = 0;
   std::uint64_t read_ = 0;

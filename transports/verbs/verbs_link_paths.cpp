@@ -88,21 +88,24 @@ Status VerbsLink::take_offer(const Offer& offer) {
   const auto& all = options_.devices->rails();
   const std::span<const Rail> ours = std::span(all).first(std::min(all.size(), kMostRails));
   // Both sides come to the same list: the leader's rails first.
-  TUTTI_ASSIGN(auto pairs, options_.leads ? match_rails(ours, theirs) : match_rails(theirs, ours));
+  const std::span<const Rail> first = options_.leads ? ours : theirs;
+  const std::span<const Rail> second = options_.leads ? theirs : ours;
+  TUTTI_ASSIGN(const auto pairs, match_rails(first, second));
   const std::uint8_t each =
       std::max(pairs_of_each_rail(options_.devices->rails(), options_.pairs_of_each_rail),
                offer.pairs_of_each_rail);
-  for (const auto& [first, second] : pairs)
+  for (const RailPair& pair : nearest_pairs(first, second, pairs))
     for (unsigned i = 0; i < each && lanes_.size() < kMostPaths; ++i) {
-      const std::size_t own = options_.leads ? first : second;
-      lanes_.push_back(Lane{
-          .path = Path(own),
-          .peer_rail = options_.leads ? second : first,
-          .place =
-              std::ranges::find(places_, options_.devices->shared_device(own), [](const auto& one) {
-                return one->device;
-              })->get()});
+      const std::size_t own = options_.leads ? pair.own : pair.peer;
+      lanes_.push_back(
+          Lane{.path = Path(own),
+               .peer_rail = options_.leads ? pair.peer : pair.own,
+               .place = std::ranges::find(places_, options_.devices->shared_device(own),
+                                          [](const auto& one) { return one->device; })
+                            ->get(),
+               .in_reserve = pair.in_reserve});
     }
+  first_stream_ = options_.random();
   for (const Lane& lane : lanes_)
     if (const auto mtus = describe_mtus(all[lane.path.rail()], theirs[lane.peer_rail]))
       log_info(Subsystem::kNet, "", "{}: {}", options_.peer, *mtus);
@@ -316,6 +319,13 @@ Status VerbsLink::look_for_paths() {
     return lane.path.state() != Path::State::kReady && lane.tries > options_.most_tries;
   });
   return hopeless && !lanes_.empty() ? Status(without_paths()) : ok_status();
+}
+
+std::uint64_t VerbsLink::bytes_sent(std::size_t rail) const {
+  std::uint64_t bytes = 0;
+  for (const Lane& lane : lanes_)
+    if (lane.path.rail() == rail) bytes += lane.stream_bytes + lane.put_bytes;
+  return bytes;
 }
 
 std::string VerbsLink::report() const {

@@ -52,8 +52,9 @@ Status VerbsLink::put(std::span<const std::byte> key, std::span<const std::byte>
 
 VerbsLink::Lane* VerbsLink::lane_for_put() {
   Lane* best = nullptr;
+  const bool reserve = uses_reserve();
   for (Lane& lane : lanes_)
-    if (lane.path.has_room(2) && lane.flying.size() < kMostFlying &&
+    if (lane.in_reserve == reserve && lane.path.has_room(2) && lane.flying.size() < kMostFlying &&
         (best == nullptr || lane.flying.size() < best->flying.size()))
       best = &lane;
   return best;

@@ -34,6 +34,7 @@ struct Shape {
   const char* hosts = kTwoHosts;
   std::size_t ring = 4096;
   std::uint32_t most_tries = 30;
+  std::vector<std::string> near{};  // devices, to side 0
 };
 
 /// Two ends, driven by one thread. Time is the number of rounds.
@@ -44,7 +45,9 @@ class TwoLinks {
     int ends[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
     for (int side = 0; side < 2; ++side) {
-      auto devices = RailDevices::open(fake().shared(), {.devices = side == 0 ? "a" : "b"});
+      auto devices = RailDevices::open(
+          fake().shared(), {.devices = side == 0 ? "a" : "b",
+                            .near = side == 0 ? shape.near : std::vector<std::string>()});
       EXPECT_TRUE(devices) << devices.error().what;
       devices_[side] = *devices;
       auto link =
@@ -344,6 +347,26 @@ TEST(VerbsLink, APortThatGoesDownCostsNothingButAPath) {
   fake().set_port("a0", 1, true);
   EXPECT_TRUE(run(pair, 200000));
   EXPECT_EQ(pair.link(0).ready_paths(), 2U) << "it comes back";
+}
+
+TEST(VerbsLink, AFarRailIsInReserveUntilTheNearOneFailsAndAgainOnceItIsBack) {
+  TwoLinks pair(3, {.near = {"a1"}});
+  ASSERT_TRUE(run(pair, 50000));
+  EXPECT_EQ(pair.link(0).bytes_sent(0), 0U);
+  EXPECT_GE(pair.link(0).bytes_sent(1), 50000U);
+  fake().set_port("a1", 1, false);
+  ASSERT_TRUE(run(pair, 50000));
+  const std::uint64_t by_reserve = pair.link(0).bytes_sent(0);
+  EXPECT_GT(by_reserve, 0U);
+  fake().set_port("a1", 1, true);
+  for (int i = 0; i < 100000 && pair.link(0).ready_paths() < 2; ++i) {
+    pair.pass_time();
+    ASSERT_TRUE(pair.link(0).check() && pair.link(1).check());
+    ASSERT_TRUE(pair.link(0).read({}) && pair.link(1).read({}));
+  }
+  ASSERT_EQ(pair.link(0).ready_paths(), 2U);
+  ASSERT_TRUE(run(pair, 200000));
+  EXPECT_LT(pair.link(0).bytes_sent(0) - by_reserve, 50000U);
 }
 
 TEST(VerbsLink, AQuietLinkOutlivesADeadRail) {

@@ -80,6 +80,21 @@ void watch_host(int fd, Nanos liveness) {
   set(IPPROTO_TCP, TCP_KEEPCNT, 4);
 }
 
+/// Which ports are used, and why.
+std::string describe_choice(std::span<const Rail> rails) {
+  const bool some_far = std::ranges::any_of(rails, &Rail::far);
+  const bool all_far = std::ranges::all_of(rails, &Rail::far);
+  std::string text;
+  for (const Rail& rail : rails) {
+    if (!text.empty()) text += "; ";
+    text += describe(rail);
+    if (some_far && !all_far)
+      text += rail.far ? ", far from this process's CPUs: one such port is in reserve"
+                       : ", near this process's CPUs";
+  }
+  return text;
+}
+
 void warn_of_traffic_class(const RailDevices& devices, const VerbsOptions& options) {
   for (std::size_t rail = 0; rail < devices.rails().size(); ++rail) {
     const auto& facts = devices.device(rail).facts();
@@ -197,6 +212,7 @@ Result<std::shared_ptr<Transport>> make_verbs_transport(const verbs::SharedLibra
   TUTTI_ASSIGN(auto devices, RailDevices::open(library, options.ports));
   for (const std::string& why : devices->left_out()) log_info(Subsystem::kNet, "", "{}", why);
   warn_of_traffic_class(*devices, options);
+  log_info(Subsystem::kNet, "", "RDMA ports: {}", describe_choice(devices->rails()));
   TUTTI_ASSIGN(const auto all, list_interfaces());
   TUTTI_ASSIGN(const auto chosen, select_interfaces(all, options.interfaces));
   TUTTI_ASSIGN(Fd listener, listen_on(chosen.front().address));

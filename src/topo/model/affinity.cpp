@@ -3,10 +3,19 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string>
+#include <string_view>
 #include <tuple>
+
+#include "src/topo/model/cpu_mask.hpp"
 
 namespace tutti::topo {
 namespace {
+
+std::string word(const std::vector<Attribute>& attributes, std::string_view key) {
+  const auto found = std::ranges::find(attributes, key, &Attribute::key);
+  return found == attributes.end() ? std::string() : found->value;
+}
 
 std::vector<NodeId> of_host(const Topology& topology, HostId host, NodeKind kind) {
   std::vector<NodeId> found;
@@ -98,6 +107,21 @@ std::vector<NodeId> nearest_nics(PathFinder& finder, NodeId node) {
     best.push_back(nic);
   }
   return best;
+}
+
+std::vector<NodeId> nearest_nics_of_process(PathFinder& finder, HostId host) {
+  const Topology& topology = finder.topology();
+  const auto allowed = CpuMask::from_list(word(topology.hosts()[host].attributes, "affinity"));
+  if (!allowed) return {};
+  std::optional<std::vector<NodeId>> found;
+  for (const NodeId cpu : of_host(topology, host, NodeKind::kCpu)) {
+    const auto own = CpuMask::from_mask(word(topology.node(cpu).attributes, "affinity"));
+    if (!own || !own->intersects(*allowed)) continue;
+    const std::vector<NodeId> nics = nearest_nics(finder, cpu);
+    if (found && *found != nics) return {};
+    found = nics;
+  }
+  return found.value_or(std::vector<NodeId>());
 }
 
 std::optional<Path> relayed_to_nic(PathFinder& finder, NodeId gpu, NodeId nic) {

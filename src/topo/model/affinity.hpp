@@ -14,6 +14,10 @@ namespace tutti::topo {
 /// ascending; none where no NIC can be reached. NCCL's rule for a rank's local NICs.
 std::vector<NodeId> nearest_nics(PathFinder& finder, NodeId node);
 
+/// The NICs nearest to the CPUs that a process of `host` may use (its attribute "affinity"). None
+/// where these CPUs lie in several places that have different ones, or nothing is known.
+std::vector<NodeId> nearest_nics_of_process(PathFinder& finder, HostId host);
+
 /// The way from a GPU to a NIC of its host through another GPU: over NVLink to the peer that is
 /// nearest to the NIC (no further than kPciC2c), and from there. nullopt unless that is wider than
 /// the direct way, or the direct way is worse than kRelay. NCCL's PXN: sending to another rail

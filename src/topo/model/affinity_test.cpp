@@ -57,6 +57,37 @@ TEST(NearestNics, AreTheWidestOnesEvenIfFurtherAway) {
   EXPECT_THAT(nearest_nics(finder, box.gpus[0]), ElementsAre(box.nics[1]));
 }
 
+/// A host of two CPUs, each with a NIC, whose process may use the CPUs `allowed`.
+std::vector<std::string> nics_near(const std::string& allowed) {
+  Parts parts;
+  parts.hosts.push_back({"h", {{"affinity", allowed}}});
+  parts.nodes = {{NodeKind::kCpu, 0, "cpu0", {{"affinity", "0000000f"}}},
+                 {NodeKind::kCpu, 0, "cpu1", {{"affinity", "000000f0"}}},
+                 {NodeKind::kNic, 0, "nic0", {}},
+                 {NodeKind::kNic, 0, "nic1", {}}};
+  const auto join = [&](NodeId a, NodeId b, LinkKind kind) {
+    parts.links.push_back({a, b, kind, 24, 1});
+    parts.links.push_back({b, a, kind, 24, 1});
+  };
+  join(0, 2, LinkKind::kPci);
+  join(1, 3, LinkKind::kPci);
+  join(0, 1, LinkKind::kSystem);
+  const Topology topology = *Topology::create(std::move(parts));
+  PathFinder finder(topology);
+  std::vector<std::string> names;
+  for (const NodeId nic : nearest_nics_of_process(finder, 0))
+    names.push_back(topology.node(nic).name);
+  return names;
+}
+
+TEST(NearestNics, OfAProcessAreThoseOfTheCpusThatItMayUse) {
+  EXPECT_THAT(nics_near("0-3"), ElementsAre("nic0"));
+  EXPECT_THAT(nics_near("5"), ElementsAre("nic1"));
+  EXPECT_THAT(nics_near("0-7"), IsEmpty());  // both CPUs: no NIC is nearer than another
+  EXPECT_THAT(nics_near("9"), IsEmpty());
+  EXPECT_THAT(nics_near(""), IsEmpty());
+}
+
 TEST(NearestNics, AreNoneWhereTheHostHasNone) {
   Builder builder;
   const Box box = add_box(builder, "h", {0});
