@@ -108,11 +108,32 @@ class Assembler {
     std::vector<std::vector<Rank>> by_transport(runtime_.transports.size() + 1);
     for (Rank peer = 0; peer < size_; ++peer)
       if (peer != rank_) by_transport[transport_to(peers_[peer])].push_back(peer);
+    warn_of_slower_ones(by_transport);
     for (std::size_t index = 0; index < runtime_.transports.size(); ++index)
       TUTTI_TRY(runtime_.transports[index]->prepare_for(processes_of(by_transport[index])));
     for (const std::vector<Rank>& peers : by_transport)
       for (const Rank peer : peers) TUTTI_TRY(add(peer, deadline));
     return ok_status();
+  }
+
+  /// A faster network that a peer does not have is not missed silently.
+  void warn_of_slower_ones(const std::vector<std::vector<Rank>>& by_transport) const {
+    for (std::size_t taken = 1; taken < runtime_.transports.size(); ++taken)
+      for (std::size_t better = 0; better < taken; ++better) {
+        const Transport& missed = *runtime_.transports[better];
+        if (missed.caps().mapped) continue;
+        const auto& ranks = by_transport[taken];
+        const auto without = std::ranges::find_if(ranks, [&](Rank peer) {
+          return std::ranges::find(peers_[peer].addresses, missed.name(),
+                                   &PeerInfo::Address::transport) == peers_[peer].addresses.end();
+        });
+        if (without == ranks.end()) continue;
+        log_warn(fmt::format("[rank {}/{}]", rank_, size_),
+                 "{} is reached by {}, since it offers no {}, which this rank has: run `tutti topo "
+                 "--rdma` on its host, or `tutti doctor`",
+                 label_of(peers_[*without], *without), runtime_.transports[taken]->name(),
+                 missed.name());
+      }
   }
 
   /// How many other processes these ranks are in.
