@@ -55,6 +55,9 @@ constexpr SettingInfo kSettings[] = {
      "TCP connections between two processes, over which large messages are spread: more than one "
      "helps where a single flow cannot fill the link, as in most clouds. The process that dials "
      "decides, so give all the same."},
+    {"TCP_INTERFACES", Kind::kInt, "1", "", "1..16", "",
+     "Network interfaces over which the TCP connections of two processes are spread, the best ones "
+     "of SOCKET_IFNAME first. Each should be in a subnet of its own. Give all the same."},
 
     // RDMA
     {"TRANSPORT", Kind::kChoice, "tcp", "", "auto|verbs|tcp", "",

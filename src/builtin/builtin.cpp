@@ -174,6 +174,7 @@ Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
   options.interfaces = interfaces_of(settings);
   options.liveness = liveness_of(settings);
   options.sockets = static_cast<std::size_t>(settings.integer("TCP_SOCKETS"));
+  options.most_interfaces = static_cast<std::size_t>(settings.integer("TCP_INTERFACES"));
   if (settings.text("TRANSPORT") != "verbs") {
     TUTTI_ASSIGN(auto tcp, make_tcp_transport(options));
     runtime->transports.push_back(std::move(tcp));

@@ -66,9 +66,23 @@ class PeerListener::Admission {
   Key key_{};
 };
 
+namespace {
+
+std::vector<Fd> one(Fd listener) {
+  std::vector<Fd> listeners;
+  listeners.push_back(std::move(listener));
+  return listeners;
+}
+
+}  // namespace
+
 PeerListener::PeerListener(Fd listener, std::uint64_t self, std::string what, Hooks hooks,
                            std::size_t sockets)
-    : listener_(std::move(listener)),
+    : PeerListener(one(std::move(listener)), self, std::move(what), std::move(hooks), sockets) {}
+
+PeerListener::PeerListener(std::vector<Fd> listeners, std::uint64_t self, std::string what,
+                           Hooks hooks, std::size_t sockets)
+    : listeners_(std::move(listeners)),
       self_(self),
       what_(std::move(what)),
       hooks_(std::move(hooks)),
@@ -146,7 +160,7 @@ Result<PeerSockets> PeerListener::dial(const PeerProcess& peer, const Key& key, 
 Result<PeerSocket> PeerListener::dial_part(const Part& part, const PeerProcess& peer,
                                            const Key& key, Deadline deadline) {
   for (int attempt = 0;; ++attempt) {
-    auto fd = hooks_.dial(peer.address, deadline.within(kOneDial));
+    auto fd = hooks_.dial(peer.address, part.index, deadline.within(kOneDial));
     auto met = fd ? introduce(std::move(*fd), part, peer, key, deadline) : std::move(fd).error();
     if (met) return met;
     // A broken socket may be a peer that is busy; a refusal that came in words is final.
@@ -207,8 +221,12 @@ void PeerListener::serve() {
 }
 
 void PeerListener::let_in() {
+  for (const Fd& listener : listeners_) let_in(listener.get());
+}
+
+void PeerListener::let_in(int listener) {
   for (std::size_t i = 0; i < kMaxVisitors; ++i) {
-    auto fd = hooks_.accept(listener_.get());
+    auto fd = hooks_.accept(listener);
     if (!fd) {
       cannot_accept_ = std::move(fd).error();
       return;
@@ -259,7 +277,8 @@ void PeerListener::choose_key(Handshake& handshake) {
 }
 
 void PeerListener::wait_for_news(int fd, short events, Deadline deadline) {
-  std::vector<pollfd> watched{{listener_.get(), POLLIN, 0}, {fd, events, 0}};
+  std::vector<pollfd> watched{{fd, events, 0}};
+  for (const Fd& listener : listeners_) watched.push_back({listener.get(), POLLIN, 0});
   {
     std::scoped_lock lock(mutex_);
     for (const Visitor& visitor : visitors_)

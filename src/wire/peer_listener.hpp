@@ -1,4 +1,4 @@
-// Connects two processes over a listening stream socket. The one with the lower token dials, the
+// Connects two processes over listening stream sockets. The one with the lower token dials, the
 // other accepts, and both prove that they hold the key.
 //
 // There is no thread: a caller that waits in connect() also serves every other process that
@@ -43,8 +43,9 @@ class PeerListener {
   struct Hooks {
     /// Accepts one waiting connection, non-blocking; an empty Fd when none waits.
     std::function<Result<Fd>(int listener)> accept;
-    /// Connects to the listener at `address`, non-blocking.
-    std::function<Result<Fd>(std::span<const std::byte> address, Deadline)> dial;
+    /// Makes socket number `part` of a connection: connects to a listener of the process at
+    /// `address`, non-blocking.
+    std::function<Result<Fd>(std::span<const std::byte> address, std::uint8_t part, Deadline)> dial;
     /// Called once for each socket that proved the key, before any other byte is sent on it. Must
     /// not wait.
     std::function<Result<std::shared_ptr<void>>(int fd)> greet;
@@ -56,6 +57,8 @@ class PeerListener {
   /// `self` is this process's token; `what` ("tcp") is for error messages. `sockets` is the number
   /// of sockets per connection that this side dials, at most kMaxSockets. When the peer dials, the
   /// peer's number counts.
+  PeerListener(std::vector<Fd> listeners, std::uint64_t self, std::string what, Hooks hooks,
+               std::size_t sockets = 1);
   PeerListener(Fd listener, std::uint64_t self, std::string what, Hooks hooks,
                std::size_t sockets = 1);
   ~PeerListener();
@@ -100,11 +103,12 @@ class PeerListener {
   void tidy();
   void serve();
   void let_in();
+  void let_in(int listener);
   bool attend(Visitor& visitor);
   void choose_key(Handshake& handshake);
   void wait_for_news(int fd, short events, Deadline deadline);
 
-  const Fd listener_;
+  const std::vector<Fd> listeners_;
   const std::uint64_t self_;
   const std::string what_;
   const Hooks hooks_;

@@ -27,7 +27,7 @@ Result<Introduced> receive_introduction(int socket, const PeerProcess& peer, Dea
   return Introduced{said, std::move(got.fd)};
 }
 
-Result<Fd> dial(std::span<const std::byte> address, Deadline) {
+Result<Fd> dial(std::span<const std::byte> address, std::uint8_t, Deadline) {
   TUTTI_ASSIGN(const LocalAddress where, decode_local_address(address));
   return dial_local(where.socket_name);
 }

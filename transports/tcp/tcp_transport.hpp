@@ -2,8 +2,8 @@
 //
 // A pair of processes has one or several authenticated sockets. A small message is one send on the
 // first socket. Chunks of large messages go to any socket that has sent what it was given before,
-// so a slower flow gets less data. progress() never sleeps, so a spinning caller sees a message as
-// soon as the kernel has it.
+// so a slower flow gets less data: also where the sockets take several interfaces. progress() never
+// sleeps, so a spinning caller sees a message as soon as the kernel has it.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,9 @@ namespace tutti {
 
 struct TcpOptions {
   std::uint64_t token = 0;       ///< of this process
-  InterfaceChoice interfaces{};  ///< the listener binds only to the best of these
+  InterfaceChoice interfaces{};  ///< the listeners bind only to the best of these
+  /// Over how many of them a connection is spread, at most; each gets a socket at least.
+  std::size_t most_interfaces = 1;
   /// A host that does not answer for this long is dead. A live process that does not read is not.
   Nanos liveness = std::chrono::seconds(15);
   /// Sockets per connection that this side dials. For others, the dialling side decides.

@@ -162,7 +162,8 @@ class VerbsTransport final : public Transport {
 
   PeerListener::Hooks hooks() {
     return {.accept = [](int listener) { return accept_on(listener); },
-            .dial = [](std::span<const std::byte> address, Deadline deadline) -> Result<Fd> {
+            .dial = [](std::span<const std::byte> address, std::uint8_t,
+                       Deadline deadline) -> Result<Fd> {
               TUTTI_ASSIGN(const VerbsAddress where, decode_address(address));
               return connect_once(where.control, deadline);
             },
