@@ -17,6 +17,7 @@ namespace tutti {
 namespace {
 
 using Joined = Result<std::unique_ptr<Bootstrap>>;
+using Met = Result<MeetingPoint>;
 
 /// What a rank keeps of the first meeting of its job: the ranks meet again at the same place, where
 /// rank 0 goes on listening, and need the launcher no more. An attachment of the Service.
@@ -39,6 +40,7 @@ class JobEntry {
         place_(fmt::format("job {} {} as rank {}", name_of(job.meeting), job.name, job.rank)) {}
 
   Joined enter();
+  Met meet();
 
  private:
   Joined meet_for_the_first_time();
@@ -58,24 +60,27 @@ class JobEntry {
     served_ = root;
     return serve_root(service_, root);
   }
-  /// `was_up`: JoinOptions::was_up.
   Joined join_with(const UniqueId& id, bool was_up = false) {
     met_at_ = id;
     JoinOptions options = options_;
     options.was_up = was_up;
     return join(service_, id, job_.rank, job_.size, options, deadline_);
   }
+  [[nodiscard]] Met met(UniqueId id, bool was_up = false,
+                        std::shared_ptr<const void> offer = nullptr) const {
+    return MeetingPoint{job_.rank, job_.size, std::move(id), was_up, std::move(offer)};
+  }
 
   Result<Key> shared_key() const;
   /// Whether all ranks are known to be on this host.
   [[nodiscard]] bool one_host() const;
 
-  Joined by_tcp();
-  Joined by_store();
-  Joined by_file();
-  Joined by_pmi();
-  Joined by_pmix();
-  Joined by_local_socket();
+  Met by_tcp();
+  Met by_store();
+  Met by_file();
+  Met by_pmi();
+  Met by_pmix();
+  Met by_local_socket();
 
   const std::shared_ptr<Service>& service_;
   Job job_;
@@ -118,6 +123,15 @@ Joined JobEntry::meet_again(const Reunion& before) {
 }
 
 Joined JobEntry::meet_for_the_first_time() {
+  TUTTI_ASSIGN(const MeetingPoint point, meet());
+  auto joined = join_with(point.id, point.was_up);
+  if (joined || job_.meeting != Meeting::kFile || first()) return joined;
+  Error error = std::move(joined).error();
+  error.what += fmt::format(" (the id came from {})", job_.path);
+  return error;
+}
+
+Met JobEntry::meet() {
   switch (job_.meeting) {
     case Meeting::kAlone:
       break;
@@ -158,22 +172,22 @@ Result<Key> JobEntry::shared_key() const {
   return derive_key(Key{}, "tutti insecure", as_bytes(job_.name));
 }
 
-Joined JobEntry::by_local_socket() {
+Met JobEntry::by_local_socket() {
   log_info(
       Subsystem::kInit, "",
       "no job key: ranks meet on this host alone, and the kernel proves that one user runs them");
   if (!first()) {
     TUTTI_ASSIGN(const auto id, fetch_local(job_.name, deadline_));
-    return join_with(id, true);
+    return met(id, true);
   }
   RootOptions options = root();
   TUTTI_ASSIGN(options.address, parse_address("127.0.0.1:0"));
   TUTTI_ASSIGN(const auto id, serve(options));
-  TUTTI_ASSIGN(const auto offer, LocalOffer::open(service_, job_.name, id));
-  return join_with(id);
+  TUTTI_ASSIGN(auto offer, LocalOffer::open(service_, job_.name, id));
+  return met(id, false, std::move(offer));
 }
 
-Joined JobEntry::by_tcp() {
+Met JobEntry::by_tcp() {
   TUTTI_ASSIGN(const Key key, shared_key());
   TUTTI_ASSIGN(SocketAddress address, resolve(job_.host, job_.port, options_.interfaces.family));
   // Debian resolves a machine's own name to 127.0.1.1, which other hosts cannot reach.
@@ -195,10 +209,10 @@ Joined JobEntry::by_tcp() {
     options.key = key;
     TUTTI_TRY(serve(options));
   }
-  return join_with(unique_id_of(key, address));
+  return met(unique_id_of(key, address));
 }
 
-Joined JobEntry::by_store() {
+Met JobEntry::by_store() {
   TUTTI_ASSIGN(const Key key, shared_key());
   TUTTI_ASSIGN(const auto where, resolve(job_.host, job_.port, options_.interfaces.family));
   TUTTI_ASSIGN(auto store, TcpStore::connect(where, deadline_));
@@ -206,27 +220,23 @@ Joined JobEntry::by_store() {
   if (!first()) {
     TUTTI_ASSIGN(const auto text, store.get(entry, deadline_));
     TUTTI_ASSIGN(const auto address, parse_address(text));
-    return join_with(unique_id_of(key, address));
+    return met(unique_id_of(key, address));
   }
   RootOptions options = root();
   options.key = key;
   TUTTI_ASSIGN(const auto id, serve(options));
   TUTTI_TRY(store.set(entry, to_text(id.addresses.front()), deadline_));
-  return join_with(id);
+  return met(id);
 }
 
-Joined JobEntry::by_file() {
+Met JobEntry::by_file() {
   if (!first()) {
     TUTTI_ASSIGN(const auto id, read_job_file(job_.path, deadline_));
-    auto joined = join_with(id);
-    if (joined) return joined;
-    Error error = std::move(joined).error();
-    error.what += fmt::format(" (the id came from {})", job_.path);
-    return error;
+    return met(id);
   }
   TUTTI_ASSIGN(const auto id, serve(root()));
-  TUTTI_ASSIGN(const auto file, JobFile::publish(job_.path, id));
-  return join_with(id);
+  TUTTI_ASSIGN(auto file, JobFile::publish(job_.path, id));
+  return met(id, false, std::make_shared<JobFile>(std::move(file)));
 }
 
 Result<UniqueId> id_from_hex(std::string_view text) {
@@ -237,7 +247,7 @@ Result<UniqueId> id_from_hex(std::string_view text) {
   return decode_unique_id(bytes);
 }
 
-Joined JobEntry::by_pmi() {
+Met JobEntry::by_pmi() {
   constexpr std::string_view kEntry = "tutti-unique-id";
   TUTTI_ASSIGN(auto pmi, Pmi1::connect(process_environment(), deadline_));
   job_.rank = pmi.rank();
@@ -253,10 +263,10 @@ Joined JobEntry::by_pmi() {
     TUTTI_ASSIGN(id, id_from_hex(text));
   }
   TUTTI_TRY(pmi.finish(deadline_));
-  return join_with(*id, true);
+  return met(*id, true);
 }
 
-Joined JobEntry::by_pmix() {
+Met JobEntry::by_pmix() {
   const auto make = [&](std::int32_t) -> Result<std::string> {
     TUTTI_ASSIGN(const auto id, serve(root()));
     return to_hex(encode(id));
@@ -270,7 +280,7 @@ Joined JobEntry::by_pmix() {
   job_.rank = exchanged->rank;
   job_.size = exchanged->size;
   TUTTI_ASSIGN(const auto id, id_from_hex(exchanged->text));
-  return join_with(id, true);
+  return met(id, true);
 }
 
 }  // namespace
@@ -279,6 +289,14 @@ Result<std::unique_ptr<Bootstrap>> join_job(const std::shared_ptr<Service>& serv
                                             const JoinOptions& options, Deadline deadline) {
   log_info(Subsystem::kInit, "", "rank {}: {}", job.rank, job.how);
   return JobEntry(service, job, options, deadline).enter();
+}
+
+Result<MeetingPoint> meet_job(const std::shared_ptr<Service>& service, const Job& job,
+                              const JoinOptions& options, Deadline deadline) {
+  if (job.meeting == Meeting::kAlone)
+    return make_error(Code::kInvalidUsage, "a job of one process has nobody to meet");
+  log_info(Subsystem::kInit, "", "rank {}: {}", job.rank, job.how);
+  return JobEntry(service, job, options, deadline).meet();
 }
 
 }  // namespace tutti

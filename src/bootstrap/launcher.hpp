@@ -57,6 +57,20 @@ Result<Job> detect_job(const Environment& environment, std::string_view url = {}
 /// of the unique id that the program handed to all ranks.
 Result<Job> job_at(const Settings& settings, Rank rank, std::int32_t size, const Key& key);
 
+/// Where the ranks of a job meet. Rank 0's process serves `id`, which leads to its group.
+struct MeetingPoint {
+  Rank rank = 0;
+  std::int32_t size = 1;
+  UniqueId id;
+  bool was_up = false;                ///< JoinOptions::was_up
+  std::shared_ptr<const void> offer;  ///< on rank 0: others can find `id` as long as it lives
+};
+
+/// The first half of join_job(), for ranks that then form groups of their own: they find rank 0 and
+/// share a key. Once for each job. kInvalidUsage for a job of one process.
+Result<MeetingPoint> meet_job(const std::shared_ptr<Service>& service, const Job& job,
+                              const JoinOptions& options, Deadline deadline);
+
 /// Joins the job as detect_job() described it, and logs how. The key comes from the meeting (file,
 /// PMI, PMIx), from TUTTI_JOB_KEY, or, without one, from rank 0 over a local socket that proves the
 /// user; a job of several hosts without a key is refused unless TUTTI_INSECURE=1. Ranks may join

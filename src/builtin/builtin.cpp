@@ -67,7 +67,21 @@ Nanos liveness_of(const Settings& settings) {
       std::chrono::duration<double>(settings.seconds("LIVENESS")));
 }
 
+}  // namespace
+
+Result<std::shared_ptr<Transport>> open_tcp(const Settings& settings, std::uint64_t token) {
+  TcpOptions options;
+  options.token = token;
+  options.interfaces = interfaces_of(settings);
+  options.liveness = liveness_of(settings);
+  options.sockets = static_cast<std::size_t>(settings.integer("TCP_SOCKETS"));
+  options.most_interfaces = static_cast<std::size_t>(settings.integer("TCP_INTERFACES"));
+  return make_tcp_transport(options);
+}
+
 #if TUTTI_HAVE_IBVERBS
+namespace {
+
 /// The RDMA ports nearest to the CPUs of this process, as in "mlx5_0:1"; none where all are alike.
 std::vector<std::string> near_ports(ThisHost& host) {
   const auto described = host.describe();
@@ -87,8 +101,10 @@ std::vector<std::string> near_ports(ThisHost& host) {
   return ports;
 }
 
-Result<std::shared_ptr<Transport>> open_verbs(const Settings& settings, std::uint64_t token,
-                                              ThisHost& host) {
+}  // namespace
+
+Result<std::shared_ptr<Transport>> open_rdma(const Settings& settings, std::uint64_t token,
+                                             ThisHost& host) {
   TUTTI_ASSIGN(const auto library, verbs::Library::open());
   if (const Status prepared = library->prepare_for_fork(); !prepared)
     log_warn("", "this process must not fork while it uses RDMA: {}", prepared.error().what);
@@ -110,18 +126,20 @@ Result<std::shared_ptr<Transport>> open_verbs(const Settings& settings, std::uin
   return make_verbs_transport(library, options);
 }
 #else
-Result<std::shared_ptr<Transport>> open_verbs(const Settings&, std::uint64_t, ThisHost&) {
+Result<std::shared_ptr<Transport>> open_rdma(const Settings&, std::uint64_t, ThisHost&) {
   return make_error(Code::kUnsupported,
                     "this build has no RDMA: libibverbs' headers were missing (libibverbs-dev)");
 }
 #endif
+
+namespace {
 
 /// Null where there is none, or tcp is asked for.
 Result<std::shared_ptr<Transport>> find_verbs(const Settings& settings, std::uint64_t token,
                                               ThisHost& host) {
   const std::string& wanted = settings.text("TRANSPORT");
   if (wanted == "tcp") return std::shared_ptr<Transport>();
-  auto transport = open_verbs(settings, token, host);
+  auto transport = open_rdma(settings, token, host);
   if (transport || wanted == "verbs") return transport;
   const Error& why = transport.error();
   // A machine without RDMA is an ordinary one; where a device is there and of no use, people should
@@ -169,14 +187,8 @@ Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
     runtime->heap->watch_by(std::make_unique<RegisteredHeap>(verbs));
     runtime->transports.push_back(std::move(verbs));
   }
-  TcpOptions options;
-  options.token = runtime->process_token;
-  options.interfaces = interfaces_of(settings);
-  options.liveness = liveness_of(settings);
-  options.sockets = static_cast<std::size_t>(settings.integer("TCP_SOCKETS"));
-  options.most_interfaces = static_cast<std::size_t>(settings.integer("TCP_INTERFACES"));
   if (settings.text("TRANSPORT") != "verbs") {
-    TUTTI_ASSIGN(auto tcp, make_tcp_transport(options));
+    TUTTI_ASSIGN(auto tcp, open_tcp(settings, runtime->process_token));
     runtime->transports.push_back(std::move(tcp));
   }
 

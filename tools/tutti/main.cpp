@@ -30,6 +30,7 @@ constexpr Summary kSummaries[] = {
     {"tune", "measure and store tuning tables"},
     {"explain", "say what would run for a size, and why"},
     {"dropin", "run a program with Tutti in NCCL's place, or check one"},
+    {"doctor", "check hosts and pairs of hosts before a job runs"},
     {"env", "show every setting and what this machine offers"},
     {"train", "train with sharded data parallelism"},
 };
