@@ -68,7 +68,7 @@ class JobEntry {
   }
   [[nodiscard]] Met met(UniqueId id, bool was_up = false,
                         std::shared_ptr<const void> offer = nullptr) const {
-    return MeetingPoint{job_.rank, job_.size, std::move(id), was_up, std::move(offer)};
+    return MeetingPoint{job_.rank, job_.size, std::move(id), was_up, served_, std::move(offer)};
   }
 
   Result<Key> shared_key() const;

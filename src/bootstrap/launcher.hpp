@@ -63,6 +63,7 @@ struct MeetingPoint {
   std::int32_t size = 1;
   UniqueId id;
   bool was_up = false;                ///< JoinOptions::was_up
+  RootOptions root{};                 ///< on rank 0: further hubs of the job open there
   std::shared_ptr<const void> offer;  ///< on rank 0: others can find `id` as long as it lives
 };
 

@@ -47,9 +47,25 @@ Result<std::string> identity_of(const Settings& settings) {
                      own.network_namespace);
 }
 
+/// Whether the limit of locked memory does not count: CAP_IPC_LOCK, where the kernel looks for it.
+bool may_lock_all() {
+  constexpr std::uint64_t kIpcLock = 1U << 14U;
+  const auto users = read_file("/proc/self/uid_map", kLongestSmallFile);
+  const auto status = read_file("/proc/self/status", std::size_t{64} << 10);
+  if (!users || !status || users->find("4294967295") == users->npos) return false;
+  constexpr std::string_view kField = "CapEff:\t";
+  const std::size_t at = status->find(kField);
+  if (at == status->npos) return false;
+  std::uint64_t capabilities = 0;
+  std::from_chars(status->data() + at + kField.size(), status->data() + status->size(),
+                  capabilities, 16);
+  return (capabilities & kIpcLock) != 0;
+}
+
 void read_limits(HostFacts& host) {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+  if (!may_lock_all() && ::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 &&
+      limit.rlim_cur != RLIM_INFINITY)
     host.lock_limit = static_cast<std::int64_t>(std::min<rlim_t>(limit.rlim_cur, INT64_MAX));
   if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
     host.open_files = limit.rlim_cur;

@@ -1,3 +1,5 @@
+#include <filesystem>
+
 #include "src/base/result.hpp"
 #include "tools/doctor/collect.hpp"
 #if TUTTI_HAVE_IBVERBS
@@ -6,6 +8,19 @@
 #endif
 
 namespace tutti::doctor {
+
+namespace {
+
+RdmaFacts facts_of_kernel(const Settings& settings) {
+  RdmaFacts rdma;
+  rdma.traffic_class = static_cast<int>(settings.integer("IB_TC"));
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/sys/class/infiniband", ignored))
+    rdma.kernel_devices.push_back(entry.path().filename());
+  return rdma;
+}
+
+}  // namespace
 
 #if TUTTI_HAVE_IBVERBS
 
@@ -45,8 +60,7 @@ std::vector<std::string> absent_functions(const verbs::EntryPoints& call) {
 }  // namespace
 
 RdmaFacts rdma_of_this_host(const Settings& settings) {
-  RdmaFacts rdma;
-  rdma.traffic_class = static_cast<int>(settings.integer("IB_TC"));
+  RdmaFacts rdma = facts_of_kernel(settings);
   const auto library = verbs::Library::open();
   if (!library) {
     rdma.state = RdmaFacts::State::kNoLibrary;
@@ -83,11 +97,7 @@ RdmaFacts rdma_of_this_host(const Settings& settings) {
 
 #else
 
-RdmaFacts rdma_of_this_host(const Settings& settings) {
-  RdmaFacts rdma;
-  rdma.traffic_class = static_cast<int>(settings.integer("IB_TC"));
-  return rdma;
-}
+RdmaFacts rdma_of_this_host(const Settings& settings) { return facts_of_kernel(settings); }
 
 #endif
 

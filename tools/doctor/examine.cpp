@@ -90,10 +90,7 @@ class Examination {
     auto line = Line::open(service_, point_, member.rank, options_.join,
                            Deadline::after(options_.patience));
     if (!line) {
-      const double patience = std::chrono::duration<double>(options_.patience).count();
-      member.silent = line.error().code == Code::kTimeout
-                          ? fmt::format("it did not come within {:.0f} s", patience)
-                          : line.error().what;
+      member.silent = why_silent(line.error(), "it did not come", options_.patience);
       return;
     }
     member.line.emplace(*std::move(line));
@@ -107,6 +104,15 @@ class Examination {
     read_clock(member);
   }
 
+  /// In errors of a line, the other rank is always called rank 1.
+  static std::string why_silent(const Error& error, std::string_view what, Nanos time) {
+    if (error.code == Code::kTimeout)
+      return fmt::format("{} within {:.0f} s", what, std::chrono::duration<double>(time).count());
+    if (error.code == Code::kPeerFailed)
+      return "its process ended, or nothing was heard of its host for as long as TUTTI_LIVENESS says";
+    return error.what;
+  }
+
   static void fall_silent(Member& member, std::string why) {
     member.silent = std::move(why);
     member.line.reset();
@@ -116,7 +122,7 @@ class Examination {
   static std::optional<std::string> ask(Member& member, std::string_view question, Nanos time) {
     auto answer = member.line->ask(question, Deadline::after(time));
     if (answer) return *std::move(answer);
-    fall_silent(member, answer.error().what);
+    fall_silent(member, why_silent(answer.error(), "no answer came", time));
     return std::nullopt;
   }
 
@@ -151,7 +157,8 @@ class Examination {
         continue;
       }
       const auto rank = static_cast<std::size_t>(member.rank);
-      if (rank < options_.names.size()) member.facts->name = options_.names[rank];
+      if (rank < options_.names.size() && options_.names[rank] != "localhost")
+        member.facts->name = options_.names[rank];
       ++names[member.facts->name];
       hosts_.push_back(rank);
     }
@@ -166,6 +173,7 @@ class Examination {
     const auto rounds =
         all ? all_pairs(hosts_.size()) : sampled_pairs(hosts_.size(), std::random_device()());
     job_.possible_pairs = hosts_.size() * (hosts_.size() - 1) / 2;
+    job_.sampled = !all;
     for (const Round& round : rounds) pairs_ += round.size();
     for (const Round& round : rounds) measure(round);
   }

@@ -30,7 +30,8 @@ struct RdmaPort {
 struct RdmaFacts {
   enum class State : std::uint8_t { kNotBuilt, kNoLibrary, kNoDevice, kDevices };
   State state = State::kNotBuilt;
-  std::string why;  ///< kNoLibrary: what is missing, in the library's words
+  std::string why{};  ///< kNoLibrary: what is missing
+  std::vector<std::string> kernel_devices{};    ///< by /sys/class/infiniband, without the library
   std::vector<std::string> absent_functions{};  ///< that older versions of libibverbs lack
   std::vector<std::string> broken_devices{};    ///< sentences: devices that do not open
   std::vector<RdmaPort> ports{};
@@ -56,7 +57,7 @@ struct HostFacts {
   std::string identity;  ///< equal for ranks of one host
   std::string version;   ///< "tutti 0.1.0 (NCCL API 2.28.9)"
   std::string kernel;
-  std::int64_t lock_limit = -1;    ///< bytes that a process may lock; -1: no limit
+  std::int64_t lock_limit = -1;    ///< bytes that this process may lock; -1: no limit
   std::uint64_t shm_bytes = 0;     ///< of /dev/shm; 0: there is none
   std::uint64_t shm_free_bytes = 0;
   std::uint64_t open_files = 0;       ///< soft limit
@@ -127,7 +128,7 @@ struct PairFacts {
 struct Silent {
   int rank = 0;
   std::string name;  ///< of its host where known, else "rank 3"
-  std::string why;
+  std::string why;   ///< a clause: "it did not come within 30 s"
 };
 
 /// All that is known once the checks are over.
@@ -135,8 +136,15 @@ struct JobFacts {
   std::vector<HostFacts> hosts;
   std::vector<PairFacts> pairs;
   std::vector<Silent> silent;
-  std::size_t possible_pairs = 0;  ///< more than `pairs` where only a sample was checked
+  std::size_t possible_pairs = 0;
+  bool sampled = false;  ///< `pairs` are a ring and a random sample
 };
+
+/// TUTTI_TRANSPORT as the host has it.
+inline std::string transport_of(const HostFacts& host) {
+  const auto asked = host.settings.find("TUTTI_TRANSPORT");
+  return asked == host.settings.end() ? "tcp" : asked->second;
+}
 
 /// Of both directions.
 inline double least_mb_s(const LinkFacts& link) {

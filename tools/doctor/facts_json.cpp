@@ -106,6 +106,7 @@ RdmaPort port_of(const nlohmann::json& json, Status& status) {
 Json rdma_json(const RdmaFacts& rdma) {
   Json json{{"state", kStates[to_underlying(rdma.state)]},
             {"why", rdma.why},
+            {"kernel_devices", rdma.kernel_devices},
             {"absent_functions", rdma.absent_functions},
             {"broken_devices", rdma.broken_devices},
             {"ports", Json::array()},
@@ -123,6 +124,7 @@ RdmaFacts rdma_of(const nlohmann::json& json, Status& status) {
   RdmaFacts rdma;
   rdma.state = word_of<RdmaFacts::State>(fields, "state", kStates);
   rdma.why = fields.text("why");
+  rdma.kernel_devices = fields.texts("kernel_devices");
   rdma.absent_functions = fields.texts("absent_functions");
   rdma.broken_devices = fields.texts("broken_devices");
   fields.each("ports", [&](const auto& port) { rdma.ports.push_back(port_of(port, status)); });

@@ -1,6 +1,7 @@
 // Findings about one host.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -108,9 +109,7 @@ class HostFindings {
 
   void rdma() {
     const RdmaFacts& rdma = host_.rdma;
-    if (rdma.state == RdmaFacts::State::kNotBuilt) return;
-    if (rdma.state == RdmaFacts::State::kNoLibrary) return library();
-    if (rdma.state == RdmaFacts::State::kNoDevice) return;
+    if (rdma.state != RdmaFacts::State::kDevices) return no_devices();
     if (!rdma.absent_functions.empty())
       add(Severity::kNote,
           fmt::format("its libibverbs is old: it lacks {}", fmt::join(rdma.absent_functions, ", ")),
@@ -126,20 +125,47 @@ class HostFindings {
     left_out();
   }
 
-  /// Only a user who has devices wants the library.
-  void library() {
-    add(Severity::kNote, fmt::format("RDMA is not available: {}", host_.rdma.why),
-        "hosts are reached by TCP, which needs no such library",
-        "if this host has an RDMA device: `apt install libibverbs1 ibverbs-providers` (Debian, "
-        "Ubuntu), `dnf install libibverbs` (Fedora, RHEL)");
+  /// A machine without RDMA is an ordinary one, unless its user asks for RDMA.
+  void no_devices() {
+    const RdmaFacts& rdma = host_.rdma;
+    if (rdma.kernel_devices.empty()) {
+      if (asks_for_rdma())
+        add(Severity::kError, "TUTTI_TRANSPORT=verbs asks for RDMA, and this host has no RDMA device",
+            "jobs fail there", "set TUTTI_TRANSPORT=auto, which takes TCP where there is no RDMA");
+      return;
+    }
+    const auto [what, remedy] = lack_of_library();
+    add(asks_for_rdma() ? Severity::kError : Severity::kWarning,
+        fmt::format("the kernel has RDMA devices ({}), and {}",
+                    fmt::join(rdma.kernel_devices, ", "), what),
+        "other hosts reach it by TCP only", remedy);
+  }
+
+  /// What is in the way of the devices, and what to do.
+  [[nodiscard]] std::pair<std::string, std::string> lack_of_library() const {
+    switch (host_.rdma.state) {
+      case RdmaFacts::State::kNotBuilt:
+        return {"this build of Tutti has no RDMA",
+                "build it where libibverbs' headers are: `apt install libibverbs-dev` (Debian, "
+                "Ubuntu), `dnf install rdma-core-devel` (Fedora, RHEL)"};
+      case RdmaFacts::State::kNoLibrary:
+        return {fmt::format("libibverbs cannot be used: {}", host_.rdma.why),
+                "`apt install libibverbs1 ibverbs-providers` (Debian, Ubuntu), `dnf install "
+                "libibverbs` (Fedora, RHEL)"};
+      default:
+        return {"libibverbs sees none of them",
+                "install the devices' drivers for it (`apt install ibverbs-providers`); containers "
+                "need --device=/dev/infiniband"};
+    }
   }
 
   void lock_limit() {
     if (host_.lock_limit < 0 || host_.lock_limit >= kLeastLocked) return;
-    add(Severity::kError,
+    add(asks_for_rdma() ? Severity::kError : Severity::kWarning,
         fmt::format("a process may lock {} KiB of memory, and RDMA needs {} MiB or more",
                     host_.lock_limit / 1024, kLeastLocked >> 20),
-        "memory that an RDMA device reaches is locked; registering it will fail",
+        "memory that an RDMA device reaches is locked: registering it fails, at once or with the "
+        "first larger job",
         "`ulimit -l unlimited` before the job (memlock in /etc/security/limits.conf), in "
         "containers --ulimit memlock=-1, with systemd LimitMEMLOCK=infinity");
   }
@@ -204,10 +230,7 @@ class HostFindings {
           "see `tutti topo --rdma` there");
   }
 
-  [[nodiscard]] bool asks_for_rdma() const {
-    const auto asked = host_.settings.find("TUTTI_TRANSPORT");
-    return asked != host_.settings.end() && asked->second == "verbs";
-  }
+  [[nodiscard]] bool asks_for_rdma() const { return transport_of(host_) == "verbs"; }
 
   const HostFacts& host_;
   const bool alone_;

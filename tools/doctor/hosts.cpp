@@ -41,11 +41,16 @@ Result<std::string> own_path() {
   return system_error(Code::kUnavailable, errno, "cannot read /proc/self/exe");
 }
 
-bool is_of_job(std::string_view name) {
-  constexpr std::string_view kNames[] = {"MASTER_ADDR", "MASTER_PORT", "RANK",
-                                         "WORLD_SIZE",  "LOCAL_RANK",  "LOCAL_WORLD_SIZE"};
-  return name.starts_with("TUTTI_") || name.starts_with("NCCL_") ||
-         std::ranges::find(kNames, name) != std::end(kNames);
+constexpr std::string_view kOfJob[] = {"MASTER_ADDR",  "MASTER_PORT", "RANK",
+                                       "WORLD_SIZE",   "LOCAL_RANK",  "LOCAL_WORLD_SIZE",
+                                       "TUTTI_JOB_KEY"};
+
+bool is_of_job(std::string_view name) { return std::ranges::find(kOfJob, name) != std::end(kOfJob); }
+
+/// A setting of the user. What names this host is not passed on.
+bool is_setting(std::string_view name) {
+  return (name.starts_with("TUTTI_") || name.starts_with("NCCL_")) && !name.ends_with("_HOSTID") &&
+         name != "TUTTI_BOOTSTRAP";
 }
 
 /// Where rank 0 listens: other hosts must reach it, so its name must not mean "this host".
@@ -63,16 +68,15 @@ Result<std::string> address_of_first(const std::string& host) {
 std::string variables_of_job() {
   const Environment environment = process_environment();
   std::vector<std::string> names = process_environment_names();
-  for (const char* name : {"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK",
-                           "LOCAL_WORLD_SIZE"})
-    names.emplace_back(name);
+  names.insert(names.end(), std::begin(kOfJob), std::end(kOfJob));
   std::ranges::sort(names);
   const auto repeated = std::ranges::unique(names);
   names.erase(repeated.begin(), repeated.end());
   std::string text;
   for (const std::string& name : names) {
     const auto value = environment(name);
-    if (is_of_job(name) && value && value->find('\n') == value->npos)
+    const bool is_passed = is_of_job(name) || is_setting(name);
+    if (is_passed && value && value->find('\n') == value->npos)
       text += fmt::format("{}={}\n", name, *value);
   }
   return text;
@@ -188,10 +192,12 @@ Error go_to_host(const HostsOptions& options) {
 Status take_variables_from_input() {
   for (std::string line; std::getline(std::cin, line);) {
     const std::size_t equals = line.find('=');
-    if (equals == line.npos || !is_of_job(std::string_view(line).substr(0, equals)))
-      return make_error(Code::kWrongData, "standard input has a line that sets none of the job's "
-                                          "variables");
-    ::setenv(line.substr(0, equals).c_str(), line.substr(equals + 1).c_str(), 1);
+    const std::string name = line.substr(0, equals);
+    if (equals == line.npos || !(is_of_job(name) || is_setting(name)))
+      return make_error(Code::kWrongData,
+                        "standard input has a line that sets none of the job's variables");
+    // What a host sets itself stays, so that differences are found.
+    ::setenv(name.c_str(), line.substr(equals + 1).c_str(), is_of_job(name) ? 1 : 0);
   }
   return ok_status();
 }

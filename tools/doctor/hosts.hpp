@@ -31,8 +31,8 @@ Result<int> start_on_hosts(const HostsOptions& options, const std::vector<std::s
 /// In a child of start_on_hosts: becomes the rank, here or through ssh. Returns only if that fails.
 Error go_to_host(const HostsOptions& options);
 
-/// At the other end of ssh: takes the variables of the job and of the user from standard input.
-/// Only names that Tutti reads are taken. kWrongData names a line that is none.
+/// At the other end of ssh: takes the variables of the job and of the user from standard input. A
+/// setting that this host has already stays as it is. kWrongData for a line that is none.
 Status take_variables_from_input();
 
 /// Between quotes, for a shell.

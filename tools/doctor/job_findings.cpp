@@ -134,14 +134,27 @@ void slow_pairs(const JobFacts& job, std::vector<Finding>& findings) {
   slow_pairs("RDMA", rdma, findings);
 }
 
+/// RDMA that works and is not asked for.
+void unused_rdma(const JobFacts& job, std::vector<Finding>& findings) {
+  const auto works = [](const PairFacts& pair) {
+    return pair.of_first && pair.of_first->rdma && least_mb_s(*pair.of_first->rdma) > 0;
+  };
+  const bool asked = std::ranges::any_of(
+      job.hosts, [](const HostFacts& host) { return transport_of(host) != "tcp"; });
+  if (asked || job.pairs.empty() || !std::ranges::all_of(job.pairs, works)) return;
+  findings.push_back({Severity::kNote, "all hosts",
+                      "RDMA works between all pairs that were checked, and jobs do not use it",
+                      "the default is TCP (TUTTI_TRANSPORT=tcp)",
+                      "set TUTTI_TRANSPORT=auto on all hosts, and compare the times of your job"});
+}
+
 }  // namespace
 
 std::vector<Finding> findings_between(const JobFacts& job) {
   std::vector<Finding> findings;
   for (const Silent& silent : job.silent)
     findings.push_back({Severity::kError, silent.name,
-                        fmt::format("{} (rank {}) did not answer in time: {}", silent.name,
-                                    silent.rank, silent.why),
+                        fmt::format("rank {} did not answer: {}", silent.rank, silent.why),
                         "a job that needs this host cannot start",
                         "see whether the host is up and the program starts there (its own messages "
                         "are above, if it could say anything); whether it reaches rank 0 over TCP "
@@ -149,6 +162,7 @@ std::vector<Finding> findings_between(const JobFacts& job) {
   different_versions(job, findings);
   different_settings(job, findings);
   slow_pairs(job, findings);
+  unused_rdma(job, findings);
   return findings;
 }
 

@@ -1,5 +1,8 @@
 // Questions and answers between rank 0 and one other rank, over a group of these two. So a rank
 // that dies or falls silent ends its own line only.
+//
+// A text travels in pieces, each of which is answered before the next one leaves. So it also passes
+// where large packets are lost, which the doctor is to find out.
 #pragma once
 
 #include <functional>
@@ -33,6 +36,8 @@ class Line {
 
  private:
   explicit Line(std::unique_ptr<Bootstrap> pair) : pair_(std::move(pair)) {}
+  Status send(std::string_view text, Deadline deadline);
+  Result<std::string> receive(Deadline deadline);
   /// What the other one says, for what this one says.
   Result<std::string> exchange(std::string_view mine, Deadline deadline);
 

@@ -111,6 +111,7 @@ Result<int> take_part(const Options& options) {
   how.join.liveness = duration_of(settings.seconds("LIVENESS"));
   TUTTI_ASSIGN(const tutti::MeetingPoint point,
                tutti::meet_job(service, job, how.join, tutti::Deadline::after(how.patience)));
+  how.join.interfaces = {};  // the interface that reaches rank 0: faults of the chosen one are found
   auto station = Station::open(settings, service->token(), point.id.key, version);
   if (point.rank != 0) {
     TUTTI_TRY(be_examined(service, point, std::move(station), how));

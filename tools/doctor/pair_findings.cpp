@@ -34,10 +34,7 @@ std::set<verbs::GidType> types_of(const std::vector<verbs::Rail>& rails) {
   return types;
 }
 
-bool wants_rdma(const HostFacts& host) {
-  const auto asked = host.settings.find("TUTTI_TRANSPORT");
-  return asked != host.settings.end() && asked->second == "verbs";
-}
+bool wants_rdma(const HostFacts& host) { return transport_of(host) == "verbs"; }
 
 class PairFindings {
  public:

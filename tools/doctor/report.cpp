@@ -110,21 +110,37 @@ std::string pair_table(const JobFacts& job) {
   std::string text = "\n" + table.text({1, 2, 3, 4, 5, 6});
   if (job.pairs.size() > kMostRows)
     text += fmt::format("and {} more pairs (--json has all)\n", job.pairs.size() - kMostRows);
-  if (job.pairs.size() < job.possible_pairs)
+  if (job.sampled)
     text += fmt::format(
         "checked {} of {} pairs: a ring and a random sample; --all-pairs checks all\n",
         job.pairs.size(), job.possible_pairs);
   return text;
 }
 
+/// What is equal but for its place is told once, with all places.
 std::string findings_text(std::span<const Finding> findings) {
   if (findings.empty()) return "\nFindings: none\n";
+  std::vector<Finding> told;
+  for (const Finding& finding : findings) {
+    const auto same = std::ranges::find_if(told, [&](Finding other) {
+      other.place = finding.place;
+      return other == finding;
+    });
+    if (same == told.end())
+      told.push_back(finding);
+    else
+      same->place += "; " + finding.place;
+  }
   std::string text = "\nFindings\n";
-  for (const Finding& finding : findings)
+  for (const Finding& finding : told)
     text += fmt::format("\n  {}: {}\n    what: {}.\n    why:  {}.\n    do:   {}.\n",
                         name_of(finding.severity), finding.place, finding.what, finding.why,
                         finding.remedy);
   return text;
+}
+
+std::string counted(std::size_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
 std::size_t count_of(std::span<const Finding> findings, Severity severity) {
@@ -132,10 +148,11 @@ std::size_t count_of(std::span<const Finding> findings, Severity severity) {
 }
 
 std::string closing_line(const JobFacts& job, std::span<const Finding> findings) {
-  return fmt::format("\n{} hosts, {} pairs: {} errors, {} warnings, {} notes\n",
-                     job.hosts.size() + job.silent.size(), job.pairs.size(),
-                     count_of(findings, Severity::kError), count_of(findings, Severity::kWarning),
-                     count_of(findings, Severity::kNote));
+  return fmt::format("\n{}, {}: {}, {}, {}\n", counted(job.hosts.size(), "host"),
+                     counted(job.pairs.size(), "pair"),
+                     counted(count_of(findings, Severity::kError), "error"),
+                     counted(count_of(findings, Severity::kWarning), "warning"),
+                     counted(count_of(findings, Severity::kNote), "note"));
 }
 
 Json half_json(const std::optional<PairReport>& report) {
@@ -155,6 +172,7 @@ Json json_of(const JobFacts& job, std::span<const Finding> findings) {
             {"hosts", Json::array()},
             {"pairs", Json::array()},
             {"possible_pairs", job.possible_pairs},
+            {"sampled", job.sampled},
             {"silent", Json::array()},
             {"findings", Json::array()}};
   for (const HostFacts& host : job.hosts) json["hosts"].push_back(to_json(host));
