@@ -82,10 +82,11 @@ RdmaFacts rdma_of_this_host(const Settings& settings) {
     for (const verbs::PortFacts& port : devices.back().ports)
       rdma.ports.push_back(read_port(name, port));
   }
-  auto chosen = verbs::choose_rails(devices,
-                                    {.devices = settings.text("IB_HCA"),
-                                     .gid_index = static_cast<int>(settings.integer("IB_GID_INDEX"))},
-                                    &verbs::system_prefix);
+  auto chosen =
+      verbs::choose_rails(devices,
+                          {.devices = settings.text("IB_HCA"),
+                           .gid_index = static_cast<int>(settings.integer("IB_GID_INDEX"))},
+                          &verbs::system_prefix);
   if (!chosen) {
     rdma.transport_error = chosen.error().what;
     return rdma;

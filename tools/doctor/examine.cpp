@@ -96,9 +96,11 @@ class Examination {
     member.line.emplace(*std::move(line));
     const auto answer = ask(member, kFacts, kFactsTime);
     if (!answer) return;
-    if (answer->starts_with(kCannot)) return fall_silent(member, without_controls(answer->substr(1)));
+    if (answer->starts_with(kCannot))
+      return fall_silent(member, without_controls(answer->substr(1)));
     auto facts = decode_host(*answer);
-    if (!facts) return fall_silent(member, "what it tells of itself is wrong: " + facts.error().what);
+    if (!facts)
+      return fall_silent(member, "what it tells of itself is wrong: " + facts.error().what);
     facts->rank = member.rank;
     member.facts = *std::move(facts);
     read_clock(member);
@@ -109,7 +111,8 @@ class Examination {
     if (error.code == Code::kTimeout)
       return fmt::format("{} within {:.0f} s", what, std::chrono::duration<double>(time).count());
     if (error.code == Code::kPeerFailed)
-      return "its process ended, or nothing was heard of its host for as long as TUTTI_LIVENESS says";
+      return "its process ended, or nothing was heard of its host for as long as TUTTI_LIVENESS "
+             "says";
     return error.what;
   }
 
@@ -199,8 +202,7 @@ class Examination {
 
   std::optional<PairReport> half(Member& member, const Member& other, bool leads) const {
     if (member.rank == 0) return station_.check(*other.facts, leads);
-    const std::string question =
-        fmt::format("{}{}", leads ? kLead : kFollow, encode(*other.facts));
+    const std::string question = fmt::format("{}{}", leads ? kLead : kFollow, encode(*other.facts));
     const auto answer = ask(member, question, kPairTime);
     if (!answer) return std::nullopt;
     auto report = decode_pair(*answer);
@@ -220,7 +222,7 @@ class Examination {
     for (const Member& member : members_) {
       if (member.silent.empty()) continue;
       const auto rank = static_cast<std::size_t>(member.rank);
-      const std::string name = member.facts                  ? member.facts->name
+      const std::string name = member.facts                   ? member.facts->name
                                : rank < options_.names.size() ? options_.names[rank]
                                                               : fmt::format("rank {}", rank);
       job_.silent.push_back({member.rank, name, member.silent});

@@ -19,9 +19,9 @@ struct RdmaPort {
   std::string device;  ///< "mlx5_0"
   int number = 1;
   bool active = false;
-  std::string state;         ///< "ACTIVE"
-  std::string link;          ///< "InfiniBand", "Ethernet", "unknown"
-  std::uint32_t mtu = 0;     ///< bytes, as it is now
+  std::string state;      ///< "ACTIVE"
+  std::string link;       ///< "InfiniBand", "Ethernet", "unknown"
+  std::uint32_t mtu = 0;  ///< bytes, as it is now
   std::uint32_t most_mtu = 0;
   std::uint32_t mbit_per_s = 0;  ///< 0: not known
   friend bool operator==(const RdmaPort&, const RdmaPort&) = default;
@@ -30,15 +30,15 @@ struct RdmaPort {
 struct RdmaFacts {
   enum class State : std::uint8_t { kNotBuilt, kNoLibrary, kNoDevice, kDevices };
   State state = State::kNotBuilt;
-  std::string why{};  ///< kNoLibrary: what is missing
+  std::string why{};                            ///< kNoLibrary: what is missing
   std::vector<std::string> kernel_devices{};    ///< by /sys/class/infiniband, without the library
   std::vector<std::string> absent_functions{};  ///< that older versions of libibverbs lack
   std::vector<std::string> broken_devices{};    ///< sentences: devices that do not open
   std::vector<RdmaPort> ports{};
-  std::vector<verbs::Rail> rails{};        ///< the ports that a job would use
-  std::vector<std::string> left_out{};     ///< sentences: why others are not used
-  std::string transport_error{};           ///< why RDMA cannot be used though there are devices
-  int traffic_class = 0;                   ///< TUTTI_IB_TC
+  std::vector<verbs::Rail> rails{};     ///< the ports that a job would use
+  std::vector<std::string> left_out{};  ///< sentences: why others are not used
+  std::string transport_error{};        ///< why RDMA cannot be used though there are devices
+  int traffic_class = 0;                ///< TUTTI_IB_TC
   friend bool operator==(const RdmaFacts&, const RdmaFacts&) = default;
 };
 
@@ -57,14 +57,14 @@ struct HostFacts {
   std::string identity;  ///< equal for ranks of one host
   std::string version;   ///< "tutti 0.1.0 (NCCL API 2.28.9)"
   std::string kernel;
-  std::int64_t lock_limit = -1;    ///< bytes that this process may lock; -1: no limit
-  std::uint64_t shm_bytes = 0;     ///< of /dev/shm; 0: there is none
+  std::int64_t lock_limit = -1;  ///< bytes that this process may lock; -1: no limit
+  std::uint64_t shm_bytes = 0;   ///< of /dev/shm; 0: there is none
   std::uint64_t shm_free_bytes = 0;
   std::uint64_t open_files = 0;       ///< soft limit
   std::uint64_t most_open_files = 0;  ///< hard limit
   TcpInterface tcp;
-  int first_port = 0, last_port = 0;  ///< from which the kernel takes ports; 0: not known
-  std::string firewall;               ///< "firewalld", "ufw"; "": none that is known
+  int first_port = 0, last_port = 0;            ///< from which the kernel takes ports; 0: not known
+  std::string firewall;                         ///< "firewalld", "ufw"; "": none that is known
   std::map<std::string, std::string> settings;  ///< TUTTI_* and NCCL_*, without secrets
   RdmaFacts rdma;
 
@@ -74,8 +74,8 @@ struct HostFacts {
   Blob rdma_address{};      ///< empty: there is no RDMA
 
   // Filled in by rank 0.
-  double clock_offset_s = 0;     ///< its clock minus that of rank 0
-  double clock_round_trip_s = 0; ///< the offset is right within half of it
+  double clock_offset_s = 0;      ///< its clock minus that of rank 0
+  double clock_round_trip_s = 0;  ///< the offset is right within half of it
 
   friend bool operator==(const HostFacts&, const HostFacts&) = default;
 };
@@ -97,10 +97,10 @@ struct Reach {
 /// What was measured over a transport, by the first host of the pair.
 struct LinkFacts {
   bool connected = false;
-  std::string error{};      ///< why not, or why measuring ended early
-  bool large_hangs = false; ///< small messages arrive, large ones do not
-  double latency_us = 0;    ///< median round trip of 8 bytes; 0: not measured
-  double there_mb_s = 0;    ///< first host to second, 10^6 bytes a second; 0: not measured
+  std::string error{};       ///< why not, or why measuring ended early
+  bool large_hangs = false;  ///< small messages arrive, large ones do not
+  double latency_us = 0;     ///< median round trip of 8 bytes; 0: not measured
+  double there_mb_s = 0;     ///< first host to second, 10^6 bytes a second; 0: not measured
   double back_mb_s = 0;
   friend bool operator==(const LinkFacts&, const LinkFacts&) = default;
 };

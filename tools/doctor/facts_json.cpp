@@ -86,8 +86,9 @@ verbs::Rail rail_of(const nlohmann::json& json, Status& status) {
 }
 
 Json port_json(const RdmaPort& port) {
-  return {{"device", port.device}, {"number", port.number},     {"active", port.active},
-          {"state", port.state},   {"link", port.link},         {"mtu", port.mtu},
+  return {{"device", port.device},     {"number", port.number},
+          {"active", port.active},     {"state", port.state},
+          {"link", port.link},         {"mtu", port.mtu},
           {"most_mtu", port.most_mtu}, {"mbit_per_s", port.mbit_per_s}};
 }
 
@@ -182,9 +183,9 @@ Result<nlohmann::json> parsed(std::string_view text) {
 std::string_view name_of(Reach::Outcome outcome) { return kOutcomes[to_underlying(outcome)]; }
 
 Json to_json(const LinkFacts& link) {
-  return {{"connected", link.connected},   {"error", link.error},
+  return {{"connected", link.connected},     {"error", link.error},
           {"large_hangs", link.large_hangs}, {"latency_us", link.latency_us},
-          {"there_mb_s", link.there_mb_s}, {"back_mb_s", link.back_mb_s}};
+          {"there_mb_s", link.there_mb_s},   {"back_mb_s", link.back_mb_s}};
 }
 
 Json to_json(const HostFacts& host) {

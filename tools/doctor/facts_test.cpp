@@ -41,12 +41,18 @@ TEST(Facts, OfAPairArriveAsTheyWere) {
 }
 
 TEST(Facts, ThatAreWrongAreRefusedByTheNameOfTheField) {
-  const std::pair<const char*, nlohmann::json> kWrong[] = {
-      {"rank", -1},           {"rank", "0"},          {"lock_limit", 1.5},
-      {"open_files", -1},     {"first_port", 65536},  {"name", 7},
-      {"name", std::string(4000, 'x')},               {"settings", nlohmann::json::array()},
-      {"token", 1e300},       {"tcp_address", "0"},   {"tcp_address", "zz"},
-      {"kernel", nullptr}};
+  const std::pair<const char*, nlohmann::json> kWrong[] = {{"rank", -1},
+                                                           {"rank", "0"},
+                                                           {"lock_limit", 1.5},
+                                                           {"open_files", -1},
+                                                           {"first_port", 65536},
+                                                           {"name", 7},
+                                                           {"name", std::string(4000, 'x')},
+                                                           {"settings", nlohmann::json::array()},
+                                                           {"token", 1e300},
+                                                           {"tcp_address", "0"},
+                                                           {"tcp_address", "zz"},
+                                                           {"kernel", nullptr}};
   for (const auto& [name, value] : kWrong) {
     auto json = nlohmann::json::parse(encode(full_host()));
     json[name] = value;
@@ -115,8 +121,8 @@ TEST(Report, HasHostsPortsPairsAndFindings) {
 }
 
 TEST(Report, TellsOnceWhatSeveralPlacesHave) {
-  const Finding one{Severity::kNote, "node1", "w", "y", "r"}, other{Severity::kNote, "node2", "w",
-                                                                    "y", "r"};
+  const Finding one{Severity::kNote, "node1", "w", "y", "r"},
+      other{Severity::kNote, "node2", "w", "y", "r"};
   const std::string text = text_of(two_hosts(), std::vector{one, other});
   EXPECT_THAT(text, HasSubstr("note: node1; node2\n"));
   EXPECT_THAT(text, HasSubstr("2 notes"));

@@ -22,7 +22,8 @@ using Texts = std::vector<std::string>;
 auto finding(Severity severity, const std::string& place, const std::string& what,
              const std::string& remedy) {
   return AllOf(Field(&Finding::severity, severity), Field(&Finding::place, place),
-               Field(&Finding::what, HasSubstr(what)), Field(&Finding::why, testing::Not(IsEmpty())),
+               Field(&Finding::what, HasSubstr(what)),
+               Field(&Finding::why, testing::Not(IsEmpty())),
                Field(&Finding::remedy, HasSubstr(remedy)));
 }
 
@@ -46,9 +47,9 @@ TEST(HostFindings, AGoodHostHasNone) {
 }
 
 TEST(HostFindings, AClockThatIsOff) {
-  EXPECT_THAT(of_host([](auto& host) { host.clock_offset_s = -3.5; }),
-              ElementsAre(finding(Severity::kWarning, "node1", "3.5 s behind that of rank 0",
-                                  "chrony")));
+  EXPECT_THAT(
+      of_host([](auto& host) { host.clock_offset_s = -3.5; }),
+      ElementsAre(finding(Severity::kWarning, "node1", "3.5 s behind that of rank 0", "chrony")));
   EXPECT_THAT(of_host([](auto& host) { host.clock_offset_s = 2; }),
               ElementsAre(finding(Severity::kWarning, "node1", "2.0 s ahead of", "chrony")));
 }
@@ -64,9 +65,9 @@ TEST(HostFindings, AClockThatMayBeRightIsNotBlamed) {
 TEST(HostFindings, SharedMemoryThatIsMissingOrSmall) {
   EXPECT_THAT(of_host([](auto& host) { host.shm_bytes = 0; }),
               ElementsAre(finding(Severity::kError, "node1", "/dev/shm", "mount -t tmpfs")));
-  EXPECT_THAT(of_host([](auto& host) { host.shm_free_bytes = 64 << 20; }),
-              ElementsAre(finding(Severity::kWarning, "node1", "64 MiB free of 8192 MiB",
-                                  "--shm-size")));
+  EXPECT_THAT(
+      of_host([](auto& host) { host.shm_free_bytes = 64 << 20; }),
+      ElementsAre(finding(Severity::kWarning, "node1", "64 MiB free of 8192 MiB", "--shm-size")));
 }
 
 TEST(HostFindings, FewOpenFiles) {
@@ -97,9 +98,9 @@ TEST(HostFindings, FirewallsWithTheirCommands) {
 TEST(HostFindings, WithoutDevicesOnlyWhoAsksForRdmaHears) {
   const auto none = [](auto& rdma) { rdma = {.state = RdmaFacts::State::kNoLibrary, .why = "no"}; };
   EXPECT_THAT(of_rdma_host(none), IsEmpty());
-  EXPECT_THAT(of_rdma_host(none, "verbs"),
-              ElementsAre(finding(Severity::kError, "node1", "no RDMA device",
-                                  "TUTTI_TRANSPORT=auto")));
+  EXPECT_THAT(
+      of_rdma_host(none, "verbs"),
+      ElementsAre(finding(Severity::kError, "node1", "no RDMA device", "TUTTI_TRANSPORT=auto")));
 }
 
 TEST(HostFindings, DevicesOfTheKernelThatTheLibraryIsMissingFor) {
@@ -121,23 +122,24 @@ TEST(HostFindings, DevicesOfTheKernelThatTheLibraryIsMissingFor) {
 }
 
 TEST(HostFindings, AnOldLibrary) {
-  EXPECT_THAT(of_rdma_host([](auto& rdma) { rdma.absent_functions = {"ibv_reg_dmabuf_mr"}; }),
-              ElementsAre(finding(Severity::kNote, "node1", "lacks ibv_reg_dmabuf_mr",
-                                  "rdma-core")));
+  EXPECT_THAT(
+      of_rdma_host([](auto& rdma) { rdma.absent_functions = {"ibv_reg_dmabuf_mr"}; }),
+      ElementsAre(finding(Severity::kNote, "node1", "lacks ibv_reg_dmabuf_mr", "rdma-core")));
 }
 
 TEST(HostFindings, ADeviceThatDoesNotOpen) {
-  EXPECT_THAT(of_rdma_host([](auto& rdma) { rdma.broken_devices = {"mlx5_1 does not open: no"}; }),
-              ElementsAre(finding(Severity::kWarning, "node1", "mlx5_1 does not open",
-                                  "/dev/infiniband")));
+  EXPECT_THAT(
+      of_rdma_host([](auto& rdma) { rdma.broken_devices = {"mlx5_1 does not open: no"}; }),
+      ElementsAre(finding(Severity::kWarning, "node1", "mlx5_1 does not open", "/dev/infiniband")));
 }
 
 TEST(HostFindings, TooLittleLockedMemory) {
   HostFacts host = good_rdma_host("node1");
   host.lock_limit = 64 << 10;
-  EXPECT_THAT(findings_of(host, false),
-              ElementsAre(finding(Severity::kWarning, "node1", "64 KiB of memory, and RDMA needs 64 "
-                                                               "MiB", "--ulimit memlock=-1")));
+  EXPECT_THAT(findings_of(host, false), ElementsAre(finding(Severity::kWarning, "node1",
+                                                            "64 KiB of memory, and RDMA needs 64 "
+                                                            "MiB",
+                                                            "--ulimit memlock=-1")));
   host.settings["TUTTI_TRANSPORT"] = "verbs";
   EXPECT_THAT(findings_of(host, false),
               ElementsAre(finding(Severity::kError, "node1", "64 KiB", "ulimit -l unlimited")));
@@ -178,10 +180,10 @@ TEST(HostFindings, RoceWithoutATrafficClass) {
 }
 
 TEST(HostFindings, AGidOfRoceV1) {
-  EXPECT_THAT(of_rdma_host([](auto& rdma) { rdma.rails[0].type = verbs::GidType::kRoceV1; }),
-              ElementsAre(finding(Severity::kWarning, "node1, mlx5_0 port 1",
-                                  "GID 10.0.0.1 (index 0) is of type RoCE v1",
-                                  "TUTTI_IB_GID_INDEX")));
+  EXPECT_THAT(
+      of_rdma_host([](auto& rdma) { rdma.rails[0].type = verbs::GidType::kRoceV1; }),
+      ElementsAre(finding(Severity::kWarning, "node1, mlx5_0 port 1",
+                          "GID 10.0.0.1 (index 0) is of type RoCE v1", "TUTTI_IB_GID_INDEX")));
 }
 
 TEST(HostFindings, PortsThatAreLeftOut) {
@@ -232,16 +234,17 @@ TEST(PairFindings, AGoodPairHasNone) {
 }
 
 TEST(PairFindings, EachWayOfNotReachingAHostHasItsOwnSentence) {
-  EXPECT_THAT(unreached(Reach::Outcome::kTimedOut),
-              ElementsAre(finding(Severity::kError, "node1 -> node2",
-                                  "node1 gets no answer from node2 at 10.0.0.2:40000",
-                                  "let in TCP from node1, ports 32768-60999 (ufw is active there)")));
+  EXPECT_THAT(
+      unreached(Reach::Outcome::kTimedOut),
+      ElementsAre(finding(Severity::kError, "node1 -> node2",
+                          "node1 gets no answer from node2 at 10.0.0.2:40000",
+                          "let in TCP from node1, ports 32768-60999 (ufw is active there)")));
   EXPECT_THAT(unreached(Reach::Outcome::kRefused),
               ElementsAre(finding(Severity::kError, "node1 -> node2", "node2 refuses", "REJECT")));
-  EXPECT_THAT(unreached(Reach::Outcome::kNoRoute),
-              ElementsAre(finding(Severity::kError, "node1 -> node2",
-                                  "no route to 10.0.0.2:40000 of node2: errno's words",
-                                  "ip route get")));
+  EXPECT_THAT(
+      unreached(Reach::Outcome::kNoRoute),
+      ElementsAre(finding(Severity::kError, "node1 -> node2",
+                          "no route to 10.0.0.2:40000 of node2: errno's words", "ip route get")));
   EXPECT_THAT(unreached(Reach::Outcome::kFailed),
               ElementsAre(finding(Severity::kError, "node1 -> node2", "errno's words",
                                   "TUTTI_SOCKET_IFNAME on node2")));
@@ -297,8 +300,8 @@ TEST(PairFindings, RdmaAtOneSideOnly) {
                                   "node1 can use RDMA (mlx5_0 port 1 (RoCE v2 10.0.0.1/24)), and "
                                   "node2 cannot: it has no RDMA device",
                                   "tutti topo --rdma` on node2")));
-  EXPECT_THAT(lacks("verbs"), ElementsAre(finding(Severity::kError, "node1 - node2",
-                                                  "node2 cannot", "on node2")));
+  EXPECT_THAT(lacks("verbs"),
+              ElementsAre(finding(Severity::kError, "node1 - node2", "node2 cannot", "on node2")));
 }
 
 TEST(PairFindings, GidsOfDifferentTypes) {
@@ -382,27 +385,29 @@ TEST(JobFindings, AGoodJobHasNone) { EXPECT_THAT(all_findings(job_of(4)), IsEmpt
 TEST(JobFindings, AHostThatIsSilent) {
   JobFacts job = job_of(2);
   job.silent = {{2, "node3", "it did not come within 30 s"}};
-  EXPECT_THAT(all_findings(job),
-              ElementsAre(finding(Severity::kError, "node3",
-                                  "rank 2 did not answer: it did not come within 30 s",
-                                  "--timeout")));
+  EXPECT_THAT(
+      all_findings(job),
+      ElementsAre(finding(Severity::kError, "node3",
+                          "rank 2 did not answer: it did not come within 30 s", "--timeout")));
 }
 
 TEST(JobFindings, DifferentVersions) {
   JobFacts job = job_of(3);
   job.hosts[1].version = "0.2.0";
-  EXPECT_THAT(all_findings(job), ElementsAre(finding(Severity::kWarning, "all hosts",
-                                                     "node1, node3: 0.1.0; node2: 0.2.0",
-                                                     "the same build")));
+  EXPECT_THAT(all_findings(job),
+              ElementsAre(finding(Severity::kWarning, "all hosts",
+                                  "node1, node3: 0.1.0; node2: 0.2.0", "the same build")));
 }
 
 TEST(JobFindings, DifferentSettings) {
   JobFacts job = job_of(2);
-  job.hosts[1].settings = {{"TUTTI_TCP_SOCKETS", "4"}, {"TUTTI_IB_HCA", "b"}, {"TUTTI_HOSTID", "b"}};
-  EXPECT_THAT(all_findings(job),
-              ElementsAre(finding(Severity::kWarning, "all hosts",
-                                  "TUTTI_TCP_SOCKETS differs: node1: not set; node2: 4", "-x NAME"),
-                          finding(Severity::kNote, "all hosts", "TUTTI_IB_HCA differs", "-x NAME")));
+  job.hosts[1].settings = {
+      {"TUTTI_TCP_SOCKETS", "4"}, {"TUTTI_IB_HCA", "b"}, {"TUTTI_HOSTID", "b"}};
+  EXPECT_THAT(
+      all_findings(job),
+      ElementsAre(finding(Severity::kWarning, "all hosts",
+                          "TUTTI_TCP_SOCKETS differs: node1: not set; node2: 4", "-x NAME"),
+                  finding(Severity::kNote, "all hosts", "TUTTI_IB_HCA differs", "-x NAME")));
 }
 
 TEST(JobFindings, ASlowPairNamesBothHosts) {

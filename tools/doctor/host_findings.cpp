@@ -10,8 +10,8 @@
 namespace tutti::doctor {
 namespace {
 
-constexpr double kMostClockOffset = 1;                           // seconds
-constexpr std::int64_t kLeastLocked = std::int64_t{64} << 20;    // some MiB for each peer
+constexpr double kMostClockOffset = 1;                         // seconds
+constexpr std::int64_t kLeastLocked = std::int64_t{64} << 20;  // some MiB for each peer
 constexpr std::uint64_t kLeastShared = std::uint64_t{256} << 20;
 constexpr std::uint64_t kLeastFiles = 1024;
 constexpr std::uint32_t kLeastRdmaMtu = 4096;
@@ -32,8 +32,7 @@ class HostFindings {
 
  private:
   void add(Severity severity, std::string what, std::string why, std::string remedy) {
-    findings_.push_back(
-        {severity, host_.name, std::move(what), std::move(why), std::move(remedy)});
+    findings_.push_back({severity, host_.name, std::move(what), std::move(why), std::move(remedy)});
   }
   void add_at(const std::string& place, Severity severity, std::string what, std::string why,
               std::string remedy) {
@@ -130,7 +129,8 @@ class HostFindings {
     const RdmaFacts& rdma = host_.rdma;
     if (rdma.kernel_devices.empty()) {
       if (asks_for_rdma())
-        add(Severity::kError, "TUTTI_TRANSPORT=verbs asks for RDMA, and this host has no RDMA device",
+        add(Severity::kError,
+            "TUTTI_TRANSPORT=verbs asks for RDMA, and this host has no RDMA device",
             "jobs fail there", "set TUTTI_TRANSPORT=auto, which takes TCP where there is no RDMA");
       return;
     }

@@ -45,7 +45,9 @@ constexpr std::string_view kOfJob[] = {"MASTER_ADDR",  "MASTER_PORT", "RANK",
                                        "WORLD_SIZE",   "LOCAL_RANK",  "LOCAL_WORLD_SIZE",
                                        "TUTTI_JOB_KEY"};
 
-bool is_of_job(std::string_view name) { return std::ranges::find(kOfJob, name) != std::end(kOfJob); }
+bool is_of_job(std::string_view name) {
+  return std::ranges::find(kOfJob, name) != std::end(kOfJob);
+}
 
 /// A setting of the user. What names this host is not passed on.
 bool is_setting(std::string_view name) {
@@ -87,10 +89,11 @@ Status become_input(const std::string& text) {
   constexpr std::size_t kPipe = std::size_t{64} << 10;
   int fds[2];
   if (text.size() > kPipe)
-    return make_error(Code::kInvalidArgument,
-                      "the variables TUTTI_* and NCCL_* have {} bytes, and at most {} can be passed "
-                      "on: unset some",
-                      text.size(), kPipe);
+    return make_error(
+        Code::kInvalidArgument,
+        "the variables TUTTI_* and NCCL_* have {} bytes, and at most {} can be passed "
+        "on: unset some",
+        text.size(), kPipe);
   if (::pipe(fds) != 0) return system_error(Code::kUnavailable, errno, "cannot open a pipe");
   const Fd read(fds[0]), write(fds[1]);
   if (::write(write.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
@@ -168,8 +171,7 @@ Error go_to_host(const HostsOptions& options) {
   std::size_t rank = 0;
   const std::string text = process_environment()("RANK").value_or("");
   std::from_chars(text.data(), text.data() + text.size(), rank);
-  if (rank >= options.hosts.size())
-    return make_error(Code::kInternal, "rank {} has no host", rank);
+  if (rank >= options.hosts.size()) return make_error(Code::kInternal, "rank {} has no host", rank);
   const std::string& host = options.hosts[rank];
   const auto first = address_of_first(options.hosts.front());
   if (!first) return first.error();

@@ -12,11 +12,11 @@ namespace tutti::doctor {
 
 /// How ranks are started on hosts.
 struct HostsOptions {
-  std::vector<std::string> hosts;  ///< "node1", "user@node1"; rank r runs on hosts[r]
-  std::string ssh = "ssh";         ///< a command and its arguments, between blanks
-  std::string program;             ///< of the other hosts; "": the path of this one
-  std::vector<std::string> arguments{};  ///< of every rank
-  std::string json{};                    ///< file for rank 0's standard output; "": none
+  std::vector<std::string> hosts;          ///< "node1", "user@node1"; rank r runs on hosts[r]
+  std::string ssh = "ssh";                 ///< a command and its arguments, between blanks
+  std::string program;                     ///< of the other hosts; "": the path of this one
+  std::vector<std::string> arguments{};    ///< of every rank
+  std::string json{};                      ///< file for rank 0's standard output; "": none
   Nanos limit = std::chrono::minutes(10);  ///< after which all of them are ended
 };
 

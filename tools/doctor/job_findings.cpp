@@ -19,8 +19,7 @@ using Hosts = std::vector<std::string>;
 
 std::string list_of(const Hosts& hosts) {
   if (hosts.size() <= kNamedHosts) return fmt::format("{}", fmt::join(hosts, ", "));
-  return fmt::format("{} and {} more",
-                     fmt::join(hosts.begin(), hosts.begin() + kNamedHosts, ", "),
+  return fmt::format("{} and {} more", fmt::join(hosts.begin(), hosts.begin() + kNamedHosts, ", "),
                      hosts.size() - kNamedHosts);
 }
 
@@ -63,13 +62,14 @@ void different_settings(const JobFacts& job, std::vector<Finding>& findings) {
     }
     if (values.size() < 2 || name.ends_with("HOSTID")) continue;
     const bool tolerable = may_differ(name);
-    findings.push_back(
-        {tolerable ? Severity::kNote : Severity::kWarning, "all hosts",
-         fmt::format("{} differs: {}", name, by_value(values)),
-         tolerable ? "it names what one host has, so different values may be right"
-                   : "a setting that not all ranks have may count on some of them only",
-         "set it alike on all hosts: the launcher may not pass variables on (`mpirun -x NAME`, `srun "
-         "--export=ALL`)"});
+    findings.push_back({tolerable ? Severity::kNote : Severity::kWarning, "all hosts",
+                        fmt::format("{} differs: {}", name, by_value(values)),
+                        tolerable
+                            ? "it names what one host has, so different values may be right"
+                            : "a setting that not all ranks have may count on some of them only",
+                        "set it alike on all hosts: the launcher may not pass variables on "
+                        "(`mpirun -x NAME`, `srun "
+                        "--export=ALL`)"});
   }
 }
 
@@ -121,8 +121,8 @@ void slow_pairs(const JobFacts& job, std::vector<Finding>& findings) {
   std::vector<Sample> tcp, rdma;
   for (const PairFacts& pair : job.pairs) {
     if (!pair.of_first) continue;
-    const std::string place = fmt::format("{} - {}", job.hosts[pair.pair.first].name,
-                                          job.hosts[pair.pair.second].name);
+    const std::string place =
+        fmt::format("{} - {}", job.hosts[pair.pair.first].name, job.hosts[pair.pair.second].name);
     const auto add = [&](const LinkFacts& link, std::vector<Sample>& to) {
       if (link.latency_us > 0 && least_mb_s(link) > 0)
         to.push_back({place, link.latency_us, least_mb_s(link)});

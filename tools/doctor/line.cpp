@@ -31,8 +31,8 @@ Result<Line> Line::open(const std::shared_ptr<Service>& service, const MeetingPo
   }
   JoinOptions join_options = options;
   join_options.awaited = true;
-  TUTTI_ASSIGN(auto pair, join(service, unique_id_of(key, hub), asks ? 0 : 1, 2, join_options,
-                               deadline));
+  TUTTI_ASSIGN(auto pair,
+               join(service, unique_id_of(key, hub), asks ? 0 : 1, 2, join_options, deadline));
   return Line(std::move(pair));
 }
 
@@ -55,8 +55,9 @@ Result<std::string> Line::receive(Deadline deadline) {
   for (std::string text;;) {
     TUTTI_ASSIGN(const std::string piece, exchange("", deadline));
     if (piece.empty() || text.size() + piece.size() > kLongestMessage)
-      return make_error(Code::kWrongData, "the other side breaks the protocol of tutti doctor: is "
-                                          "it of another version?");
+      return make_error(Code::kWrongData,
+                        "the other side breaks the protocol of tutti doctor: is "
+                        "it of another version?");
     text.append(piece, 1);
     if (piece.front() != kMore) return text;
   }

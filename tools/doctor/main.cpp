@@ -96,8 +96,7 @@ Result<int> examine_alone(const tutti::Settings& settings, const std::string& ve
 }
 
 Result<int> take_part(const Options& options) {
-  TUTTI_ASSIGN(const tutti::Settings settings,
-               tutti::Settings::load(tutti::process_environment()));
+  TUTTI_ASSIGN(const tutti::Settings settings, tutti::Settings::load(tutti::process_environment()));
   TUTTI_ASSIGN(const tutti::Job job, tutti::detect_job(tutti::process_environment()));
   const std::string version = tuttiVersion();
   if (job.meeting == tutti::Meeting::kAlone || job.size == 1)
@@ -111,7 +110,8 @@ Result<int> take_part(const Options& options) {
   how.join.liveness = duration_of(settings.seconds("LIVENESS"));
   TUTTI_ASSIGN(const tutti::MeetingPoint point,
                tutti::meet_job(service, job, how.join, tutti::Deadline::after(how.patience)));
-  how.join.interfaces = {};  // the interface that reaches rank 0: faults of the chosen one are found
+  how.join
+      .interfaces = {};  // the interface that reaches rank 0: faults of the chosen one are found
   auto station = Station::open(settings, service->token(), point.id.key, version);
   if (point.rank != 0) {
     TUTTI_TRY(be_examined(service, point, std::move(station), how));
@@ -153,7 +153,8 @@ int main(int argc, char** argv) {
   app.add_option("HOST", options.hosts,
                  "a host that ssh reaches without a password; one alone is checked together with "
                  "this machine");
-  app.add_option("--json", options.json, "also write the result as JSON to FILE; '-': standard output")
+  app.add_option("--json", options.json,
+                 "also write the result as JSON to FILE; '-': standard output")
       .value_name("FILE");
   app.add_option("--timeout", options.patience, "seconds that hosts may take to come")
       .shows_default()
@@ -168,7 +169,8 @@ int main(int argc, char** argv) {
   app.add_flag("--variables-from-input", options.variables_from_input).hidden();
   app.add_option("--names", options.names, "").comma_separated().hidden();
   app.set_footer(
-      "Exits with 0 if nothing is wrong or there are only warnings, 5 with errors, 6 if a host did\n"
+      "Exits with 0 if nothing is wrong or there are only warnings, 5 with errors, 6 if a host "
+      "did\n"
       "not answer.");
   if (const auto code = app.parse(argc, argv)) return *code;
   return within_memory(kProgram, [&] { return run(options); });

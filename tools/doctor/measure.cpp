@@ -147,7 +147,11 @@ Result<Nanos> move(Talk& talk, Step step, std::size_t bytes) {
 /// Into `mb_s`. On an error, it has what came before.
 Status bandwidth(Talk& talk, Step step, double& mb_s) {
   for (std::size_t bytes = kFirstAmount;; bytes *= 2) {
-    TUTTI_ASSIGN(const Nanos time, move(talk, step, bytes));
+    TUTTI_ASSIGN(Nanos time, move(talk, step, bytes));
+    if (time >= kLongEnough) {  // a link that was never used may pause once
+      TUTTI_ASSIGN(const Nanos again, move(talk, step, bytes));
+      time = std::min(time, again);
+    }
     mb_s = static_cast<double>(bytes) / us_of(time);
     if (time >= kLongEnough || bytes >= kMostBytes) return ok_status();
   }

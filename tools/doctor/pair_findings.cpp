@@ -63,16 +63,16 @@ class PairFindings {
         "of two ranks either one may have to connect to the other, so jobs on these hosts fail, "
         "always or sometimes";
     Finding finding{Severity::kError, fmt::format("{} -> {}", from.name, to.name), {}, kWhy, {}};
-    const std::string choose =
-        fmt::format("if {} is not the address for this traffic, set TUTTI_SOCKET_IFNAME on {} to "
-                    "the right interface",
-                    to.tcp.address, to.name);
+    const std::string choose = fmt::format(
+        "if {} is not the address for this traffic, set TUTTI_SOCKET_IFNAME on {} to "
+        "the right interface",
+        to.tcp.address, to.name);
     switch (reach.outcome) {
       case Reach::Outcome::kReached:
         break;
       case Reach::Outcome::kTimedOut:
-        finding.what = fmt::format("{} gets no answer from {} at {} over TCP: timed out",
-                                   from.name, to.name, to.tcp.address);
+        finding.what = fmt::format("{} gets no answer from {} at {} over TCP: timed out", from.name,
+                                   to.name, to.tcp.address);
         finding.remedy = fmt::format(
             "most likely a firewall drops the packets: on {} (or between the hosts) let in TCP "
             "from {}, ports {}-{}{}; {}",
@@ -88,17 +88,16 @@ class PairFindings {
             to.name, from.name, to.first_port, to.last_port, by_firewall(to), choose);
         break;
       case Reach::Outcome::kNoRoute:
-        finding.what = fmt::format("{} has no route to {} of {}: {}", from.name, to.tcp.address, to.name,
-                                   reach.text);
+        finding.what = fmt::format("{} has no route to {} of {}: {}", from.name, to.tcp.address,
+                                   to.name, reach.text);
         finding.remedy = fmt::format(
             "look at `ip route get ADDRESS` on {}: add the route, or choose a network that both "
             "have. firewalld answers so, too: then let in TCP from {} on {}, ports {}-{}{}; {}",
             from.name, from.name, to.name, to.first_port, to.last_port, by_firewall(to), choose);
         break;
       case Reach::Outcome::kFailed:
-        finding.what =
-            fmt::format("{} cannot connect to {} at {}: {}", from.name, to.name, to.tcp.address,
-                        reach.text);
+        finding.what = fmt::format("{} cannot connect to {} at {}: {}", from.name, to.name,
+                                   to.tcp.address, reach.text);
         finding.remedy = choose;
         break;
     }
@@ -147,8 +146,7 @@ class PairFindings {
     if (!here) return;
     const auto matched = verbs::match_rails(first_.rdma.rails, second_.rdma.rails);
     if (!matched) return no_rail();
-    for (const auto& [i, j] : *matched)
-      compare(first_.rdma.rails[i], second_.rdma.rails[j]);
+    for (const auto& [i, j] : *matched) compare(first_.rdma.rails[i], second_.rdma.rails[j]);
     lonely(first_, second_, [&](std::size_t i) {
       return std::ranges::any_of(*matched, [i](const auto& both) { return both.first == i; });
     });
@@ -213,8 +211,9 @@ class PairFindings {
       const bool type_is_there = types_of(other.rdma.rails).contains(rail.type);
       findings_.push_back(
           {Severity::kWarning, fmt::format("{}, {} -> {}", of.name, rail_name(rail), other.name),
-           fmt::format("no port of {} meets this one ({}), whose {}", other.name, gid_text(rail),
-                       type_is_there ? "subnet the other has not" : "type of GID the other has not"),
+           fmt::format(
+               "no port of {} meets this one ({}), whose {}", other.name, gid_text(rail),
+               type_is_there ? "subnet the other has not" : "type of GID the other has not"),
            "the two hosts use one port less",
            type_is_there ? "give ports that share a switch addresses of one subnet"
                          : "use GIDs of type RoCE v2 on both (TUTTI_IB_GID_INDEX)"});
@@ -233,18 +232,18 @@ class PairFindings {
     if (here.mbit_per_s != there.mbit_per_s && here.mbit_per_s > 0 && there.mbit_per_s > 0)
       add(Severity::kWarning,
           fmt::format("the RDMA ports {} of {} and {} of {} differ in speed: {} and {} Mbit/s",
-                      rail_name(here), first_.name, rail_name(there), second_.name,
-                      here.mbit_per_s, there.mbit_per_s),
-          "the slower one holds up the other", "check cable, port and auto-negotiation of the "
+                      rail_name(here), first_.name, rail_name(there), second_.name, here.mbit_per_s,
+                      there.mbit_per_s),
+          "the slower one holds up the other",
+          "check cable, port and auto-negotiation of the "
           "slower one (`rdma link`, `ethtool INTERFACE`, `ibstat`)");
   }
 
   void measured(const LinkFacts& link) {
     if (link.connected && link.error.empty() && !link.large_hangs) return;
     add(severity_of_no_rdma(),
-        link.large_hangs
-            ? std::string("over RDMA small messages arrive, and large ones do not")
-            : fmt::format("RDMA between them fails: {}", link.error),
+        link.large_hangs ? std::string("over RDMA small messages arrive, and large ones do not")
+                         : fmt::format("RDMA between them fails: {}", link.error),
         link.large_hangs ? "jobs hang in their first large message" : meaning_of_no_rdma(),
         link.large_hangs ? "give both ports and the switches between them one MTU"
                          : "check that the two ports share a network and a VLAN, and that UDP port "

@@ -1,12 +1,11 @@
 // Whole runs of tutti doctor, as users start it.
-#include <unistd.h>
-
 #include <filesystem>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "src/base/whole_file.hpp"
 #include "tools/program/started.hpp"
@@ -65,9 +64,9 @@ TEST(Doctor, MeasuresAllPairsOfAJob) {
 }
 
 TEST(Doctor, OneRankOfEachHostTakesPart) {
-  const Outcome outcome = run_shell(fmt::format(
-      "{} -n 4 --no-prefix -- sh -c 'export TUTTI_HOSTID=h$((RANK / 2)); exec {}'",
-      TUTTI_RUN_PROGRAM, kDoctor));
+  const Outcome outcome = run_shell(
+      fmt::format("{} -n 4 --no-prefix -- sh -c 'export TUTTI_HOSTID=h$((RANK / 2)); exec {}'",
+                  TUTTI_RUN_PROGRAM, kDoctor));
   EXPECT_EQ(outcome.code, 0) << outcome.output;
   EXPECT_THAT(outcome.output, AllOf(HasSubstr("(rank 0)"), HasSubstr("(rank 2)"),
                                     Not(HasSubstr("(rank 1)")), HasSubstr("2 hosts, 1 pair")));
@@ -84,8 +83,9 @@ TEST(Doctor, NamesARankThatCannotListen) {
   const Outcome outcome =
       as_hosts(2, "--timeout 5", "[ $RANK = 1 ] && export TUTTI_SOCKET_IFNAME=nosuch;");
   EXPECT_NE(outcome.code, 0);
-  EXPECT_THAT(outcome.output,
-              HasSubstr("rank 1 did not answer: no network interface fits SOCKET_IFNAME=\"nosuch\""));
+  EXPECT_THAT(
+      outcome.output,
+      HasSubstr("rank 1 did not answer: no network interface fits SOCKET_IFNAME=\"nosuch\""));
 }
 
 TEST(Doctor, ARankWithoutRankZeroSaysWhereItLooked) {

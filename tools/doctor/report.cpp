@@ -21,7 +21,8 @@ std::string mib(std::uint64_t bytes) { return fmt::format("{} MiB", bytes >> 20)
 
 std::string lock_text(std::int64_t limit) {
   if (limit < 0) return "no limit";
-  return limit < (1 << 20) ? fmt::format("{} KiB", limit >> 10) : fmt::format("{} MiB", limit >> 20);
+  return limit < (1 << 20) ? fmt::format("{} KiB", limit >> 10)
+                           : fmt::format("{} MiB", limit >> 20);
 }
 
 std::string speed_text(std::uint32_t mbit_per_s) {
@@ -86,9 +87,9 @@ std::string figure(double value) {
 }
 
 void add_link(std::vector<std::string>& row, const LinkFacts* link) {
-  for (const double value : {link == nullptr ? 0 : link->latency_us,
-                             link == nullptr ? 0 : link->there_mb_s,
-                             link == nullptr ? 0 : link->back_mb_s})
+  for (const double value :
+       {link == nullptr ? 0 : link->latency_us, link == nullptr ? 0 : link->there_mb_s,
+        link == nullptr ? 0 : link->back_mb_s})
     row.push_back(figure(value));
 }
 
@@ -100,8 +101,8 @@ std::string pair_table(const JobFacts& job) {
   if (rdma) header.insert(header.end(), {"RDMA us", "MB/s ->", "MB/s <-"});
   Table table(header);
   for (const PairFacts& pair : std::span(job.pairs).first(std::min(job.pairs.size(), kMostRows))) {
-    std::vector<std::string> row = {fmt::format("{} - {}", job.hosts[pair.pair.first].name,
-                                                job.hosts[pair.pair.second].name)};
+    std::vector<std::string> row = {
+        fmt::format("{} - {}", job.hosts[pair.pair.first].name, job.hosts[pair.pair.second].name)};
     const PairReport* const report = pair.of_first ? &*pair.of_first : nullptr;
     add_link(row, report == nullptr ? nullptr : &report->tcp);
     if (rdma) add_link(row, report != nullptr && report->rdma ? &*report->rdma : nullptr);
@@ -111,9 +112,9 @@ std::string pair_table(const JobFacts& job) {
   if (job.pairs.size() > kMostRows)
     text += fmt::format("and {} more pairs (--json has all)\n", job.pairs.size() - kMostRows);
   if (job.sampled)
-    text += fmt::format(
-        "checked {} of {} pairs: a ring and a random sample; --all-pairs checks all\n",
-        job.pairs.size(), job.possible_pairs);
+    text +=
+        fmt::format("checked {} of {} pairs: a ring and a random sample; --all-pairs checks all\n",
+                    job.pairs.size(), job.possible_pairs);
   return text;
 }
 
@@ -168,12 +169,9 @@ std::string text_of(const JobFacts& job, std::span<const Finding> findings) {
 }
 
 Json json_of(const JobFacts& job, std::span<const Finding> findings) {
-  Json json{{"tutti_format", 1},
-            {"hosts", Json::array()},
-            {"pairs", Json::array()},
-            {"possible_pairs", job.possible_pairs},
-            {"sampled", job.sampled},
-            {"silent", Json::array()},
+  Json json{{"tutti_format", 1},        {"hosts", Json::array()},
+            {"pairs", Json::array()},   {"possible_pairs", job.possible_pairs},
+            {"sampled", job.sampled},   {"silent", Json::array()},
             {"findings", Json::array()}};
   for (const HostFacts& host : job.hosts) json["hosts"].push_back(to_json(host));
   for (const PairFacts& pair : job.pairs) {

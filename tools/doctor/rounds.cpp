@@ -39,8 +39,7 @@ std::vector<Round> all_pairs(std::size_t hosts) {
   for (std::size_t r = 0; r < moving; ++r) {
     const auto at = [&](std::size_t seat) { return (seat + r) % moving; };
     if (moving < hosts) rounds[r].push_back(pair_of(at(0), moving));
-    for (std::size_t k = 1; k < seats / 2; ++k)
-      rounds[r].push_back(pair_of(at(k), at(moving - k)));
+    for (std::size_t k = 1; k < seats / 2; ++k) rounds[r].push_back(pair_of(at(k), at(moving - k)));
   }
   return rounds;
 }
