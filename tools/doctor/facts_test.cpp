@@ -120,6 +120,12 @@ TEST(Report, HasHostsPortsPairsAndFindings) {
     EXPECT_THAT(text, HasSubstr(part));
 }
 
+TEST(Report, BreaksLinesForATerminal) {
+  const Finding finding{Severity::kNote, "node1", "one two three four", "y", "r"};
+  const std::string text = text_of(two_hosts(), std::vector{finding}, 20);
+  EXPECT_THAT(text, HasSubstr("    what: one two\n          three four.\n    why:  y.\n"));
+}
+
 TEST(Report, TellsOnceWhatSeveralPlacesHave) {
   const Finding one{Severity::kNote, "node1", "w", "y", "r"},
       other{Severity::kNote, "node2", "w", "y", "r"};

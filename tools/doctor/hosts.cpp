@@ -159,6 +159,7 @@ Result<int> start_on_hosts(const HostsOptions& options, const std::vector<std::s
   job.command.insert(job.command.end(), self.begin(), self.end());
   job.inherit_output = true;
   job.keep_going = true;
+  job.ranks_explain = true;
   job.timeout = options.limit;
   TUTTI_ASSIGN(const tools::JobEnd end, tools::run_job(job));
   if (end.interrupted || end.codes.empty()) return end.code;

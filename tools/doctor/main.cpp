@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "src/base/result.hpp"
 #include "src/base/settings.hpp"
@@ -25,6 +26,7 @@ using tutti::Result;
 using tutti::Status;
 
 constexpr std::string_view kProgram = "tutti doctor";
+constexpr std::size_t kTerminalWidth = 100;
 
 struct Options {
   std::vector<std::string> hosts;
@@ -77,7 +79,8 @@ int start(const Options& options) {
 /// Text on standard output, unless the JSON goes there: then on standard error.
 Result<int> report(const JobFacts& job, const Options& options) {
   const std::vector<Finding> findings = all_findings(job);
-  const std::string text = text_of(job, findings);
+  const int shown_on = options.json == "-" ? STDERR_FILENO : STDOUT_FILENO;
+  const std::string text = text_of(job, findings, ::isatty(shown_on) != 0 ? kTerminalWidth : 0);
   if (options.json == "-") note(text);
   TUTTI_TRY(write_results(options.json, text, [&] {
     return json_of(job, findings).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +

@@ -48,15 +48,21 @@ std::string rdma_text(const RdmaFacts& rdma) {
 }
 
 std::string host_table(const JobFacts& job) {
-  Table table({"HOST", "RANK", "LIBTUTTI", "KERNEL", "CLOCK", "MEMLOCK", "/DEV/SHM FREE", "FILES",
-               "TCP ADDRESS", "INTERFACE", "SPEED", "MTU", "RDMA"});
+  Table table(
+      {"HOST", "RANK", "LIBTUTTI", "KERNEL", "CLOCK", "MEMLOCK", "/DEV/SHM FREE", "OPEN FILES"});
   for (const HostFacts& host : job.hosts)
     table.add({host.name, std::to_string(host.rank), host.version, host.kernel, clock_text(host),
                lock_text(host.lock_limit), mib(host.shm_free_bytes),
-               std::to_string(host.most_open_files), host.tcp.address, host.tcp.name,
-               speed_text(host.tcp.mbit_per_s), std::to_string(host.tcp.mtu),
-               rdma_text(host.rdma)});
-  return table.text({1});
+               std::to_string(host.most_open_files)});
+  return table.text({1, 4, 5, 6, 7});
+}
+
+std::string network_table(const JobFacts& job) {
+  Table table({"HOST", "TCP ADDRESS", "INTERFACE", "SPEED", "MTU", "RDMA"});
+  for (const HostFacts& host : job.hosts)
+    table.add({host.name, host.tcp.address, host.tcp.name, speed_text(host.tcp.mbit_per_s),
+               std::to_string(host.tcp.mtu), rdma_text(host.rdma)});
+  return "\n" + table.text({4});
 }
 
 std::string rail_text(const RdmaFacts& rdma, const RdmaPort& port) {
@@ -119,8 +125,7 @@ std::string pair_table(const JobFacts& job) {
 }
 
 /// What is equal but for its place is told once, with all places.
-std::string findings_text(std::span<const Finding> findings) {
-  if (findings.empty()) return "\nFindings: none\n";
+std::vector<Finding> with_all_places(std::span<const Finding> findings) {
   std::vector<Finding> told;
   for (const Finding& finding : findings) {
     const auto same = std::ranges::find_if(told, [&](Finding other) {
@@ -132,11 +137,35 @@ std::string findings_text(std::span<const Finding> findings) {
     else
       same->place += "; " + finding.place;
   }
+  return told;
+}
+
+/// A line "    what: text." in lines of at most `width` characters; 0: in one.
+std::string paragraph(std::string_view label, std::string_view text, std::size_t width) {
+  constexpr std::string_view kIndent = "          ";
+  std::string out, line = fmt::format("    {:<5}", label);
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    const std::string_view word = text.substr(at, end - at);
+    if (width > 0 && line.size() + 1 + word.size() > width && line.size() > kIndent.size()) {
+      out += line + "\n";
+      line = kIndent.substr(1);
+    }
+    line += fmt::format(" {}", word);
+    at = end + 1;
+  }
+  return fmt::format("{}{}.\n", out, line);
+}
+
+std::string findings_text(std::span<const Finding> findings, std::size_t width) {
+  if (findings.empty()) return "\nFindings: none\n";
   std::string text = "\nFindings\n";
-  for (const Finding& finding : told)
-    text += fmt::format("\n  {}: {}\n    what: {}.\n    why:  {}.\n    do:   {}.\n",
-                        name_of(finding.severity), finding.place, finding.what, finding.why,
-                        finding.remedy);
+  for (const Finding& finding : with_all_places(findings)) {
+    text += fmt::format("\n  {}: {}\n", name_of(finding.severity), finding.place);
+    text += paragraph("what:", finding.what, width);
+    text += paragraph("why:", finding.why, width);
+    text += paragraph("do:", finding.remedy, width);
+  }
   return text;
 }
 
@@ -163,9 +192,9 @@ Json half_json(const std::optional<PairReport>& report) {
 
 }  // namespace
 
-std::string text_of(const JobFacts& job, std::span<const Finding> findings) {
-  return host_table(job) + port_table(job) + pair_table(job) + findings_text(findings) +
-         closing_line(job, findings);
+std::string text_of(const JobFacts& job, std::span<const Finding> findings, std::size_t width) {
+  return host_table(job) + network_table(job) + port_table(job) + pair_table(job) +
+         findings_text(findings, width) + closing_line(job, findings);
 }
 
 Json json_of(const JobFacts& job, std::span<const Finding> findings) {

@@ -1,6 +1,7 @@
 // What was found, as text and as JSON.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 
@@ -11,8 +12,9 @@
 
 namespace tutti::doctor {
 
-/// Tables of hosts, RDMA ports and pairs, then the findings.
-std::string text_of(const JobFacts& job, std::span<const Finding> findings);
+/// Tables of hosts, RDMA ports and pairs, then the findings, in lines of about `width` characters;
+/// 0: each sentence on one line.
+std::string text_of(const JobFacts& job, std::span<const Finding> findings, std::size_t width = 0);
 nlohmann::ordered_json json_of(const JobFacts& job, std::span<const Finding> findings);
 
 /// 6 if a host did not answer, 5 if there are errors (`strict`: or warnings), else 0.

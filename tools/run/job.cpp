@@ -444,7 +444,7 @@ void Job::note_end(Rank rank, const siginfo_t& info) {
   const std::string what =
       fmt::format("rank {} (pid {}) {}", rank, children_[rank].pid, describe_end(info));
   if (options_.keep_going || alive_ == 0) {
-    say("{}", what);
+    if (!options_.ranks_explain || !exited(info)) say("{}", what);
     if (!exit_code_) exit_code_ = code;
     return;
   }

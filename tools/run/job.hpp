@@ -20,6 +20,7 @@ struct JobOptions {
   bool prefix = true;                     ///< "[rank] " before every line
   bool inherit_output = false;            ///< ranks write where this process writes; no prefix
   bool keep_going = false;                ///< let the other ranks run to their end when one fails
+  bool ranks_explain = false;  ///< say nothing of a rank that exits with a status: it did itself
 };
 
 /// How a job ended. `code`: 0, the status of the first rank that failed (128 + signal when a signal
