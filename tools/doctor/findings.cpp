@@ -22,8 +22,11 @@ std::vector<Finding> all_findings(const JobFacts& job) {
     add(findings_of(host, job.hosts.size() == 1 && job.silent.empty()));
   for (const PairFacts& pair : job.pairs)
     add(findings_of(pair, job.hosts[pair.pair.first], job.hosts[pair.pair.second]));
-  std::ranges::stable_sort(all, {}, &Finding::severity);
-  return all;
+  std::vector<Finding> by_severity;
+  for (const Severity severity : {Severity::kError, Severity::kWarning, Severity::kNote})
+    std::ranges::copy_if(all, std::back_inserter(by_severity),
+                         [&](const Finding& one) { return one.severity == severity; });
+  return by_severity;
 }
 
 }  // namespace tutti::doctor

@@ -129,13 +129,13 @@ int run(Options& options) {
     if (const Status taken = take_variables_from_input(); !taken)
       return fail(kProgram, taken.error());
   if (options.go) return fail(kProgram, go_to_host(hosts_options(options)));
+  if (!options.json.empty() && options.names.empty())
+    if (const Status writable = check_writable(options.json); !writable)
+      return fail(kProgram, writable.error());
   if (!options.hosts.empty()) {
     options.hosts = hosts_to_check(options.hosts);
     if (options.hosts.size() > 1) return start(options);
   }
-  if (!options.json.empty() && options.names.empty())
-    if (const Status writable = check_writable(options.json); !writable)
-      return fail(kProgram, writable.error());
   const auto code = take_part(options);
   return code ? *code : fail(kProgram, code.error());
 }

@@ -159,6 +159,13 @@ TEST_F(Ssh, SettingsReachOtherHostsAndTheKeyIsOnNoCommandLine) {
   EXPECT_EQ(json["hosts"][1]["settings"]["TUTTI_TCP_SOCKETS"], "2");
 }
 
+TEST_F(Ssh, AFileThatCannotBeWrittenIsToldBeforeAnyHostIsAsked) {
+  const Outcome outcome = doctor("--json /nowhere/x localhost down");
+  EXPECT_EQ(outcome.code, 5);
+  EXPECT_THAT(outcome.output,
+              AllOf(HasSubstr("cannot write '/nowhere/x'"), Not(HasSubstr("cannot reach"))));
+}
+
 TEST_F(Ssh, AHostThatSshDoesNotReachIsNamed) {
   const Outcome outcome = doctor("--timeout 3 localhost down node2");
   EXPECT_EQ(outcome.code, 6) << outcome.output;
