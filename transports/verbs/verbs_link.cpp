@@ -108,11 +108,18 @@ bool VerbsLink::uses_reserve() const {
   });
 }
 
-/// Connections begin at different lanes, so that all carry streams. A stream that had to take a
-/// lane in reserve leaves it once nothing of it is under way.
-VerbsLink::Lane* VerbsLink::stream_lane() {
-  if (stream_ && lanes_[*stream_].in_reserve && posted_ == consumed_ && !uses_reserve())
+/// A stream that had to take a lane in reserve moves back: at once if nothing of it is under way,
+/// else by ending the lane, which tells how far it has come. The lane then opens again.
+void VerbsLink::leave_reserve() {
+  if (!stream_ || !lanes_[*stream_].in_reserve || uses_reserve()) return;
+  if (posted_ == consumed_)
     stream_.reset();
+  else if (posted_ < written_)
+    end(lanes_[*stream_], "a nearer path works again");
+}
+
+/// Connections begin at different lanes, so that all carry streams.
+VerbsLink::Lane* VerbsLink::stream_lane() {
   if (!stream_) {
     const bool reserve = uses_reserve();
     for (std::size_t i = 0; i < lanes_.size() && !stream_; ++i) {
@@ -127,6 +134,7 @@ VerbsLink::Lane* VerbsLink::stream_lane() {
 }
 
 void VerbsLink::push_stream() {
+  leave_reserve();
   while (posted_ < written_ && unconsumed_.size() < kPathSends) {
     Lane* const lane = stream_lane();
     if (lane == nullptr || !lane->path.has_room()) return;
@@ -146,9 +154,12 @@ void VerbsLink::push_stream() {
   }
 }
 
+// The peer stops at kPathSends writes that it does not know to be read, so those that have arrived
+// and are still to be read must not be forgotten here.
 void VerbsLink::tell_consumed() {
-  const bool worth_it = read_ > told_ && (untold_writes_ >= kTellWrites ||
-                                          read_ - told_ >= incoming_.size() / kTellPart);
+  const bool many_writes = untold_.size() >= kTellWrites && untold_[kTellWrites - 1] <= read_;
+  const bool worth_it =
+      read_ > told_ && (many_writes || read_ - told_ >= incoming_.size() / kTellPart);
   if (!worth_it && !tell_again_) return;
   const auto lane =
       std::ranges::find_if(lanes_, [](const Lane& one) { return one.path.has_room(); });
@@ -156,7 +167,7 @@ void VerbsLink::tell_consumed() {
   if (const Status told = lane->path.write({}, {Notice::kConsumed, low(read_)}); !told)
     return fail(*lane, told.error().what);
   told_ = read_;
-  untold_writes_ = 0;
+  while (!untold_.empty() && untold_.front() <= told_) untold_.pop_front();
   tell_again_ = false;
 }
 

@@ -164,11 +164,13 @@ class VerbsLink final : public ByteLink, public PutLink {
   Status poll_device(OnDevice& place);
   Status take_word(Lane& lane, Path::Word word);
   void break_device(OnDevice& place, const std::string& why);
+  bool end(Lane& lane, std::string why);
   void fail(Lane& lane, std::string why);
   Status settle();
   Status settle(Lane& lane);
   Status finish_close(Lane& lane);
   [[nodiscard]] bool uses_reserve() const;
+  void leave_reserve();
   Lane* stream_lane();
   void push_stream();
   void tell_consumed();
@@ -210,8 +212,8 @@ class VerbsLink final : public ByteLink, public PutLink {
   // The stream that comes.
   std::uint64_t arrived_ = 0;
   std::uint64_t read_ = 0;
-  std::uint64_t told_ = 0;  // the peer knows that it has been read up to here
-  std::uint64_t untold_writes_ = 0;
+  std::uint64_t told_ = 0;            // the peer knows that it has been read up to here
+  std::deque<std::uint64_t> untold_;  // ends of the peer's writes behind that
   bool tell_again_ = false;
   std::uint32_t calls_ = 0;
   TimePoint looked_at_{};
@@ -225,6 +227,7 @@ class VerbsLink final : public ByteLink, public PutLink {
   PutTargets targets_;
   std::bitset<kMostTargets> revoked_;  // of the peer's
   PutWorks works_;
+  std::size_t next_put_ = 0;  // the lane that is looked at first
   std::deque<Event> events_;
   std::uint32_t fragment_ = kMostFragment;
   std::optional<Error> dead_;

@@ -222,14 +222,19 @@ Status VerbsLink::try_open(Lane& lane, std::uint32_t generation) {
                         options_.random() & 0xffffff);
 }
 
-void VerbsLink::fail(Lane& lane, std::string why) {
+/// Whether it carried data until now.
+bool VerbsLink::end(Lane& lane, std::string why) {
   Path& path = lane.path;
-  if (path.state() != Path::State::kOpening && path.state() != Path::State::kReady) return;
+  if (path.state() != Path::State::kOpening && path.state() != Path::State::kReady) return false;
   lane.reason = std::move(why);
   const bool was_ready = path.state() == Path::State::kReady;
   lane.ended_at = options_.now();
   path.end();
-  if (was_ready && !control_ended_) {
+  return was_ready;
+}
+
+void VerbsLink::fail(Lane& lane, std::string why) {
+  if (end(lane, std::move(why)) && !control_ended_) {
     ++failovers_;
     log_warn("", "{} failed: {}; {} of {} paths are left", describe(lane), lane.reason,
              ready_paths(), lanes_.size());
@@ -417,12 +422,13 @@ Status VerbsLink::take_word(Lane& lane, Path::Word word) {
   switch (word.notice) {
     case Notice::kStream: {
       const std::uint32_t more = ahead(word.value, arrived_);
+      if (more == 0 || more > kNoticeMask / 2) return ok_status();  // known already
       if (more > incoming_.size() - (arrived_ - read_))
         return make_error(Code::kPeerFailed, "its stream is {} bytes ahead of a ring of {}", more,
                           incoming_.size());
       arrived_ += more;
       ++came_well_;
-      ++untold_writes_;
+      untold_.push_back(arrived_);
       return ok_status();
     }
     case Notice::kConsumed: {

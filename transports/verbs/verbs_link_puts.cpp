@@ -53,10 +53,14 @@ Status VerbsLink::put(std::span<const std::byte> key, std::span<const std::byte>
 VerbsLink::Lane* VerbsLink::lane_for_put() {
   Lane* best = nullptr;
   const bool reserve = uses_reserve();
-  for (Lane& lane : lanes_)
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    Lane& lane = lanes_[(next_put_ + i) % lanes_.size()];
     if (lane.in_reserve == reserve && lane.path.has_room(2) && lane.flying.size() < kMostFlying &&
         (best == nullptr || lane.flying.size() < best->flying.size()))
       best = &lane;
+  }
+  // Of lanes that have equally much under way, each has its turn.
+  if (best != nullptr) next_put_ = index_of(*best) + std::size_t{1};
   return best;
 }
 

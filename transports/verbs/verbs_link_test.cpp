@@ -369,6 +369,38 @@ TEST(VerbsLink, AFarRailIsInReserveUntilTheNearOneFailsAndAgainOnceItIsBack) {
   EXPECT_LT(pair.link(0).bytes_sent(0) - by_reserve, 50000U);
 }
 
+/// Reads exactly so many bytes at side 1, while both sides go on. False if they do not come.
+bool read_at_1(TwoLinks& pair, std::size_t bytes) {
+  std::vector<std::byte> buffer(bytes);
+  for (int round = 0; round < 10000 && bytes > 0; ++round) {
+    pair.pass_time();
+    const iovec piece{buffer.data(), bytes};
+    const auto got = pair.link(1).read({&piece, 1});
+    if (!got || !pair.link(1).check() || !pair.link(0).read({}) || !pair.link(0).check())
+      return false;
+    bytes -= *got;
+  }
+  return bytes == 0;
+}
+
+// The sender stops at so many writes that it does not know to be read; those that had arrived
+// unread when the receiver spoke last must be told, too.
+TEST(VerbsLink, ManySmallWritesThatAreReadLateDoNotStopTheSender) {
+  TwoLinks pair(0, {.ring = 64 << 10});
+  ASSERT_TRUE(run(pair, 1000));
+  std::byte small[10] = {};
+  const iovec piece{small, sizeof small};
+  std::size_t written = 0;
+  for (std::uint32_t i = 0; i < 2 * kPathSends; ++i) {
+    const auto done = pair.link(0).write({&piece, 1});
+    ASSERT_TRUE(done);
+    written += *done;
+    ASSERT_TRUE(pair.link(1).read({}));
+  }
+  ASSERT_TRUE(read_at_1(pair, sizeof small));
+  EXPECT_TRUE(read_at_1(pair, written - sizeof small)) << pair.link(0).report();
+}
+
 TEST(VerbsLink, AQuietLinkOutlivesADeadRail) {
   TwoLinks pair(5);
   ASSERT_TRUE(run(pair, 10000));
