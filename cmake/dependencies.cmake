@@ -70,7 +70,7 @@ tutti_optional(IBVERBS "libibverbs" "RDMA: its headers; the library is opened at
 if(NOT TUTTI_UCX STREQUAL "OFF")
   pkg_check_modules(UCX QUIET ucx)
 endif()
-tutti_optional(UCX "UCX" "planned: the UCX transport; nothing is built from it yet"
+tutti_optional(UCX "UCX" "more networks: its headers; the library is opened at run time"
                UCX_FOUND "${UCX_VERSION}")
 
 if(NOT TUTTI_HWLOC STREQUAL "OFF")

@@ -60,11 +60,10 @@ constexpr SettingInfo kSettings[] = {
      "of SOCKET_IFNAME first. Each should be in a subnet of its own. Give all the same."},
 
     // RDMA
-    {"TRANSPORT", Kind::kChoice, "tcp", "", "auto|verbs|tcp", "",
-     "What carries data between hosts: tcp; verbs (InfiniBand and RoCE), or an error where it "
-     "cannot "
-     "be used; auto, verbs where both sides have it. RDMA was never run on hardware, so tcp is the "
-     "default."},
+    {"TRANSPORT", Kind::kChoice, "tcp", "", "auto|verbs|ucx|tcp", "",
+     "What carries data between hosts: tcp; verbs (InfiniBand, RoCE) or ucx (what libucp knows), "
+     "or an error where it cannot be used; auto, verbs where there is a device, else ucx where it "
+     "has more than TCP, else tcp. RDMA was never run on hardware, so tcp is the default."},
     {"IB_HCA", Kind::kString, "", "", "", "NCCL_IB_HCA",
      "RDMA devices and ports to use: comma-separated prefixes such as mlx5_0,mlx5_1:1; '=' before "
      "exact names, '^' before excluded ones."},

@@ -1,5 +1,11 @@
 #include "src/builtin/builtin.hpp"
 
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
 #include "algorithms/algorithms.hpp"
 #include "algorithms/forest.hpp"
 #include "src/base/log.hpp"
@@ -14,6 +20,9 @@
 #include "transports/cuda_p2p/cuda_p2p.hpp"
 #include "transports/shm/shm_transport.hpp"
 #include "transports/tcp/tcp_transport.hpp"
+#if TUTTI_HAVE_UCX
+#include "transports/ucx/ucx_transport.hpp"
+#endif
 #if TUTTI_HAVE_IBVERBS
 #include "transports/verbs/verbs_transport.hpp"
 #endif
@@ -134,20 +143,55 @@ Result<std::shared_ptr<Transport>> open_rdma(const Settings&, std::uint64_t, Thi
 
 namespace {
 
-/// Null where there is none, or tcp is asked for.
-Result<std::shared_ptr<Transport>> find_verbs(const Settings& settings, std::uint64_t token,
-                                              ThisHost& host) {
+#if TUTTI_HAVE_UCX
+/// `faster_only`: kUnsupported where UCX has nothing between hosts but TCP.
+Result<std::shared_ptr<Transport>> open_ucx(const Settings& settings, std::uint64_t token,
+                                            bool faster_only) {
+  TUTTI_ASSIGN(auto library, ucx::Library::open());
+  TUTTI_ASSIGN(auto context, ucx::Context::create(std::move(library)));
+  if (faster_only && std::ranges::none_of(context->transports(), ucx::is_fast_network))
+    return make_error(Code::kUnsupported, "UCX has nothing here but {}",
+                      fmt::join(context->transports(), ", "));
+  return make_ucx_transport(
+      std::move(context),
+      {.token = token, .interfaces = interfaces_of(settings), .liveness = liveness_of(settings)});
+}
+#else
+Result<std::shared_ptr<Transport>> open_ucx(const Settings&, std::uint64_t, bool) {
+  return make_error(Code::kUnsupported,
+                    "this build has no UCX: its headers were missing (libucx-dev)");
+}
+#endif
+
+/// What reaches other hosts before tcp does. Null where only tcp can, or is asked for.
+Result<std::shared_ptr<Transport>> find_network(const Settings& settings, std::uint64_t token,
+                                                ThisHost& host) {
   const std::string& wanted = settings.text("TRANSPORT");
   if (wanted == "tcp") return std::shared_ptr<Transport>();
-  auto transport = open_rdma(settings, token, host);
-  if (transport || wanted == "verbs") return transport;
-  const Error& why = transport.error();
+  if (wanted == "verbs") return open_rdma(settings, token, host);
+  if (wanted == "ucx") return open_ucx(settings, token, false);
+  auto verbs = open_rdma(settings, token, host);
+  if (verbs) {
+    log_info(Subsystem::kNet, "", "hosts are reached by verbs: there is an RDMA device");
+    return verbs;
+  }
+  auto ucx = open_ucx(settings, token, true);
+  if (ucx) {
+    log_info(Subsystem::kNet, "",
+             "hosts are reached by ucx, which has more than TCP; not by verbs: {}",
+             verbs.error().what);
+    return ucx;
+  }
   // A machine without RDMA is an ordinary one; where a device is there and of no use, people should
   // know before they wonder about the speed.
-  if (why.code == Code::kUnsupported)
-    log_info(Subsystem::kNet, "", "hosts are reached by tcp: {}", why.what);
+  const bool ordinary =
+      verbs.error().code == Code::kUnsupported && ucx.error().code == Code::kUnsupported;
+  const std::string why = fmt::format("hosts are reached by tcp; not by verbs: {}; not by ucx: {}",
+                                      verbs.error().what, ucx.error().what);
+  if (ordinary)
+    log_info(Subsystem::kNet, "", "{}", why);
   else
-    log_warn("", "hosts are reached by tcp, since RDMA cannot be used: {}", why.what);
+    log_warn("", "{}", why);
   return std::shared_ptr<Transport>();
 }
 
@@ -182,12 +226,13 @@ Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
     TUTTI_ASSIGN(auto shm, make_shm_transport(runtime->heap, options));
     runtime->transports.push_back(std::move(shm));
   }
-  TUTTI_ASSIGN(auto verbs, find_verbs(settings, runtime->process_token, *runtime->this_host));
-  if (verbs) {
-    runtime->heap->watch_by(std::make_unique<RegisteredHeap>(verbs));
-    runtime->transports.push_back(std::move(verbs));
+  TUTTI_ASSIGN(auto network, find_network(settings, runtime->process_token, *runtime->this_host));
+  if (network) {
+    if (network->caps().one_sided)
+      runtime->heap->watch_by(std::make_unique<RegisteredHeap>(network));
+    runtime->transports.push_back(std::move(network));
   }
-  if (settings.text("TRANSPORT") != "verbs") {
+  if (settings.text("TRANSPORT") == "auto" || settings.text("TRANSPORT") == "tcp") {
     TUTTI_ASSIGN(auto tcp, open_tcp(settings, runtime->process_token));
     runtime->transports.push_back(std::move(tcp));
   }

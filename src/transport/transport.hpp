@@ -41,6 +41,7 @@ namespace tutti {
 /// What a transport can do. Plain data, asked once.
 struct Caps {
   bool mapped = false;           ///< Connection::mapped() is the peer's shared heap
+  bool one_sided = false;        ///< large messages between registered memory need no copy
   bool device_memory = false;    ///< buffers may be GPU memory
   std::uint32_t mbit_per_s = 0;  ///< speed of the network interface; 0: none, or unknown
 };

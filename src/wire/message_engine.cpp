@@ -244,7 +244,7 @@ bool MessageEngine::Core::pump_output() {
 
 void MessageEngine::Core::note_blocked() {
   bool blocked = std::ranges::any_of(links_, [](const Link& link) { return !link.out.empty(); });
-  if (puts_ != nullptr) blocked |= links_.front().bytes->holds_back();
+  blocked |= links_.front().bytes->holds_back();
   blocked &= !dead_;
   blocked_.store(blocked, std::memory_order_relaxed);
 }

@@ -42,7 +42,11 @@ bool pending(const Transfer& transfer) {
 
 class Conformance : public ::testing::TestWithParam<const Medium*> {
  protected:
-  void SetUp() override { pair_ = GetParam()->connect(); }
+  void SetUp() override {
+    if (const auto missing = GetParam()->missing; missing != nullptr && !missing().empty())
+      GTEST_SKIP() << missing();
+    pair_ = GetParam()->connect();
+  }
 
   // Drives both ends until `done`; a test that would hang fails instead.
   template <class Done>
@@ -457,6 +461,10 @@ INSTANTIATE_TEST_SUITE_P(Transports, Conformance,
 INSTANTIATE_TEST_SUITE_P(Rdma, Conformance,
                          ::testing::Values(&verbs_medium(), &registered_verbs_medium(),
                                            &hostile_verbs_medium(), &checked_verbs_medium()),
+                         [](const auto& info) { return info.param->name; });
+#endif
+#if TUTTI_HAVE_UCX
+INSTANTIATE_TEST_SUITE_P(Ucx, Conformance, ::testing::Values(&ucx_medium(), &ucx_shm_medium()),
                          [](const auto& info) { return info.param->name; });
 #endif
 

@@ -20,7 +20,8 @@ struct ConnectedPair {
 struct Medium {
   std::string name;
   std::function<ConnectedPair()> connect;
-  std::size_t largest = 64 << 20;  ///< message size worth trying
+  std::size_t largest = 64 << 20;             ///< message size worth trying
+  const std::string& (*missing)() = nullptr;  ///< why it cannot be tested here; null: it can
 };
 
 const Medium& loopback_medium();
@@ -43,6 +44,11 @@ const Medium& hostile_verbs_medium();
 const Medium& checked_verbs_medium();
 /// Registered, with devices that spoil what they write now and then, and do not say so.
 const Medium& damaging_verbs_medium();
+#endif
+#if TUTTI_HAVE_UCX
+/// By UCX's TCP, and by its shared memory. Their tests are skipped where libucp is missing.
+const Medium& ucx_medium();
+const Medium& ucx_shm_medium();
 #endif
 
 }  // namespace tutti::testing

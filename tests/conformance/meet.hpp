@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "src/wire/crypto.hpp"
 #include "tests/conformance/connected_pair.hpp"
@@ -17,6 +18,13 @@ std::shared_ptr<Transport> shm_transport(std::uint64_t token);
 #if TUTTI_HAVE_IBVERBS
 /// On the verbs library in memory: this process has one host's devices, its children another's.
 std::shared_ptr<Transport> verbs_transport(std::uint64_t token);
+#endif
+#if TUTTI_HAVE_UCX
+/// By UCX's TCP, and by its shared memory.
+std::shared_ptr<Transport> ucx_transport(std::uint64_t token);
+std::shared_ptr<Transport> ucx_shm_transport(std::uint64_t token);
+/// Why there is no UCX here; empty where there is one.
+const std::string& missing_ucx();
 #endif
 
 /// `a` is rank 0 with token 1, `b` rank 1 with token 2.

@@ -108,10 +108,15 @@ bool finish(Connection& connection, const Transfer& transfer) {
 struct Kind {
   const char* name;
   MakeTransport make;
+  const std::string& (*missing)() = nullptr;  ///< why it cannot be tested here; null: it can
 };
 
 class Processes : public ::testing::TestWithParam<Kind> {
  protected:
+  void SetUp() override {
+    if (const auto missing = GetParam().missing; missing != nullptr && !missing().empty())
+      GTEST_SKIP() << missing();
+  }
   // Rank 0 with `token`, connected to a child that lives `life` on its end.
   void start(std::uint64_t token, std::uint64_t child_token,
              const std::function<int(Connection&)>& life) {
@@ -259,6 +264,12 @@ INSTANTIATE_TEST_SUITE_P(Transports, Processes,
                          [](const auto& info) { return std::string(info.param.name); });
 #if TUTTI_HAVE_IBVERBS
 INSTANTIATE_TEST_SUITE_P(Rdma, Processes, ::testing::Values(Kind{"Verbs", verbs_transport}),
+                         [](const auto& info) { return std::string(info.param.name); });
+#endif
+#if TUTTI_HAVE_UCX
+INSTANTIATE_TEST_SUITE_P(Ucx, Processes,
+                         ::testing::Values(Kind{"Ucx", ucx_transport, missing_ucx},
+                                           Kind{"UcxShm", ucx_shm_transport, missing_ucx}),
                          [](const auto& info) { return std::string(info.param.name); });
 #endif
 

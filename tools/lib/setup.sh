@@ -9,7 +9,7 @@ export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
 
 # What the programs need, what training needs beyond it, and the tests.
 readonly build_packages=(ca-certificates cmake g++ ninja-build pkg-config
-  libcli11-dev libfmt-dev libhwy-dev libibverbs-dev libpmix-dev libpugixml-dev libsodium-dev nlohmann-json3-dev)
+  libcli11-dev libfmt-dev libhwy-dev libibverbs-dev libpmix-dev libpugixml-dev libsodium-dev libucx-dev nlohmann-json3-dev)
 readonly train_packages=(libopenblas0-pthread libtorch-dev)
 readonly test_packages=(libgmock-dev libgtest-dev iproute2 mpich openmpi-bin python3)
 readonly ci_packages=(clang-19 clang-format-19 clang-tidy-19 git libclang-rt-19-dev libbenchmark-dev libgloo-dev python3-pip valgrind)

@@ -119,7 +119,7 @@ class VerbsTransport final : public Transport {
   [[nodiscard]] Caps caps() const override {
     std::uint32_t mbit_per_s = 0;
     for (const Rail& rail : devices_->rails()) mbit_per_s += rail.mbit_per_s;
-    return {.mbit_per_s = mbit_per_s};
+    return {.one_sided = true, .mbit_per_s = mbit_per_s};
   }
   [[nodiscard]] Blob address() const override { return address_; }
   [[nodiscard]] bool reaches(std::span<const std::byte> address) const override {
