@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/base/sanitized.hpp"
 #include "tests/conformance/connected_pair.hpp"
 #include "tests/conformance/meet.hpp"
 #include "transports/ucx/ucx_transport.hpp"
@@ -33,6 +34,8 @@ std::shared_ptr<Transport> ucx_transport_over(const char* transports, std::uint6
 // Asked before a test forks, this must leave nothing of UCX's behind but the library.
 const std::string& missing_ucx() {
   static const std::string kWhy = [] {
+    // UCX's hooks of mmap and the sanitizers' are not made for each other.
+    if (kSanitized) ::setenv("UCX_MEM_EVENTS", "n", 0);  // NOLINT(concurrency-mt-unsafe)
     const auto library = ucx::Library::open();
     return library ? std::string() : library.error().what;
   }();

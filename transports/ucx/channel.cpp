@@ -65,9 +65,10 @@ Channel::~Channel() {
   if (worker_ != nullptr) call_.worker_destroy(worker_);
 }
 
-// Without the peer's part in it. An endpoint that does not notice failures ends with its worker.
+// Without the peer's part in it. An endpoint that does not notice failures ends with its worker,
+// and so does one that is still being connected: there UCX 1.13 aborts the process.
 void Channel::close_endpoint() {
-  if (!notices_failures_) return;
+  if (!notices_failures_ || !has_sent_) return;
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = UCP_EP_CLOSE_FLAG_FORCE;
@@ -99,6 +100,11 @@ Status Channel::connect(std::span<const std::byte> address, bool notices_failure
   return ok_status();
 }
 
+std::string Channel::lanes() const {
+  const auto info = text_of([this](std::FILE* file) { call_.ep_print_info(endpoint_, file); });
+  return info ? fmt::format("{}", fmt::join(lanes_in(*info), ", ")) : info.error().what;
+}
+
 void Channel::send(const Header& header, std::span<const std::byte> data, std::uint64_t mark) {
   Send& send = sends_.emplace_back(Send{.header = header, .mark = mark, .channel = this});
   unflushed_ = true;
@@ -112,6 +118,7 @@ void Channel::send(const Header& header, std::span<const std::byte> data, std::u
                                           send.header.size(), data.data(), data.size(), &param);
   if (UCS_PTR_IS_PTR(request)) return;
   if (UCS_PTR_IS_ERR(request)) fail("sending a message", UCS_PTR_STATUS(request));
+  has_sent_ |= request == nullptr;
   sends_.pop_back();
 }
 
@@ -136,7 +143,7 @@ void Channel::flush() {
 bool Channel::progress() {
   bool moved = false;
   for (int step = 0; step < kMostSteps && call_.worker_progress(worker_) > 0; ++step) moved = true;
-  while (!sends_.empty() && sends_.front().done) sends_.pop_front();
+  for (; !sends_.empty() && sends_.front().done; sends_.pop_front()) has_sent_ = true;
   return moved;
 }
 

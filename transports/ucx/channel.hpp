@@ -1,8 +1,8 @@
 // One generation of a connection: a UCX worker and its endpoint to the peer's worker.
 //
-// A connection that has failed, or whose buffers must be left alone at once, gives its channel up
-// and opens another. The end of a worker is local and complete: its sockets and queue pairs are
-// gone, so nothing that was under way arrives or leaves by it any more.
+// A connection whose channel has failed destroys it and opens another. Nothing of an old channel
+// comes to take() any more. That is all that holds: UCX may leave queue pairs behind, which still
+// read what was sent, so no peer is ever given leave to write memory of this process.
 #pragma once
 
 #include <array>
@@ -42,6 +42,9 @@ class Channel {
   /// both sides, and only if both contexts say so. kUnavailable if no transport reaches the peer.
   Status connect(std::span<const std::byte> address, bool notices_failures);
   [[nodiscard]] bool is_connected() const { return endpoint_ != nullptr; }
+
+  /// The transports and devices that UCX has chosen: "rc_verbs/mlx5_0:1, tcp/eth0".
+  [[nodiscard]] std::string lanes() const;
 
   /// Sends a message. Messages may arrive in another order. `data` stays in place while
   /// oldest_mark() is not past `mark`; marks do not decrease.
@@ -89,6 +92,7 @@ class Channel {
   Blob address_;
   int fd_ = -1;
   bool notices_failures_ = false;
+  bool has_sent_ = false;  // a message, to its end
   bool closing_ = false;
   bool unflushed_ = false;
   bool flushing_ = false;

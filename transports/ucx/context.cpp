@@ -5,7 +5,6 @@
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <utility>
 
 #include "src/base/result.hpp"
@@ -26,19 +25,6 @@ bool is_of_gpus(std::string_view transport) {
       [&](std::string_view prefix) { return transport.starts_with(prefix); });
 }
 
-/// What `print` writes.
-Result<std::string> text_of(const std::function<void(std::FILE*)>& print) {
-  char* text = nullptr;
-  std::size_t size = 0;
-  std::FILE* const file = ::open_memstream(&text, &size);
-  if (file == nullptr) return system_error(Code::kUnavailable, errno, "asking UCX what it found");
-  print(file);
-  std::fclose(file);
-  std::string whole(text, size);
-  std::free(text);
-  return whole;
-}
-
 }  // namespace
 
 // "#      resource 1  :  md 1  dev 1  flags -- tcp/eth0"
@@ -56,6 +42,33 @@ std::vector<std::string> transports_in(std::string_view info) {
   }
   std::ranges::sort(names);
   names.erase(std::ranges::unique(names).begin(), names.end());
+  return names;
+}
+
+Result<std::string> text_of(const std::function<void(std::FILE*)>& print) {
+  char* text = nullptr;
+  std::size_t size = 0;
+  std::FILE* const file = ::open_memstream(&text, &size);
+  if (file == nullptr) return system_error(Code::kUnavailable, errno, "asking UCX what it found");
+  print(file);
+  std::fclose(file);
+  std::string whole(text, size);
+  std::free(text);
+  return whole;
+}
+
+// "#                 lane[0]:  1:tcp/lo.0 md[1]                -> md[1]/tcp/sysdev[255] am"
+std::vector<std::string> lanes_in(std::string_view info) {
+  std::vector<std::string> names;
+  for (std::size_t at = info.find("lane["); at != std::string_view::npos;
+       at = info.find("lane[", at + 1)) {
+    const std::string_view line = info.substr(at, info.find('\n', at) - at);
+    const std::size_t index = line.find(": ");
+    const std::size_t name = index == std::string_view::npos ? index : line.find(':', index + 1);
+    if (name == std::string_view::npos) continue;
+    const std::string_view rest = line.substr(name + 1);
+    names.emplace_back(rest.substr(0, rest.find_first_of(". ")));
+  }
   return names;
 }
 

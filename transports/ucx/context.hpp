@@ -1,6 +1,8 @@
 // A process's UCX context: what UCX found and may use on this machine.
 #pragma once
 
+#include <cstdio>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -13,6 +15,12 @@ namespace tutti::ucx {
 
 /// Names of transports in what ucp_context_print_info writes, sorted, each once: "self", "tcp".
 std::vector<std::string> transports_in(std::string_view info);
+
+/// Names of the lanes in what ucp_ep_print_info writes, in order: "tcp/eth0".
+std::vector<std::string> lanes_in(std::string_view info);
+
+/// What `print` writes.
+Result<std::string> text_of(const std::function<void(std::FILE*)>& print);
 
 /// Whether it moves data between hosts in a way that TCP sockets do not.
 bool is_fast_network(std::string_view transport);

@@ -53,6 +53,7 @@ Result<EntryPoints> find_entry_points(void* library, const char* name) {
   symbols.need(found.worker_set_am_recv_handler, "ucp_worker_set_am_recv_handler");
   symbols.need(found.ep_create, "ucp_ep_create");
   symbols.need(found.ep_close_nbx, "ucp_ep_close_nbx");
+  symbols.need(found.ep_print_info, "ucp_ep_print_info");
   symbols.need(found.ep_flush_nbx, "ucp_ep_flush_nbx");
   symbols.need(found.am_send_nbx, "ucp_am_send_nbx");
   symbols.need(found.request_check_status, "ucp_request_check_status");

@@ -36,6 +36,7 @@ struct EntryPoints {
   decltype(&::ucp_worker_set_am_recv_handler) worker_set_am_recv_handler = nullptr;
   decltype(&::ucp_ep_create) ep_create = nullptr;
   decltype(&::ucp_ep_close_nbx) ep_close_nbx = nullptr;
+  decltype(&::ucp_ep_print_info) ep_print_info = nullptr;
   decltype(&::ucp_ep_flush_nbx) ep_flush_nbx = nullptr;
   decltype(&::ucp_am_send_nbx) am_send_nbx = nullptr;
   decltype(&::ucp_request_check_status) request_check_status = nullptr;

@@ -340,7 +340,11 @@ Status UcxLink::advance() {
     push_stream();
     tell_consumed();
     if (is_open() && channel_->under_way() == 0) {
-      if (next_in_ > 0 && !std::exchange(said_ready_, true)) say(Ready{generation_});
+      if (next_in_ > 0 && !std::exchange(said_ready_, true)) {
+        say(Ready{generation_});
+        if (log_enabled(LogLevel::kInfo, Subsystem::kNet))
+          log_info(Subsystem::kNet, "", "UCX reaches {} by {}", options_.peer, channel_->lanes());
+      }
       if (posted_ == written_ && posted_ - consumed_ > kSureToLeave) channel_->flush();
     }
     flush_control();

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include "src/base/sanitized.hpp"
 #include "transports/ucx/ucx_link.hpp"
 
 namespace tutti::ucx {
@@ -49,6 +50,16 @@ TEST(UcxContext, TransportsAreReadFromUcxsReport) {
       "#      resource 4  :  md 4  dev 3  flags -- \n";
   EXPECT_THAT(transports_in(kReport), ElementsAre("rc_mlx5", "self", "tcp"));
   EXPECT_TRUE(transports_in("").empty());
+}
+
+TEST(UcxContext, LanesAreReadFromUcxsReport) {
+  constexpr const char* kReport =
+      "# UCP endpoint \n#\n#               peer: <no debug data>\n"
+      "#                 lane[0]:  1:tcp/lo.0 md[1]                -> md[1]/tcp/sysdev[255] am\n"
+      "#                 lane[1]:  5:rc_verbs/rxe0:1.0 md[4]       -> md[4]/ib/sysdev[255] rma\n"
+      "#\n#                 am_send: 0..<egr/short>..8185\n";
+  EXPECT_THAT(lanes_in(kReport), ElementsAre("tcp/lo", "rc_verbs/rxe0:1"));
+  EXPECT_TRUE(lanes_in("lane[").empty());
 }
 
 TEST(UcxContext, WhatIsFasterThanTcpIsKnownByName) {
@@ -113,6 +124,8 @@ TEST(UcxAddress, HostileOnesAreRefused) {
 class Link : public ::testing::Test {
  protected:
   void SetUp() override {
+    // UCX's hooks of mmap and the sanitizers' are not made for each other.
+    if (kSanitized) ::setenv("UCX_MEM_EVENTS", "n", 0);  // NOLINT(concurrency-mt-unsafe)
     auto library = Library::open();
     if (!library) GTEST_SKIP() << library.error().what;
     ::setenv("UCX_TLS", "tcp,self", 1);  // NOLINT(concurrency-mt-unsafe)
