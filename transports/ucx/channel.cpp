@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "src/base/keep_for_good.hpp"
 #include "src/base/result.hpp"
 
 namespace tutti::ucx {
@@ -61,8 +62,26 @@ Status Channel::prepare() {
 
 Channel::~Channel() {
   closing_ = true;
-  if (endpoint_ != nullptr) close_endpoint();
-  if (worker_ != nullptr) call_.worker_destroy(worker_);
+  if (worker_ == nullptr) return;
+  const bool waits_for_queue_pair = endpoint_ != nullptr && !has_sent_ &&
+                                    std::ranges::any_of(context_->transports(), is_fast_network);
+  if (waits_for_queue_pair) {
+    abandon();
+  } else {
+    if (endpoint_ != nullptr) close_endpoint();
+    call_.worker_destroy(worker_);
+  }
+}
+
+// UCX 1.13 aborts the process as it destroys a worker whose request for a queue pair still waits.
+// So the worker stays, unused, to the end of the process; the caller reports that it did not
+// connect.
+void Channel::abandon() {
+  ucp_am_handler_param_t nobody{};
+  nobody.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB;
+  nobody.id = kMessageId;
+  call_.worker_set_am_recv_handler(worker_, &nobody);
+  keep_for_good(context_);
 }
 
 // Without the peer's part in it. An endpoint that does not notice failures ends with its worker,

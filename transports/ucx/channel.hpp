@@ -83,6 +83,7 @@ class Channel {
   static void on_sent(void* request, ucs_status_t status, void* send);
   static void on_flushed(void* request, ucs_status_t status, void* self);
   void close_endpoint();
+  void abandon();
 
   const SharedContext context_;
   const EntryPoints& call_;

@@ -116,11 +116,4 @@ Status Context::read_transports() {
 
 bool Context::notices_failures() const { return !std::ranges::all_of(transports_, is_of_one_host); }
 
-bool Context::has_gpu_memory() const {
-  ucp_context_attr_t attributes{};
-  attributes.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
-  return library_->call().context_query(context_, &attributes) == UCS_OK &&
-         (attributes.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
-}
-
 }  // namespace tutti::ucx

@@ -41,8 +41,6 @@ class Context {
   [[nodiscard]] const std::vector<std::string>& transports() const { return transports_; }
   /// Whether some transport notices by itself that a peer is gone. Shared memory does not.
   [[nodiscard]] bool notices_failures() const;
-  /// Whether UCX handles GPU memory here.
-  [[nodiscard]] bool has_gpu_memory() const;
 
  private:
   Context(SharedLibrary library, ucp_context_h context)

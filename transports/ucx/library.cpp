@@ -41,7 +41,6 @@ Result<EntryPoints> find_entry_points(void* library, const char* name) {
   symbols.need(found.config_release, "ucp_config_release");
   symbols.need(found.init_version, "ucp_init_version");
   symbols.need(found.cleanup, "ucp_cleanup");
-  symbols.need(found.context_query, "ucp_context_query");
   symbols.need(found.context_print_info, "ucp_context_print_info");
   symbols.need(found.worker_create, "ucp_worker_create");
   symbols.need(found.worker_destroy, "ucp_worker_destroy");

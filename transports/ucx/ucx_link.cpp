@@ -97,7 +97,10 @@ Status UcxLink::await_channel(Deadline deadline) {
       return make_error(Code::kPeerFailed, "{} closed the connection before its UCX was connected",
                         options_.peer);
     if (deadline.passed())
-      return make_error(Code::kTimeout, "UCX has not connected to {} in time{}{}", options_.peer,
+      return make_error(Code::kTimeout,
+                        "UCX has not connected to {} in time, by {}{}{}; see UCX_TLS and "
+                        "UCX_NET_DEVICES",
+                        options_.peer, is_open() ? channel_->lanes() : "no channel",
                         reason_.empty() ? "" : ": ", reason_);
     pollfd news{options_.control.get(), POLLIN, 0};
     ::poll(&news, 1, 1);

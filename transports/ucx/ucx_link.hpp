@@ -8,6 +8,10 @@
 // says so (Hello), with what had arrived; the peer does the same, and both send again what was
 // lost. The old channel is destroyed before the Hello is said, so nothing of it can come later.
 //
+// It offers no puts. To take back leave to write memory, UCX would have to end all that is under
+// way; but it keeps registrations of memory that was given back, and queue pairs of workers that
+// ended.
+//
 // A message also shows a secret that its receiver has told the peer on the authenticated socket.
 // UCX itself authenticates nobody: what others send to its ports is dropped here.
 #pragma once

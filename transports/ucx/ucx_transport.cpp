@@ -27,7 +27,7 @@ class UcxTransport final : public Transport {
                ucx::SharedContext context, const UcxOptions& options)
       : context_(std::move(context)),
         options_(options),
-        caps_{.device_memory = context_->has_gpu_memory(), .mbit_per_s = mbit_per_s},
+        caps_{.mbit_per_s = mbit_per_s},
         address_(ucx::encode(UcxAddress{control, context_->transports()})),
         peers_(std::move(listener), options.token, "ucx", hooks()) {}
 

@@ -1,4 +1,4 @@
-// UCX (libucp): whatever network it knows, such as InfiniBand, RoCE, EFA or Slingshot.
+// UCX (libucp): whatever network it was built for.
 //
 // Each pair of processes has one authenticated TCP connection, over which they tell the addresses
 // of their UCX workers, and which tells at once when a process ends. Data takes the workers, one
