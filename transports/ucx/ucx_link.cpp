@@ -30,7 +30,7 @@ constexpr std::size_t kMostEarly = 1024;
 constexpr std::array<std::byte, 1024> kGreeting{};
 // Sockets take so much at once, unless more is waiting there. Of more, UCX is asked whether it has
 // left; over TCP that takes a call of the peer.
-constexpr std::uint64_t kSureToLeave = 8 << 10;
+constexpr std::uint64_t kSureToLeave = 16 << 10;
 // The peer hears how far its stream was read after a part of the ring.
 constexpr std::uint64_t kTellPart = 4;
 // The socket is asked once in so many calls while all is well.
