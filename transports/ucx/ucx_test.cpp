@@ -3,10 +3,8 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
