@@ -60,7 +60,8 @@ class UcxTransport final : public Transport {
 
   PeerListener::Hooks hooks() {
     return {.accept = [](int listener) { return accept_on(listener); },
-            .dial = [](std::span<const std::byte> address, Deadline deadline) -> Result<Fd> {
+            .dial = [](std::span<const std::byte> address, std::uint8_t,
+                       Deadline deadline) -> Result<Fd> {
               TUTTI_ASSIGN(const UcxAddress where, ucx::decode_address(address));
               return connect_once(where.control, deadline);
             },
