@@ -12,7 +12,8 @@ readonly build_packages=(ca-certificates cmake g++ ninja-build pkg-config
   libcli11-dev libfmt-dev libhwy-dev libibverbs-dev libpmix-dev libpugixml-dev libsodium-dev libucx-dev nlohmann-json3-dev)
 readonly train_packages=(libopenblas0-pthread libtorch-dev)
 readonly test_packages=(libgmock-dev libgtest-dev iproute2 mpich openmpi-bin python3)
-readonly ci_packages=(clang-19 clang-format-19 clang-tidy-19 git libclang-rt-19-dev libbenchmark-dev libgloo-dev python3-pip valgrind)
+readonly ci_packages=(clang-19 clang-format-19 clang-tidy-19 git libclang-rt-19-dev libbenchmark-dev libgloo-dev python3-pip valgrind
+  busybox-static cpio ibverbs-providers kmod qemu-system-x86)
 
 say() { printf '\n== %s\n' "$*" >&2; }
 die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 5; }
