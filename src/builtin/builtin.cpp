@@ -113,7 +113,7 @@ std::vector<std::string> near_ports(ThisHost& host) {
 }  // namespace
 
 Result<std::shared_ptr<Transport>> open_rdma(const Settings& settings, std::uint64_t token,
-                                             ThisHost& host) {
+                                             ThisHost& host, Service* service) {
   TUTTI_ASSIGN(const auto library, verbs::Library::open());
   if (const Status prepared = library->prepare_for_fork(); !prepared)
     log_warn("", "this process must not fork while it uses RDMA: {}", prepared.error().what);
@@ -132,10 +132,11 @@ Result<std::shared_ptr<Transport>> open_rdma(const Settings& settings, std::uint
   options.path.retries = number("IB_RETRY_CNT");
   options.pairs_of_each_rail = number("IB_QPS_PER_CONNECTION");
   options.liveness = liveness_of(settings);
+  options.service = service;
   return make_verbs_transport(library, options);
 }
 #else
-Result<std::shared_ptr<Transport>> open_rdma(const Settings&, std::uint64_t, ThisHost&) {
+Result<std::shared_ptr<Transport>> open_rdma(const Settings&, std::uint64_t, ThisHost&, Service*) {
   return make_error(Code::kUnsupported,
                     "this build has no RDMA: libibverbs' headers were missing (libibverbs-dev)");
 }
@@ -165,12 +166,12 @@ Result<std::shared_ptr<Transport>> open_ucx(const Settings&, std::uint64_t, bool
 
 /// What reaches other hosts before tcp does. Null where only tcp can, or is asked for.
 Result<std::shared_ptr<Transport>> find_network(const Settings& settings, std::uint64_t token,
-                                                ThisHost& host) {
+                                                ThisHost& host, Service* service) {
   const std::string& wanted = settings.text("TRANSPORT");
   if (wanted == "tcp") return std::shared_ptr<Transport>();
-  if (wanted == "verbs") return open_rdma(settings, token, host);
+  if (wanted == "verbs") return open_rdma(settings, token, host, service);
   if (wanted == "ucx") return open_ucx(settings, token, false);
-  auto verbs = open_rdma(settings, token, host);
+  auto verbs = open_rdma(settings, token, host, service);
   if (verbs) {
     log_info(Subsystem::kNet, "", "hosts are reached by verbs: there is an RDMA device");
     return verbs;
@@ -226,7 +227,8 @@ Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
     TUTTI_ASSIGN(auto shm, make_shm_transport(runtime->heap, options));
     runtime->transports.push_back(std::move(shm));
   }
-  TUTTI_ASSIGN(auto network, find_network(settings, runtime->process_token, *runtime->this_host));
+  TUTTI_ASSIGN(auto network, find_network(settings, runtime->process_token, *runtime->this_host,
+                                          runtime->service.get()));
   if (network) {
     if (network->caps().one_sided)
       runtime->heap->watch_by(std::make_unique<RegisteredHeap>(network));

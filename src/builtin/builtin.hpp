@@ -18,7 +18,8 @@ Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings);
 /// The transports between hosts as make_runtime opens them. `token`: of this process. RDMA is
 /// kUnsupported in a build without it and on a machine without devices, whatever TRANSPORT says.
 Result<std::shared_ptr<Transport>> open_tcp(const Settings& settings, std::uint64_t token);
+/// `service` looks after RDMA connections while nobody uses them, and may be null.
 Result<std::shared_ptr<Transport>> open_rdma(const Settings& settings, std::uint64_t token,
-                                             ThisHost& host);
+                                             ThisHost& host, Service* service);
 
 }  // namespace tutti

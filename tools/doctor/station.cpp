@@ -57,7 +57,7 @@ Result<std::unique_ptr<Station>> Station::open(const Settings& settings, std::ui
   std::shared_ptr<Transport> rdma;
   if (!facts.rdma.rails.empty()) {
     ThisHost host(std::make_unique<topo::FilesProbe>(), settings);
-    auto opened = open_rdma(settings, token, host);
+    auto opened = open_rdma(settings, token, host, nullptr);
     if (opened) {
       rdma = *std::move(opened);
       facts.rdma_address = rdma->address();

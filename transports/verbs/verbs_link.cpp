@@ -34,6 +34,7 @@ constexpr std::uint32_t kFruitless = 64;
 VerbsLink::VerbsLink(LinkOptions options) : options_(std::move(options)) {}
 
 VerbsLink::~VerbsLink() {
+  ::shutdown(options_.control.get(), SHUT_RDWR);  // the attendant has a descriptor of it, too
   if (lanes_.empty()) return;
   std::string text;
   for (const Lane& lane : lanes_) {
@@ -279,14 +280,18 @@ Result<std::size_t> VerbsLink::read(std::span<const iovec> pieces) {
 /// Looking costs system calls: seldom while all is well, and more often while it is not.
 bool VerbsLink::is_time_to_look() {
   if (++calls_ % kCallsApart == 0) return true;
+  if (options_.attention && options_.attention->news.load(std::memory_order_relaxed)) return true;
   if (!lanes_.empty() && ready_paths() == lanes_.size()) return false;
   return options_.now() - looked_at_ >= kLooksApart;
 }
 
 Status VerbsLink::look_around() {
   looked_at_ = options_.now();
+  if (options_.attention) options_.attention->news.store(false, std::memory_order_relaxed);
   TUTTI_TRY(read_control());
   TUTTI_TRY(look_for_paths());
+  if (options_.attention)
+    options_.attention->unsettled.store(ready_paths() < lanes_.size(), std::memory_order_relaxed);
   return flush_control();
 }
 

@@ -36,6 +36,7 @@
 #include "src/base/clock.hpp"
 #include "src/base/fd.hpp"
 #include "src/wire/byte_link.hpp"
+#include "transports/verbs/attendant.hpp"
 #include "transports/verbs/control_message.hpp"
 #include "transports/verbs/paged_memory.hpp"
 #include "transports/verbs/path.hpp"
@@ -65,6 +66,8 @@ struct LinkOptions {
   /// Tries to open each path, about one a second, before the connection is given up. Only tries
   /// count that failed, and only while nothing gets through: a peer that computes is waited for.
   std::uint32_t most_tries = 30;
+  /// Shared with whoever calls while nobody uses the link; null: nobody does.
+  std::shared_ptr<Attention> attention{};
   /// Random bits, and the time; tests replace them.
   std::function<std::uint32_t()> random;
   std::function<TimePoint()> now;

@@ -177,6 +177,8 @@ class VerbsTransport final : public Transport {
   Result<std::shared_ptr<Connection>> make(const PeerProcess& peer, Fd socket, Deadline deadline) {
     watch_host(socket.get(), options_.liveness);
     auto random = std::make_shared<std::random_device>();
+    const auto attention = std::make_shared<verbs::Attention>();
+    const int control = socket.get();
     TUTTI_ASSIGN(auto link, verbs::VerbsLink::create(
                                 {.devices = devices_,
                                  .control = std::move(socket),
@@ -185,6 +187,7 @@ class VerbsTransport final : public Transport {
                                  .ring_bytes = ring_bytes_.load(std::memory_order_relaxed),
                                  .pairs_of_each_rail = options_.pairs_of_each_rail,
                                  .path = options_.path,
+                                 .attention = attention,
                                  .random = [random] { return (*random)(); },
                                  .now = [] { return Clock::now(); }}));
     // Each rank connects to others in ascending order, so that of those that wait for each other
@@ -193,8 +196,11 @@ class VerbsTransport final : public Transport {
     EngineOptions options;
     options.peer = peer.rank;
     options.link_name = "verbs";
-    return std::shared_ptr<Connection>(
-        std::make_shared<MessageEngine>(std::move(link), std::move(options)));
+    std::shared_ptr<Connection> connection =
+        std::make_shared<MessageEngine>(std::move(link), std::move(options));
+    if (options_.service != nullptr)
+      verbs::attend(*options_.service, connection, control, attention);
+    return connection;
   }
 
   const std::shared_ptr<RailDevices> devices_;

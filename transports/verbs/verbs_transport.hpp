@@ -15,12 +15,17 @@
 
 namespace tutti {
 
+class Service;
+
 struct VerbsOptions {
   std::uint64_t token = 0;       ///< of this process
   InterfaceChoice interfaces{};  ///< of the TCP connections
   verbs::PortWishes ports{};
   verbs::OwnPath path{};  ///< traffic class, service level, timeout, retries
   std::uint8_t pairs_of_each_rail = 1;
+  /// Looks after connections while nobody uses them. It must outlive the transport. Null: nobody
+  /// does, and a path that fails is drained once both sides make calls.
+  Service* service = nullptr;
   /// A host that does not answer for this long is dead.
   Nanos liveness = std::chrono::seconds(15);
 };
