@@ -153,6 +153,12 @@ void Path::give_up() {
   state_ = State::kDrained;
 }
 
+std::optional<QueuePair> Path::take_drained() {
+  std::optional<QueuePair> pair = std::exchange(pair_, std::nullopt);
+  set_down(generation_);
+  return pair;
+}
+
 void Path::set_down(std::uint32_t generation) {
   pair_.reset();
   state_ = State::kDown;

@@ -97,6 +97,8 @@ class Path {
   void end();
   /// Drained at once, where no completions come any more: what is destroyed receives nothing.
   void give_up();
+  /// Down after the drain; the queue pair is the caller's to destroy. None if it is destroyed.
+  std::optional<QueuePair> take_drained();
   /// No queue pair; the last one, if any, was of this generation.
   void set_down(std::uint32_t generation);
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/verbs/device.hpp"
+#include "transports/verbs/graveyard.hpp"
 #include "transports/verbs/rails.hpp"
 #include "transports/verbs/registered_memory.hpp"
 #include "tutti/error.hpp"
@@ -34,6 +35,7 @@ class RailDevices {
   /// Index of the rail's device among all: also in RegisteredPiece::on.
   [[nodiscard]] std::size_t place(std::size_t rail) const { return places_[rail]; }
   [[nodiscard]] RegisteredMemory& memory() { return *memory_; }
+  [[nodiscard]] Graveyard& graveyard() { return graveyard_; }
   /// The rail as it is now: its address may have moved. kUnavailable if its port is down.
   [[nodiscard]] Result<Rail> fresh(std::size_t rail) const;
 
@@ -58,6 +60,7 @@ class RailDevices {
   const std::vector<std::shared_ptr<Device>> devices_;  // by rail
   std::vector<std::size_t> places_;                     // by rail
   std::unique_ptr<RegisteredMemory> memory_;
+  Graveyard graveyard_;
   std::vector<std::atomic<std::uint32_t>> upsets_;  // by rail
   mutable std::mutex mutex_;
   mutable std::vector<Rail> current_;  // as the paths that opened last found them

@@ -113,7 +113,7 @@ class VerbsLink final : public ByteLink, public PutLink {
   /// What one device has of this connection.
   struct OnDevice {
     std::shared_ptr<Device> device;
-    std::optional<CompletionQueue> completions;
+    std::shared_ptr<CompletionQueue> completions;
     std::optional<MemoryRegion> incoming;
     std::optional<MemoryRegion> outgoing;
     bool broken = false;

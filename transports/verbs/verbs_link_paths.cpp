@@ -123,7 +123,7 @@ Status VerbsLink::make_completions(OnDevice& place) {
   place.completions.reset();
   TUTTI_ASSIGN(CompletionQueue made,
                place.device->create_completion_queue(static_cast<std::uint32_t>(lanes) * kOfPath));
-  place.completions.emplace(std::move(made));
+  place.completions = std::make_shared<CompletionQueue>(std::move(made));
   watch(place.completions->fd());
   place.broken = place.suspect = place.armed = false;
   return ok_status();
@@ -263,7 +263,8 @@ Status VerbsLink::settle(Lane& lane) {
 }
 
 Status VerbsLink::finish_close(Lane& lane) {
-  lane.path.set_down(lane.path.generation());
+  if (auto pair = lane.path.take_drained())
+    options_.devices->graveyard().bury(*std::move(pair), lane.place->completions);
   rest(lane);
   tell_again_ = true;  // what was told last may have been lost with the path
   TUTTI_TRY(take_acknowledgement(lane, lane.peer_closed->puts - lane.acknowledged));
