@@ -19,9 +19,9 @@ struct Agreement {
   std::string algorithm;  ///< TUTTI_ALGO
   std::uint64_t staging_bytes = 0;
   bool deterministic = false;
-  bool measures = true;  ///< TUTTI_TUNING
-  std::string compress;  ///< TUTTI_COMPRESS
-  bool checksum = false;
+  bool measures = true;   ///< TUTTI_TUNING
+  std::string compress;   ///< TUTTI_COMPRESS
+  bool checksum = false;  ///< TUTTI_CHECKSUM
   friend bool operator==(const Agreement&, const Agreement&) = default;
 };
 

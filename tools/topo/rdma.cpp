@@ -128,7 +128,7 @@ std::string rdma_text(std::span<const verbs::DeviceFacts> devices, const RdmaSur
 Result<std::string> rdma_of_this_machine() {
   TUTTI_ASSIGN(const auto library, verbs::Library::open());
   TUTTI_ASSIGN(const auto names, library->device_names());
-  RdmaSurroundings around{.lock_limit = verbs::lock_limit(),
+  RdmaSurroundings around{.lock_limit = verbs::is_above_lock_limit() ? -1 : verbs::lock_limit(),
                           .nvidia_peermem = std::filesystem::exists("/sys/module/nvidia_peermem")};
   std::vector<verbs::DeviceFacts> devices;
   for (const std::string& name : names) {

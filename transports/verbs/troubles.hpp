@@ -7,8 +7,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "src/verbs/device.hpp"
 #include "transports/verbs/rails.hpp"

@@ -8,10 +8,6 @@
 #include <string>
 #include <utility>
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-
 #include "src/base/bytes.hpp"
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
@@ -63,21 +59,6 @@ Result<VerbsAddress> decode_address(std::span<const std::byte> blob) {
   VerbsAddress address{control, {}};
   for (const auto& offered : offer->rails) address.rails.push_back(offered.rail);
   return address;
-}
-
-/// The connection carries few bytes, which a live host takes at once.
-void watch_host(int fd, Nanos liveness) {
-  const auto set = [fd](int level, int option, int value) {
-    ::setsockopt(fd, level, option, &value, sizeof value);
-  };
-  const auto ms =
-      static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(liveness).count());
-  set(IPPROTO_TCP, TCP_NODELAY, 1);
-  set(IPPROTO_TCP, TCP_USER_TIMEOUT, ms);
-  set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(IPPROTO_TCP, TCP_KEEPIDLE, std::max(1, ms / 3000));
-  set(IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, ms / 6000));
-  set(IPPROTO_TCP, TCP_KEEPCNT, 4);
 }
 
 /// Which ports are used, and why.
@@ -175,7 +156,7 @@ class VerbsTransport final : public Transport {
   }
 
   Result<std::shared_ptr<Connection>> make(const PeerProcess& peer, Fd socket, Deadline deadline) {
-    watch_host(socket.get(), options_.liveness);
+    tune_stream(socket.get(), options_.liveness);
     auto random = std::make_shared<std::random_device>();
     const auto attention = std::make_shared<verbs::Attention>();
     const int control = socket.get();
