@@ -133,6 +133,10 @@ Result<DeviceFacts> Driver::device(int ordinal) const {
                          attribute(DeviceAttribute::kVirtualMemoryManagement) != 0;
   facts.posix_fd_handles = facts.memory_handles && attribute(DeviceAttribute::kPosixFdHandles) != 0;
   facts.fabric_handles = facts.memory_handles && attribute(DeviceAttribute::kFabricHandles) != 0;
+  facts.dma_buf = functions_.range_handle != nullptr && attribute(DeviceAttribute::kDmaBuf) != 0;
+  facts.rdma_of_handles = attribute(DeviceAttribute::kRdmaOfHandles) != 0;
+  facts.orders_rdma_writes =
+      attribute(DeviceAttribute::kRdmaWritesOrdering) >= abi::kRdmaWritesOrderedForOwner;
   return facts;
 }
 

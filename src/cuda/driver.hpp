@@ -73,6 +73,9 @@ class Driver {
   /// For VmmAllocation::import. Exports the memory by handle that is mapped at `address`, also if
   /// the calling program mapped it. Fails if that program did not make it exportable.
   Result<Fd> export_mapping(const void* address) const;
+  /// A descriptor of the kernel's DMA-BUF, by which drivers of other devices reach device memory.
+  /// Whole pages of the host, within one allocation. It keeps the memory.
+  Result<Fd> dma_buf(std::span<const std::byte> memory) const;
 
   // Operations on streams. Each is queued and runs after earlier operations of its stream.
   /// Between any two places. With pageable memory it may wait for the stream.

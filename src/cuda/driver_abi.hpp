@@ -96,7 +96,10 @@ enum class DeviceAttribute : unsigned {
   kHostRegister = 99,
   kVirtualMemoryManagement = 102,
   kPosixFdHandles = 103,
+  kRdmaOfHandles = 110,
+  kRdmaWritesOrdering = 118,
   kStreamMemoryOperations64 = 122,
+  kDmaBuf = 124,
   kFabricHandles = 128,
 };
 
@@ -157,6 +160,9 @@ enum class AllocationType : unsigned { kPinned = 1 };
 enum class HandleType : unsigned { kNone = 0, kPosixFd = 1, kFabric = 8 };
 enum class LocationType : unsigned { kDevice = 1 };
 enum class AccessFlags : unsigned { kNone = 0, kRead = 1, kReadWrite = 3 };
+enum class RangeHandleType : unsigned { kDmaBufFd = 1 };
+/// From here on, kernels of the device see what a NIC wrote before the host did.
+inline constexpr int kRdmaWritesOrderedForOwner = 100;
 enum class Granularity : unsigned { kMinimum = 0, kRecommended = 1 };
 
 struct Location {
@@ -282,6 +288,10 @@ struct Functions {
   Return (*user_object_release)(UserObject object, unsigned count) = nullptr;
   Return (*graph_retain_user_object)(Graph graph, UserObject object, unsigned count,
                                      unsigned flags) = nullptr;
+
+  // 11.7: a range of device memory as a descriptor, for other drivers of the kernel.
+  Return (*range_handle)(void* handle, Address address, std::size_t bytes, RangeHandleType type,
+                         unsigned long long flags) = nullptr;
 
   // 11.7: words that a stream waits for and writes, without an option of the kernel module.
   Return (*stream_wait_value)(Stream stream, Address address, std::uint32_t value,

@@ -154,6 +154,11 @@ static_assert(kSame<DeviceAttribute::kVirtualMemoryManagement,
                     CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED>);
 static_assert(kSame<DeviceAttribute::kPosixFdHandles,
                     CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED>);
+static_assert(kSame<DeviceAttribute::kRdmaOfHandles,
+                    CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED>);
+static_assert(kSame<DeviceAttribute::kRdmaWritesOrdering,
+                    CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING>);
+static_assert(kSame<DeviceAttribute::kDmaBuf, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED>);
 static_assert(kSame<DeviceAttribute::kStreamMemoryOperations64,
                     CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS>);
 static_assert(
@@ -202,6 +207,8 @@ static_assert(kSame<LocationType::kDevice, CU_MEM_LOCATION_TYPE_DEVICE>);
 static_assert(kSame<AccessFlags::kNone, CU_MEM_ACCESS_FLAGS_PROT_NONE>);
 static_assert(kSame<AccessFlags::kRead, CU_MEM_ACCESS_FLAGS_PROT_READ>);
 static_assert(kSame<AccessFlags::kReadWrite, CU_MEM_ACCESS_FLAGS_PROT_READWRITE>);
+static_assert(kSame<RangeHandleType::kDmaBufFd, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD>);
+static_assert(kRdmaWritesOrderedForOwner == CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER);
 static_assert(kSame<Granularity::kMinimum, CU_MEM_ALLOC_GRANULARITY_MINIMUM>);
 static_assert(kSame<Granularity::kRecommended, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED>);
 
@@ -256,6 +263,8 @@ static_assert(kSameCall<decltype(abi::Functions::address_free), decltype(&cuMemA
 static_assert(kSameCall<decltype(abi::Functions::memory_map), decltype(&cuMemMap)>);
 static_assert(kSameCall<decltype(abi::Functions::memory_unmap), decltype(&cuMemUnmap)>);
 static_assert(kSameCall<decltype(abi::Functions::memory_set_access), decltype(&cuMemSetAccess)>);
+static_assert(
+    kSameCall<decltype(abi::Functions::range_handle), decltype(&cuMemGetHandleForAddressRange)>);
 static_assert(kSameCall<decltype(abi::Functions::copy_async), decltype(&cuMemcpyAsync)>);
 static_assert(
     kSameCall<decltype(abi::Functions::copy_on_device_async), decltype(&cuMemcpyDtoDAsync_v2)>);

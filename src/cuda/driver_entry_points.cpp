@@ -73,6 +73,7 @@ void find_memory(Finder& find, abi::Functions& driver) {
   find.take("cuMemMap", driver.memory_map);
   find.take("cuMemUnmap", driver.memory_unmap);
   find.take("cuMemSetAccess", driver.memory_set_access);
+  find.take("cuMemGetHandleForAddressRange", driver.range_handle);
 }
 
 void find_streams(Finder& find, abi::Functions& driver) {

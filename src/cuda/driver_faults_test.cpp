@@ -44,6 +44,7 @@ Status use_all(const FakeClient& fake) {
   TUTTI_ASSIGN(const VmmAllocation imported,
                VmmAllocation::import(driver, 0, fd.get(), shared.bytes()));
   TUTTI_TRY(driver->export_mapping(shared.data()));
+  TUTTI_TRY(driver->dma_buf({static_cast<const std::byte*>(memory.data()), 4096}));
   TUTTI_TRY(driver->pointer(memory.data()));
   TUTTI_TRY(driver->ipc_handle(memory.data()));
   const std::array<std::byte, 1> image{};
@@ -119,6 +120,7 @@ TEST_F(Faults, NameTheOperationTheErrorAndItsWords) {
       {"cuMemRetainAllocationHandle", "cuMemRetainAllocationHandle of 0x"},
       {"cuPointerGetAttributes", "cuPointerGetAttributes of 0x"},
       {"cuMemGetAddressRange_v2", "cuMemGetAddressRange of 0x"},
+      {"cuMemGetHandleForAddressRange", "cuMemGetHandleForAddressRange of 4096 bytes at 0x"},
       {"cuIpcGetMemHandle", "cuIpcGetMemHandle of 0x"},
       {"cuModuleLoadData", "cuModuleLoadData of 1 bytes on device 0 failed: "},
       {"cuModuleGetFunction", "cuModuleGetFunction of 'nothing' failed: "},

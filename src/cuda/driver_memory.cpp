@@ -66,4 +66,15 @@ Result<abi::IpcHandle> Driver::ipc_handle(const void* address) const {
   return handle;
 }
 
+Result<Fd> Driver::dma_buf(std::span<const std::byte> memory) const {
+  if (functions_.range_handle == nullptr)
+    return lacks("cuMemGetHandleForAddressRange", "CUDA 11.7");
+  int fd = -1;
+  TUTTI_TRY(check(functions_.range_handle(&fd, reinterpret_cast<abi::Address>(memory.data()),
+                                          memory.size(), abi::RangeHandleType::kDmaBufFd, 0),
+                  "cuMemGetHandleForAddressRange of {} bytes at {}", memory.size(),
+                  fmt::ptr(memory.data())));
+  return Fd(fd);
+}
+
 }  // namespace tutti::cuda

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -165,6 +166,35 @@ TEST_F(Sharing, OfAllocationsGoesByIpc) {
   ASSERT_TRUE(handle) << handle.error().what;
   EXPECT_EQ(run_child("opens an ipc handle", hexadecimal(&*handle, sizeof *handle), -1), 0);
   EXPECT_EQ(get(fake, memory->data()), 42U);
+}
+
+/// Adds 1 to the first word, as another device's driver would.
+bool count_up(const Fd& dma_buf) {
+  void* const mapped = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, dma_buf.get(), 0);
+  if (mapped == MAP_FAILED) return false;
+  ++*static_cast<std::uint32_t*>(mapped);
+  return ::munmap(mapped, 4096) == 0;
+}
+
+TEST_F(Sharing, WithOtherDevicesGoesByDmaBuf) {
+  const auto plain = DeviceMemory::allocate(fake.shared(), 0, 4096);
+  const auto by_handle = VmmAllocation::create(fake.shared(), 0, 4096);
+  for (void* const memory : {plain->data(), by_handle->data()}) {
+    ASSERT_TRUE(put(fake, memory, 41));
+    const auto fd = fake->dma_buf({static_cast<const std::byte*>(memory), 4096});
+    ASSERT_TRUE(fd) << fd.error().what;
+    EXPECT_TRUE(count_up(*fd));
+    EXPECT_EQ(get(fake, memory), 42U);
+  }
+  std::vector<std::byte> host(8192);
+  const auto refused = fake->dma_buf(host);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().what, HasSubstr("cuMemGetHandleForAddressRange of 8192 bytes at 0x"));
+
+  ::setenv("FAKE_CUDA_DMA_BUF", "0", 1);  // NOLINT(concurrency-mt-unsafe)
+  EXPECT_FALSE(fake->device(0)->dma_buf);
+  EXPECT_FALSE(fake->dma_buf({static_cast<const std::byte*>(plain->data()), 4096}));
+  ::unsetenv("FAKE_CUDA_DMA_BUF");  // NOLINT(concurrency-mt-unsafe)
 }
 
 TEST_F(Sharing, ReachesTheFabricWhereThereIsOne) {

@@ -74,6 +74,8 @@ TEST_F(DriverOnFake, DescribesEachDevice) {
     EXPECT_TRUE(facts->host_register && facts->registered_at_host_address);
     EXPECT_TRUE(facts->cooperative_launch);
     EXPECT_FALSE(facts->fabric_handles || facts->pageable_access);
+    EXPECT_TRUE(facts->dma_buf && facts->rdma_of_handles);
+    EXPECT_FALSE(facts->orders_rdma_writes);
   }
 }
 

@@ -28,7 +28,11 @@ struct DeviceFacts {
   bool memory_handles = false;    ///< VmmAllocation works
   bool posix_fd_handles = false;  ///< allocations can be exported as a file descriptor
   bool fabric_handles =
-      false;  ///< allocations can be exported to other hosts; making one may still fail
+      false;             ///< allocations can be exported to other hosts; making one may still fail
+  bool dma_buf = false;  ///< Driver::dma_buf works
+  bool rdma_of_handles = false;  ///< devices of others may reach memory by handles
+  /// Kernels see what a NIC has written to this device's memory by the time the host knows of it.
+  bool orders_rdma_writes = false;
   friend bool operator==(const DeviceFacts&, const DeviceFacts&) = default;
 };
 

@@ -58,10 +58,12 @@ Result<std::size_t> rounded_up(const Driver& driver, int device, HandleType type
 }
 
 /// Fills handle, type and bytes of `range`.
-Status create_handle(const Driver& driver, VmmRange& range, std::size_t bytes, HandleType type) {
+Status create_handle(const Driver& driver, VmmRange& range, std::size_t bytes, HandleType type,
+                     bool rdma) {
   TUTTI_ASSIGN(range.bytes, rounded_up(driver, range.device, type, bytes));
   range.handle_type = type;
-  const auto properties = properties_on(range.device, type);
+  auto properties = properties_on(range.device, type);
+  properties.gpu_direct_rdma = rdma ? 1 : 0;
   return driver.check(
       driver.functions().allocation_create(&range.handle, range.bytes, &properties, 0),
       "cuMemCreate of {} bytes on device {}{}", range.bytes, range.device,
@@ -125,13 +127,13 @@ Result<VmmAllocation> VmmAllocation::create(SharedDriver driver, int device, std
   TUTTI_ASSIGN(const ContextScope scope, cuda.make_current(device));
   VmmRange range{};
   range.device = device;
-  bool created = false;
-  if (reach == Reach::kFabric) {
-    TUTTI_ASSIGN(const DeviceFacts facts, cuda.device(device));
-    // Offered and refused all the same: where the fabric's daemon (IMEX) does not run, say.
-    created = facts.fabric_handles && create_handle(cuda, range, bytes, HandleType::kFabric);
-  }
-  if (!created) TUTTI_TRY(create_handle(cuda, range, bytes, HandleType::kPosixFd));
+  TUTTI_ASSIGN(const DeviceFacts facts, cuda.device(device));
+  // Offered and refused all the same: where the fabric's daemon (IMEX) does not run, say.
+  const bool created =
+      reach == Reach::kFabric && facts.fabric_handles &&
+      create_handle(cuda, range, bytes, HandleType::kFabric, facts.rdma_of_handles);
+  if (!created)
+    TUTTI_TRY(create_handle(cuda, range, bytes, HandleType::kPosixFd, facts.rdma_of_handles));
   TUTTI_ASSIGN(Owned<VmmRange> owned, mapped(std::move(driver), range));
   return VmmAllocation(std::move(owned));
 }

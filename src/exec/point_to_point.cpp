@@ -13,7 +13,7 @@ namespace {
 
 // Behind a connection; see src/wire/message_engine.hpp, "eager".
 constexpr std::size_t kNeedsNoReceiver = 64 << 10;
-constexpr Lane kPointToPointLane = 0xffff;
+constexpr Lane kPointToPointLane = 0x3fff;
 constexpr std::size_t kSlotStride = sizeof(SlotHeader) + kMailSlotBytes + sizeof(Caption);
 constexpr std::size_t kCaptionOffset = kSlotStride - sizeof(Caption);
 

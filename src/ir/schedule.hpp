@@ -76,6 +76,9 @@ struct Program {
   friend bool operator==(const Program&, const Program&) = default;
 };
 
+/// The rest of the numbers that a lane may have is for others than schedules.
+inline constexpr std::uint32_t kMostLanes = 0x3fff;
+
 /// Every block has `chunks_per_block` chunks; chunk c of a space lies in block c /
 /// chunks_per_block. Chunks with the same index within their blocks have the same length.
 struct Schedule {

@@ -16,7 +16,6 @@ namespace {
 
 // Limits on what a file may ask for, since its numbers become memory. docs/formats.md names them.
 constexpr std::uint64_t kMostRanks = 65536;
-constexpr std::uint64_t kMostLanes = 65536;
 constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 20;    // of one rank
 constexpr std::uint64_t kMostChunks = std::uint64_t{1} << 24;   // chunk numbers are below it
 constexpr std::uint64_t kMostScratch = std::uint64_t{1} << 25;  // chunks, over all ranks
@@ -169,7 +168,7 @@ Status Parser::header() {
   TUTTI_TRY(algorithm());
   TUTTI_ASSIGN(const std::uint64_t per_block, field("chunks_per_block", 1, kMostChunks + 1));
   schedule_.chunks_per_block = static_cast<std::uint32_t>(per_block);
-  TUTTI_ASSIGN(const std::uint64_t lanes, field("lanes", 1, kMostLanes + 1));
+  TUTTI_ASSIGN(const std::uint64_t lanes, field("lanes", 1, std::uint64_t{kMostLanes} + 1));
   schedule_.lanes = static_cast<std::uint32_t>(lanes);
   return formats();
 }

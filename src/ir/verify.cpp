@@ -153,8 +153,8 @@ class ProgramCheck {
     if (step.peer < 0 || step.peer >= schedule_.request.ranks || step.peer == rank_)
       return fail(id, "another rank below {} was expected as peer, found {}",
                   schedule_.request.ranks, step.peer);
-    if (step.lane >= schedule_.lanes)
-      return fail(id, "a lane below {} was expected, found {}", schedule_.lanes, step.lane);
+    if (const auto lanes = std::min(schedule_.lanes, kMostLanes); step.lane >= lanes)
+      return fail(id, "a lane below {} was expected, found {}", lanes, step.lane);
     return ok_status();
   }
 

@@ -11,8 +11,6 @@ namespace tutti {
 namespace {
 
 constexpr std::size_t kPieceBytes = 128 << 10;
-/// Lanes of schedules are few; those with this bit carry checksums.
-constexpr Lane kChecksumLane = 1U << 15;
 
 std::size_t pieces_of(std::size_t bytes) { return (bytes + kPieceBytes - 1) / kPieceBytes; }
 
@@ -64,7 +62,7 @@ bool CheckedConnection::Order::operator()(const std::pair<StreamId, Direction>& 
 }
 
 StreamId CheckedConnection::beside(StreamId stream) {
-  stream.lane = static_cast<Lane>(stream.lane | kChecksumLane);
+  stream.lane = static_cast<Lane>(stream.lane | kChecksumLanes);
   return stream;
 }
 

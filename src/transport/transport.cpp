@@ -25,6 +25,10 @@ Result<std::shared_ptr<const void>> Transport::register_memory(std::span<std::by
   return std::shared_ptr<const void>();
 }
 
+Result<std::shared_ptr<const void>> Transport::register_device_memory(const DeviceBuffer&) {
+  return make_error(Code::kUnsupported, "{} reaches no memory of GPUs", name());
+}
+
 Status Transport::prepare_for(std::size_t) { return ok_status(); }
 
 }  // namespace tutti

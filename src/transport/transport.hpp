@@ -24,6 +24,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -33,6 +34,7 @@
 
 #include "src/base/blob.hpp"
 #include "src/base/clock.hpp"
+#include "src/base/fd.hpp"
 #include "tutti/error.hpp"
 #include "tutti/types.hpp"
 
@@ -42,9 +44,17 @@ namespace tutti {
 struct Caps {
   bool mapped = false;           ///< Connection::mapped() is the peer's shared heap
   bool one_sided = false;        ///< large messages between registered memory need no copy
-  bool device_memory = false;    ///< buffers may be GPU memory
+  bool device_memory = false;    ///< the same for GPU memory, where that can be registered
   std::uint32_t mbit_per_s = 0;  ///< speed of the network interface; 0: none, or unknown
 };
+
+/// Lanes with this bit carry checksums of other lanes (src/transport/checked_connection.hpp).
+/// Schedules have fewer lanes than this.
+inline constexpr Lane kChecksumLanes = 0x4000;
+/// Lanes with this bit carry messages that no CPU touches on their way: all of them are put (see
+/// caps().device_memory), so their buffers may be a GPU's, and have to be registered. A send needs
+/// its receiver, however short it is. A receive is complete when kernels see the data.
+inline constexpr Lane kDeviceLanes = 0x8000;
 
 /// Identifies one directed lane of one communicator.
 struct StreamId {
@@ -86,6 +96,15 @@ struct Transfer {
   std::uint64_t connection_data[10];  ///< used by the connection while pending
 };
 
+/// Memory of a GPU. Whole pages of the host, within one allocation.
+struct DeviceBuffer {
+  std::span<std::byte> memory;  ///< device addresses
+  /// Exports it as a descriptor of the kernel's DMA-BUF, or tells why that cannot be.
+  std::function<Result<Fd>()> dma_buf;
+  /// Kernels may miss what a NIC has written, unless it has read from that memory since.
+  bool needs_flush = true;
+};
+
 class Connection {
  public:
   virtual ~Connection() = default;
@@ -112,6 +131,9 @@ class Connection {
 
   /// Ok, or why this connection is dead.
   virtual Status health() const = 0;
+
+  /// Whether lanes of kDeviceLanes work here.
+  [[nodiscard]] virtual bool carries_device_memory() const { return false; }
 
   /// The peer's shared heap as mapped here if caps().mapped; else empty.
   virtual std::span<std::byte> mapped() const = 0;
@@ -140,6 +162,9 @@ class Transport {
   /// destroyed. The memory must outlive that. Null where the transport gains nothing by it.
   /// kUnavailable, with the limit, where no more can be registered. Thread-safe.
   virtual Result<std::shared_ptr<const void>> register_memory(std::span<std::byte> memory);
+  /// The same for memory of a GPU: until then, device lanes may carry it. kUnsupported, with the
+  /// reasons, where the devices do not reach it. Thread-safe.
+  virtual Result<std::shared_ptr<const void>> register_device_memory(const DeviceBuffer& buffer);
   /// Called before so many connections are made. kUnavailable, with the need and the limit, if the
   /// system does not allow that many. Thread-safe.
   virtual Status prepare_for(std::size_t connections);

@@ -54,6 +54,7 @@ class MessageEngine::Core {
   Status health();
   [[nodiscard]] int poll_fd() const { return waker_.fd(); }
   [[nodiscard]] bool wants_write() const { return blocked_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool carries_device_memory() const { return options_.carries_device_memory; }
   [[nodiscard]] std::span<std::byte> mapped() const { return options_.mapped; }
   [[nodiscard]] pid_t local_pid() const { return options_.local_pid; }
 
@@ -520,6 +521,7 @@ bool MessageEngine::progress() { return core_->progress(); }
 int MessageEngine::poll_fd() const { return core_->poll_fd(); }
 bool MessageEngine::wants_write() const { return core_->wants_write(); }
 Status MessageEngine::health() const { return core_->health(); }
+bool MessageEngine::carries_device_memory() const { return core_->carries_device_memory(); }
 std::span<std::byte> MessageEngine::mapped() const { return core_->mapped(); }
 pid_t MessageEngine::local_pid() const { return core_->local_pid(); }
 

@@ -35,6 +35,7 @@ struct EngineOptions {
   std::string link_name;               ///< "tcp": for error messages
   std::span<std::byte> mapped{};       ///< what Connection::mapped() returns; outlives the engine
   pid_t local_pid = -1;                ///< what Connection::local_pid() returns
+  bool carries_device_memory = false;  ///< puts reach memory of GPUs
   std::shared_ptr<void> keep_alive{};  ///< released after the link
   std::uint64_t shuffle_seed = 0;      ///< not 0: streams take turns in random order, for tests
 };
@@ -61,6 +62,7 @@ class MessageEngine final : public Connection {
   int poll_fd() const override;
   bool wants_write() const override;
   Status health() const override;
+  bool carries_device_memory() const override;
   std::span<std::byte> mapped() const override;
   pid_t local_pid() const override;
 

@@ -20,11 +20,15 @@ bool is_unmatched(Transfer& transfer) {
 
 }  // namespace
 
+bool MessageReceiver::is_announced(const Stream& stream, Transfer& transfer) const {
+  return tutti::is_announced(stream.id, posted(transfer).bytes, eager_limit_);
+}
+
 // Whether its data may come by any link.
-bool MessageReceiver::is_expected(Transfer& transfer) const {
-  const Posted& post = posted(transfer);
-  return post.phase == Phase::kClearedEarly ||
-         (post.phase == Phase::kMoving && post.bytes > eager_limit_);
+bool MessageReceiver::is_expected(const Stream& stream, Transfer& transfer) const {
+  const Phase phase = posted(transfer).phase;
+  return phase == Phase::kClearedEarly ||
+         (phase == Phase::kMoving && is_announced(stream, transfer));
 }
 
 // Most messages are of the same stream as the one before.
@@ -75,24 +79,29 @@ Status MessageReceiver::post(const StreamId& id, const MessageTag& tag, std::spa
 bool MessageReceiver::cancel(const StreamId& id, Transfer& transfer) {
   const auto found = streams_.find(id);
   if (found == streams_.end() || !found->second.queue.contains(transfer)) return false;
-  Stream& from = found->second;
-  Frame notice = frame_for(FrameType::kBreak, id, posted(transfer));
+  const Posted& post = posted(transfer);
+  give_up(found->second, post,
+          make_error(Code::kAborted,
+                     "this rank cancelled its receive of {} as operation {} from rank {}",
+                     describe(post.tag.call), post.tag.sequence, id.source));
+  return true;
+}
+
+/// Ends the stream because of a receive of this side.
+void MessageReceiver::give_up(Stream& stream, const Posted& post, Error why) {
+  Frame notice = frame_for(FrameType::kBreak, stream.id, post);
   notice.reason = BreakReason::kRecvCancelled;
   break_stream(
-      from, Broken{.error = make_error(Code::kAborted,
-                                       "this rank cancelled its receive of {} as operation {} from "
-                                       "rank {}",
-                                       describe(notice.tag.call), notice.tag.sequence, id.source),
-                   .notice = notice,
-                   .offender = std::nullopt,
-                   .notify = true});
-  return true;
+      stream,
+      Broken{.error = std::move(why), .notice = notice, .offender = std::nullopt, .notify = true});
 }
 
 // --- what arrives ---
 
 Status MessageReceiver::on_eager(const Frame& frame) {
   TUTTI_ASSIGN(Stream* const stream, stream_of_peer(frame.stream));
+  if (frame.bytes > 0 && only_puts(frame.stream))
+    return make_error(Code::kPeerFailed, "{} bytes by the stream that have to be put", frame.bytes);
   landings_[0] = {.stream = stream, .eager = true};
   if (stream->broken) return ok_status();
   if (!stream->announced.empty()) return keep(*stream, frame);
@@ -139,6 +148,9 @@ Status MessageReceiver::on_data(std::size_t link, const Frame& frame) {
   const auto found = streams_.find(frame.stream);
   if (found == streams_.end())
     return make_error(Code::kPeerFailed, "data of a stream without messages");
+  if (only_puts(frame.stream))
+    return make_error(Code::kPeerFailed, "{} bytes by the stream that have to be put",
+                      frame.payload);
   Stream& stream = found->second;
   landings_[link] = {.stream = &stream};
   if (stream.broken) return ok_status();
@@ -197,7 +209,7 @@ Status MessageReceiver::landed(std::size_t link, std::size_t bytes) {
 
 void MessageReceiver::finish(Stream& stream, Transfer& transfer) {
   Posted& post = posted(transfer);
-  if (post.bytes > eager_limit_) --expected_;
+  if (is_announced(stream, transfer)) --expected_;
   post.phase = Phase::kFinished;
   complete_in_order(stream.queue);
   completed_ = true;
@@ -314,7 +326,7 @@ void MessageReceiver::skip_matched(Stream& stream) {
 Transfer* MessageReceiver::next_to_clear_early(Stream& stream) {
   if (stream.next_message == 0 || stream.broken || closed_ || !stream.announced.empty())
     return nullptr;
-  while (stream.early_candidate != nullptr && posted(*stream.early_candidate).bytes <= eager_limit_)
+  while (stream.early_candidate != nullptr && !is_announced(stream, *stream.early_candidate))
     stream.early_candidate = stream.early_candidate->next;
   if (stream.early_candidate == nullptr) return nullptr;
   const std::uint64_t ahead =
@@ -382,7 +394,7 @@ void MessageReceiver::fail_posted(Stream& stream, const Error& error) {
     if (landing.stream == &stream && landing.transfer != nullptr)
       landing = {.stream = &stream, .eager = landing.eager};
   for (Transfer* transfer = stream.queue.front(); transfer != nullptr; transfer = transfer->next) {
-    if (is_expected(*transfer)) --expected_;
+    if (is_expected(stream, *transfer)) --expected_;
     Posted& post = posted(*transfer);
     if (post.target == kNoTarget) continue;
     shown_[post.target] = {};
@@ -452,7 +464,7 @@ bool MessageReceiver::produce_for(Stream& stream) {
   } else if (stream.to_clear > 0) {
     send_clear_to_send(stream);
   } else if (Transfer* const transfer = next_to_clear_early(stream)) {
-    say_clear(stream, *transfer);
+    if (!say_clear(stream, *transfer)) return produce_for(stream);
     posted(*transfer).phase = Phase::kClearedEarly;
     ++expected_;
     stream.early_candidate = transfer->next;
@@ -477,27 +489,38 @@ void MessageReceiver::send_clear_to_send(Stream& stream) {
     return;
   }
   Posted& post = posted(*transfer);
-  say_clear(stream, *transfer);
+  if (!say_clear(stream, *transfer)) return add_break(out_, *stream.broken);
   --stream.to_clear;
   post.phase = post.bytes == 0 ? Phase::kFinished : Phase::kMoving;
-  if (post.bytes > eager_limit_) ++expected_;
+  if (is_announced(stream, *transfer)) ++expected_;
   complete_in_order(stream.queue);
 }
 
-void MessageReceiver::say_clear(Stream& stream, Transfer& transfer) {
+/// False if the message has to be put and cannot be: the stream is over then.
+bool MessageReceiver::say_clear(Stream& stream, Transfer& transfer) {
   Posted& post = posted(transfer);
   Frame frame = frame_for(FrameType::kClearToSend, stream.id, post);
   std::optional<PutLink::Target> target;
-  if (puts_ != nullptr && post.bytes > eager_limit_) target = puts_->show({post.data, post.bytes});
+  if (puts_ != nullptr && is_announced(stream, transfer))
+    target = puts_->show({post.data, post.bytes});
+  if (!target && only_puts(stream.id) && post.bytes > 0) {
+    give_up(stream, post,
+            make_error(Code::kUnavailable,
+                       "the {} bytes at {} that receive from rank {} are not registered, or there "
+                       "are too many receives at once",
+                       post.bytes, static_cast<const void*>(post.data), stream.id.source));
+    return false;
+  }
   if (!target) {
     out_.add(frame);
-    return;
+    return true;
   }
   if (shown_.size() <= target->number) shown_.resize(target->number + std::size_t{1});
   shown_[target->number] = {&stream, &transfer};
   post.target = target->number;
   frame.payload = static_cast<std::uint32_t>(target->key.size());
   out_.add(frame, target->key);
+  return true;
 }
 
 // --- the end ---

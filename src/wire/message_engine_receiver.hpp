@@ -97,7 +97,9 @@ class MessageReceiver {
   Status keep(Stream& stream, const Frame& frame);
   Status match(Stream& stream);
   Result<Transfer*> receive_for(Stream& stream, std::uint64_t message);
-  [[nodiscard]] bool is_expected(Transfer& transfer) const;
+  [[nodiscard]] bool is_expected(const Stream& stream, Transfer& transfer) const;
+  [[nodiscard]] bool is_announced(const Stream& stream, Transfer& transfer) const;
+  void give_up(Stream& stream, const Posted& post, Error why);
   static bool was_matched(const Stream& stream, std::uint64_t message);
   Accepted accept(Stream& stream, const Frame& sent);
   void consume(Stream& stream, Announced& message, const Accepted& accepted);
@@ -111,7 +113,7 @@ class MessageReceiver {
   void press(Stream& stream);
   bool produce_for(Stream& stream);
   void send_clear_to_send(Stream& stream);
-  void say_clear(Stream& stream, Transfer& transfer);
+  bool say_clear(Stream& stream, Transfer& transfer);
   void release_target(Transfer& transfer);
   void finish(Stream& stream, Transfer& transfer);
   void break_stream(Stream& stream, Broken broken);

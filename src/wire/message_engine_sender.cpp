@@ -47,18 +47,21 @@ void MessageSender::post(const StreamId& id, const MessageTag& tag, std::span<co
 bool MessageSender::cancel(const StreamId& id, Transfer& transfer) {
   const auto found = streams_.find(id);
   if (found == streams_.end() || !found->second.queue.contains(transfer)) return false;
-  Stream& from = found->second;
-  Frame notice = frame_for(FrameType::kBreak, id, posted(transfer));
-  notice.reason = BreakReason::kSendCancelled;
-  break_stream(from, Broken{.error = make_error(Code::kAborted,
-                                                "this rank cancelled its send of {}"
-                                                " as operation {} to rank {}",
-                                                describe(notice.tag.call), notice.tag.sequence,
-                                                id.destination),
-                            .notice = notice,
-                            .offender = std::nullopt,
-                            .notify = true});
+  const Posted& post = posted(transfer);
+  give_up(
+      found->second, post,
+      make_error(Code::kAborted, "this rank cancelled its send of {} as operation {} to rank {}",
+                 describe(post.tag.call), post.tag.sequence, id.destination));
   return true;
+}
+
+/// Ends the stream because of a send of this side.
+void MessageSender::give_up(Stream& stream, const Posted& post, Error why) {
+  Frame notice = frame_for(FrameType::kBreak, stream.id, post);
+  notice.reason = BreakReason::kSendCancelled;
+  break_stream(
+      stream,
+      Broken{.error = std::move(why), .notice = notice, .offender = std::nullopt, .notify = true});
 }
 
 void MessageSender::break_stream(Stream& stream, Broken broken) {
@@ -132,8 +135,8 @@ bool MessageSender::announce(Stream& stream) {
     return false;
   }
   ++stream.unmatched;
-  const bool eager =
-      post.bytes <= eager_limit_ && credits_ + credits_of(post.bytes) <= kConnectionCredits;
+  const bool eager = !is_announced(stream.id, post.bytes, eager_limit_) &&
+                     credits_ + credits_of(post.bytes) <= kConnectionCredits;
   Frame frame = frame_for(eager ? FrameType::kEager : FrameType::kReadyToSend, stream.id, post);
   if (eager) {
     announce_eager(stream, transfer, frame);
@@ -170,17 +173,25 @@ void MessageSender::announce_eager(Stream& stream, Transfer& transfer, Frame& fr
   }
 }
 
-// What cannot be put, for want of registered memory here, takes the stream.
+// What cannot be put, for want of registered memory here, takes the stream if it may.
 void MessageSender::clear(Stream& stream, Transfer& transfer, std::span<const std::byte> key) {
   Posted& post = posted(transfer);
+  Status put = make_error(Code::kUnsupported, "the receiver gave no key");
   if (!key.empty() && puts_ != nullptr) {
     putting_[&transfer] = &stream;
-    if (puts_->put(key, {post.data, post.bytes}, &transfer)) {
+    put = puts_->put(key, {post.data, post.bytes}, &transfer);
+    if (put) {
       post.phase = Phase::kMoving;
       post.assigned = post.bytes;
       return;
     }
     putting_.erase(&transfer);
+  }
+  if (only_puts(stream.id)) {
+    // Where the receiver has given up, it says why: that is on its way.
+    post.phase = Phase::kMoving;
+    if (put.error().code != Code::kAborted) give_up(stream, post, put.error());
+    return;
   }
   post.phase = Phase::kCleared;
   ++stream.cleared;

@@ -83,6 +83,7 @@ class MessageSender {
   Status clear_early(Stream& stream, const Frame& frame, std::span<const std::byte> key);
   void announce_eager(Stream& stream, Transfer& transfer, Frame& frame);
   void clear(Stream& stream, Transfer& transfer, std::span<const std::byte> key);
+  void give_up(Stream& stream, const Posted& post, Error why);
   void stop_puts(Fifo<Transfer>& queue);
   bool send_chunk(Stream& stream, std::size_t link);
   [[nodiscard]] bool is_sending(const Stream& stream) const;

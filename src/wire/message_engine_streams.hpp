@@ -102,6 +102,14 @@ inline std::size_t eager_limit(const PutLink* puts) {
   return puts == nullptr ? kEagerLimit : kEagerLimitBesidePuts;
 }
 
+/// Whether messages of this stream are only put: nobody here may touch their bytes.
+inline bool only_puts(const StreamId& id) { return (id.lane & kDeviceLanes) != 0; }
+
+/// Whether a message is announced before it travels.
+inline bool is_announced(const StreamId& id, std::uint64_t bytes, std::size_t eager_limit) {
+  return bytes > eager_limit || (only_puts(id) && bytes > 0);
+}
+
 /// Whether a message with tag `sent` fits a receive with tag `expected`.
 bool agree(const MessageTag& sent, std::uint64_t sent_bytes, const MessageTag& expected,
            std::uint64_t expected_bytes);

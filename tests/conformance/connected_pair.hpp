@@ -21,6 +21,7 @@ struct Medium {
   std::string name;
   std::function<ConnectedPair()> connect;
   std::size_t largest = 64 << 20;             ///< message size worth trying
+  bool short_ones_wait = false;               ///< a send needs its receiver, however short it is
   const std::string& (*missing)() = nullptr;  ///< why it cannot be tested here; null: it can
 };
 
@@ -39,6 +40,8 @@ const Medium& checked_shm_medium();
 const Medium& verbs_medium();
 /// The same with registered buffers.
 const Medium& registered_verbs_medium();
+/// The same by lanes whose messages are only put.
+const Medium& device_lanes_medium();
 /// Registered, in an order that a seed decides, with losses and paths that fail.
 const Medium& hostile_verbs_medium();
 const Medium& checked_verbs_medium();

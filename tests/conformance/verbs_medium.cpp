@@ -53,29 +53,31 @@ std::shared_ptr<Transport> transport_on(const char* devices, std::uint64_t token
   return *transport;
 }
 
-/// Registers every buffer before it is used, so that large messages travel by puts.
+/// Registers every buffer before it is used, so that large messages travel by puts; by lanes that
+/// have all the bits of `lanes`.
 class RegisteringConnection final : public Connection {
  public:
-  RegisteringConnection(std::shared_ptr<Connection> inner, std::shared_ptr<Transport> transport)
-      : inner_(std::move(inner)), transport_(std::move(transport)) {}
+  RegisteringConnection(std::shared_ptr<Connection> inner, std::shared_ptr<Transport> transport,
+                        Lane lanes)
+      : inner_(std::move(inner)), transport_(std::move(transport)), lanes_(lanes) {}
 
   void send(const StreamId& stream, const MessageTag& tag, std::span<const std::byte> data,
             Transfer& transfer) override {
     keep(data);
-    inner_->send(stream, tag, data, transfer);
+    inner_->send(at(stream), tag, data, transfer);
   }
   void send_with_next(const StreamId& stream, const MessageTag& tag,
                       std::span<const std::byte> data, Transfer& transfer) override {
     keep(data);
-    inner_->send_with_next(stream, tag, data, transfer);
+    inner_->send_with_next(at(stream), tag, data, transfer);
   }
   void recv(const StreamId& stream, const MessageTag& tag, std::span<std::byte> data,
             Transfer& transfer) override {
     keep(data);
-    inner_->recv(stream, tag, data, transfer);
+    inner_->recv(at(stream), tag, data, transfer);
   }
   void cancel(const StreamId& stream, Transfer& transfer) override {
-    inner_->cancel(stream, transfer);
+    inner_->cancel(at(stream), transfer);
   }
   bool progress() override { return inner_->progress(); }
   [[nodiscard]] int poll_fd() const override { return inner_->poll_fd(); }
@@ -85,6 +87,10 @@ class RegisteringConnection final : public Connection {
   [[nodiscard]] pid_t local_pid() const override { return inner_->local_pid(); }
 
  private:
+  [[nodiscard]] StreamId at(StreamId stream) const {
+    stream.lane |= lanes_;
+    return stream;
+  }
   // Buffers come and go: one that lies where another was is registered anew.
   void keep(std::span<const std::byte> data) {
     if (data.empty()) return;
@@ -97,7 +103,7 @@ class RegisteringConnection final : public Connection {
         transport_->register_memory({const_cast<std::byte*>(data.data()), data.size()});
     EXPECT_TRUE(registration) << registration.error().what;
     pieces_.push_back({data, *std::move(registration)});
-    if (pieces_.size() > 64) pieces_.pop_front();
+    if (pieces_.size() > 256) pieces_.pop_front();
   }
   struct Piece {
     std::span<const std::byte> memory;
@@ -105,6 +111,7 @@ class RegisteringConnection final : public Connection {
   };
   const std::shared_ptr<Connection> inner_;
   const std::shared_ptr<Transport> transport_;
+  const Lane lanes_;
   std::mutex mutex_;
   std::deque<Piece> pieces_;
 };
@@ -145,12 +152,12 @@ const Medium& verbs_medium() {
 
 namespace {
 
-ConnectedPair meet_registered() {
+ConnectedPair meet_registered(Lane lanes = 0) {
   const auto a = transport_on("a", 1);
   const auto b = transport_on("b", 2);
   ConnectedPair pair = meet(a, b);
-  pair.a = std::make_shared<RegisteringConnection>(std::move(pair.a), a);
-  pair.b = std::make_shared<RegisteringConnection>(std::move(pair.b), b);
+  pair.a = std::make_shared<RegisteringConnection>(std::move(pair.a), a, lanes);
+  pair.b = std::make_shared<RegisteringConnection>(std::move(pair.b), b, lanes);
   return pair;
 }
 
@@ -161,6 +168,17 @@ const Medium& registered_verbs_medium() {
                                 prepare();
                                 return meet_registered();
                               }};
+  return kMedium;
+}
+
+const Medium& device_lanes_medium() {
+  static const Medium kMedium{.name = "DeviceLanes",
+                              .connect =
+                                  [] {
+                                    prepare();
+                                    return meet_registered(kDeviceLanes);
+                                  },
+                              .short_ones_wait = true};
   return kMedium;
 }
 

@@ -5,6 +5,7 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/result.hpp"
+#include "transports/verbs/flusher.hpp"
 #include "transports/verbs/paged_memory.hpp"
 
 namespace tutti::verbs {
@@ -14,15 +15,6 @@ constexpr std::uint32_t kMostTestBytes = 16 << 10;  // several packets, several 
 constexpr Nanos kMoment = std::chrono::milliseconds(100);
 
 std::byte pattern(std::size_t at) { return std::byte((at * 0x9e3779b97f4a7c15ULL) >> 56); }
-
-PeerPath way_to(const QueuePair& pair, const Rail& rail) {
-  return {.queue_pair = pair.number(),
-          .first_packet = 0,
-          .mtu = rail.mtu,
-          .gid = rail.gid,
-          .lid = rail.lid,
-          .global = rail.link != LinkLayer::kInfiniBand};
-}
 
 /// Waits for the receive of what was written. False: it does not come.
 Result<bool> await_arrival(CompletionQueue& completions) {

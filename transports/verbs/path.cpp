@@ -81,7 +81,7 @@ void Path::fill(ibv_send_wr& work, ibv_sge& gathered, const Piece& piece) {
   work.opcode = IBV_WR_RDMA_WRITE;
   work.wr.rdma.remote_addr = piece.to;
   work.wr.rdma.rkey = piece.key;
-  if (!piece.bytes.empty() && piece.bytes.size() <= pair_->inlined())
+  if (!piece.bytes.empty() && !piece.of_gpu && piece.bytes.size() <= pair_->inlined())
     work.send_flags |= IBV_SEND_INLINE;
   if (std::exchange(report_next_, false) || work.wr_id % kReportEvery == 0)
     work.send_flags |= IBV_SEND_SIGNALED;

@@ -76,6 +76,7 @@ class Path {
     std::uint32_t local_key = 0;
     std::uint64_t to = 0;
     std::uint32_t key = 0;
+    bool of_gpu = false;  ///< the host cannot read it
   };
   struct Word {
     Notice notice{};

@@ -65,14 +65,17 @@ std::optional<std::uint16_t> PutTargets::add(std::span<std::byte> memory,
   return static_cast<std::uint16_t>(free - targets_.begin());
 }
 
-Result<bool> PutTargets::land(std::uint16_t number) {
+Result<std::optional<PutTargets::Landed>> PutTargets::land(std::uint16_t number,
+                                                           std::size_t device) {
   if (number >= targets_.size() || targets_[number].state == State::kFree ||
       targets_[number].state == State::kLanded)
     return make_error(Code::kPeerFailed, "it wrote to a target {} that it was not shown", number);
   Target& target = targets_[number];
-  if (target.state == State::kGivenUp || --target.fragments > 0) return false;
+  target.devices |= 1U << device;
+  if (target.state == State::kGivenUp || --target.fragments > 0) return std::optional<Landed>();
+  Landed landed{std::move(target.piece), target.devices};
   target = {.state = State::kLanded};
-  return true;
+  return std::optional(std::move(landed));
 }
 
 // --- the side that sends ---

@@ -42,8 +42,14 @@ class PutTargets {
   std::optional<std::uint16_t> add(std::span<std::byte> memory,
                                    std::shared_ptr<const RegisteredPiece> piece,
                                    std::uint32_t fragment);
-  /// A fragment has landed. True if it was the last; release() then frees the number.
-  Result<bool> land(std::uint16_t number);
+  /// All of a target is here.
+  struct Landed {
+    std::shared_ptr<const RegisteredPiece> piece;
+    std::uint32_t devices = 0;  ///< those that wrote it: a bit for each
+  };
+  /// A fragment has landed, by this device. Something if it was the last; release() then frees the
+  /// number.
+  Result<std::optional<Landed>> land(std::uint16_t number, std::size_t device);
   /// The number is free again: all has landed, or the peer chose another way.
   void release(std::uint16_t number) { targets_[number] = {}; }
   /// Nobody waits for it any more. What was under way may still land until the paths are drained,
@@ -56,6 +62,7 @@ class PutTargets {
     State state = State::kFree;
     std::shared_ptr<const RegisteredPiece> piece{};
     std::uint64_t fragments = 0;  // to come
+    std::uint32_t devices = 0;
   };
   std::vector<Target> targets_;
 };

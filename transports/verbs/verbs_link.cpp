@@ -211,6 +211,7 @@ Status VerbsLink::advance() {
     if (is_time_to_look()) TUTTI_TRY(look_around());
     push_stream();
     push_puts();
+    push_flushes();
     tell_consumed();
     tell_seen();
     return flush_control();

@@ -16,6 +16,9 @@
 // die before it reports. The fragments of a path that failed are written again by another one once
 // its end at the receiver has been drained.
 //
+// Kernels may miss what a device wrote to memory of a GPU. So each device that wrote a part of such
+// a target reads from it (Flusher) before the target counts as landed.
+//
 // Words need a posted receive at the peer. A path has at most kPathSends writes under way that the
 // peer has not taken. For each, the peer owes at most one word of each of two kinds. So
 // kPathReceives are enough, and no write meets a peer that is not ready.
@@ -38,6 +41,7 @@
 #include "src/wire/byte_link.hpp"
 #include "transports/verbs/attendant.hpp"
 #include "transports/verbs/control_message.hpp"
+#include "transports/verbs/flusher.hpp"
 #include "transports/verbs/paged_memory.hpp"
 #include "transports/verbs/path.hpp"
 #include "transports/verbs/puts.hpp"
@@ -108,6 +112,8 @@ class VerbsLink final : public ByteLink, public PutLink {
   [[nodiscard]] std::uint64_t bytes_sent(std::size_t rail) const;
   /// How often a path had to be given up.
   [[nodiscard]] std::uint64_t failovers() const { return failovers_; }
+  /// How often a device has read back what it had written to memory of a GPU.
+  [[nodiscard]] std::uint64_t flushes() const { return flushes_done_; }
 
  private:
   /// What one device has of this connection.
@@ -117,8 +123,18 @@ class VerbsLink final : public ByteLink, public PutLink {
     std::optional<MemoryRegion> incoming;
     std::optional<MemoryRegion> outgoing;
     bool broken = false;
-    bool suspect = false;  // a queue pair of it did not come to rest
-    bool armed = false;    // the next completion wakes this side
+    bool suspect = false;                // a queue pair of it did not come to rest
+    bool armed = false;                  // the next completion wakes this side
+    std::unique_ptr<Flusher> flusher{};  // once it is needed
+    bool never_flushes = false;          // until a path of it opens again
+  };
+  /// A target that has landed in memory of a GPU, and is not known to be seen by kernels.
+  struct Flush {
+    std::uint64_t ticket = 0;
+    std::uint16_t number = 0;  // of the target
+    std::shared_ptr<const RegisteredPiece> piece;
+    std::uint32_t to_ask = 0;  // devices that have to read, a bit for each
+    std::uint32_t asked = 0;   // those that do
   };
   struct Lane {
     Path path;
@@ -183,6 +199,14 @@ class VerbsLink final : public ByteLink, public PutLink {
   Status take_acknowledgement(Lane& lane, std::uint64_t fragments);
   bool ground(Lane& lane, const std::function<bool(const PutWorks::Work&)>& matches);
   void drain(Lane& lane, const char* why);
+  Status land(const Lane& lane, std::uint16_t number);
+  void push_flushes();
+  void push_flush(Flush& flush, std::size_t place);
+  bool has_flusher(OnDevice& place);
+  void lose_flusher(OnDevice& place, const std::string& why);
+  void take_flush(OnDevice& place, const ibv_wc& completion);
+  [[nodiscard]] bool is_at_rest(const OnDevice& place) const;
+  [[nodiscard]] std::size_t index_of(const OnDevice& place) const;
   Status look_for_paths();
   void rest(Lane& lane);
   [[nodiscard]] std::string explain(const Lane& lane, ibv_wc_status status) const;
@@ -232,6 +256,9 @@ class VerbsLink final : public ByteLink, public PutLink {
   PutWorks works_;
   std::size_t next_put_ = 0;  // the lane that is looked at first
   std::deque<Event> events_;
+  std::deque<Flush> flushes_;
+  std::uint64_t next_ticket_ = 0;
+  std::uint64_t flushes_done_ = 0;
   std::uint32_t fragment_ = kMostFragment;
   std::optional<Error> dead_;
 };

@@ -120,12 +120,14 @@ Status VerbsLink::make_completions(OnDevice& place) {
   constexpr std::uint32_t kOfPath = kPathSends + kPathReceives + 2;
   const auto lanes = std::ranges::count(lanes_, &place, &Lane::place);
   if (lanes == 0) return ok_status();
+  lose_flusher(place, "its completion queue was made anew");
   place.completions.reset();
   TUTTI_ASSIGN(CompletionQueue made,
-               place.device->create_completion_queue(static_cast<std::uint32_t>(lanes) * kOfPath));
+               place.device->create_completion_queue(static_cast<std::uint32_t>(lanes) * kOfPath +
+                                                     Flusher::kMost));
   place.completions = std::make_shared<CompletionQueue>(std::move(made));
   watch(place.completions->fd());
-  place.broken = place.suspect = place.armed = false;
+  place.broken = place.suspect = place.armed = place.never_flushes = false;
   return ok_status();
 }
 
@@ -198,6 +200,7 @@ void VerbsLink::open(Lane& lane, std::uint32_t generation) {
   lane.peer_closed.reset();
   lane.acknowledged = lane.seen = lane.told = 0;
   lane.asked_for_rest = false;
+  lane.place->never_flushes = false;
   lane.upsets = options_.devices->upsets(lane.path.rail());
   if (const Status opened = try_open(lane, generation); !opened) {
     lane.reason = opened.error().what;
@@ -383,6 +386,10 @@ Status VerbsLink::poll_device(OnDevice& place) {
     }
     if (*count > 0) place.armed = false;  // what woke this side is taken before it sleeps again
     for (const ibv_wc& completion : std::span(completions).first(*count)) {
+      if (place.flusher && place.flusher->number() == completion.qp_num) {
+        take_flush(place, completion);
+        continue;
+      }
       const auto lane = std::ranges::find_if(lanes_, [&](const Lane& one) {
         return one.place == &place && one.path.number() == completion.qp_num;
       });
@@ -412,6 +419,7 @@ std::string VerbsLink::explain(const Lane& lane, ibv_wc_status status) const {
 // Without completions nobody knows what arrives. What is destroyed receives nothing.
 void VerbsLink::break_device(OnDevice& place, const std::string& why) {
   place.broken = true;
+  lose_flusher(place, why);
   for (Lane& lane : lanes_) {
     if (lane.place != &place) continue;
     fail(lane, why);
@@ -447,10 +455,7 @@ Status VerbsLink::take_word(Lane& lane, Path::Word word) {
     case Notice::kPut: {
       ++lane.seen;
       ++came_well_;
-      const auto number = static_cast<std::uint16_t>(word.value);
-      TUTTI_ASSIGN(const bool last, targets_.land(number));
-      if (last) events_.push_back({.kind = Event::Kind::kLanded, .number = number});
-      return ok_status();
+      return land(lane, static_cast<std::uint16_t>(word.value));
     }
     case Notice::kPutsSeen:
       return take_acknowledgement(lane, ahead(word.value, lane.acknowledged));

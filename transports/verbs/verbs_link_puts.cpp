@@ -39,8 +39,7 @@ Status VerbsLink::put(std::span<const std::byte> key, std::span<const std::byte>
   if (target.bytes != data.size() || !peer_ || target.keys.size() != peer_->rails.size())
     return make_error(Code::kPeerFailed, "its key of a target of {} bytes is for other data",
                       target.bytes);
-  if (revoked_.test(target.number))
-    return make_error(Code::kUnsupported, "the target was given up");
+  if (revoked_.test(target.number)) return make_error(Code::kAborted, "the target was given up");
   auto piece = options_.devices->memory().find(data);
   if (!piece || target.fragment > fragment_)
     return make_error(Code::kUnsupported, "the data is not registered");
@@ -74,7 +73,8 @@ void VerbsLink::push_puts() {
     const Path::Piece piece{.bytes = work.data.subspan(fragment.offset, fragment.bytes),
                             .local_key = work.piece->on[place].local_key(),
                             .to = work.target.address + fragment.offset,
-                            .key = work.target.keys[lane->peer_rail]};
+                            .key = work.target.keys[lane->peer_rail],
+                            .of_gpu = work.piece->gpu.has_value()};
     const Path::Word word{Notice::kPut, work.target.number};
     // Also what could not be posted counts as under way: a part of it may be.
     lane->flying.push_back(fragment);
@@ -130,6 +130,106 @@ void VerbsLink::drain(Lane& lane, const char* why) {
       dead_ = std::move(well).error();
 }
 
+// --- what kernels see ---
+
+std::size_t VerbsLink::index_of(const OnDevice& place) const {
+  return static_cast<std::size_t>(
+      std::ranges::find(places_, &place, [](const auto& one) { return one.get(); }) -
+      places_.begin());
+}
+
+Status VerbsLink::land(const Lane& lane, std::uint16_t number) {
+  TUTTI_ASSIGN(auto landed, targets_.land(number, index_of(*lane.place)));
+  if (!landed) return ok_status();
+  if (landed->piece->gpu && landed->piece->gpu->needs_flush)
+    flushes_.push_back({.ticket = next_ticket_++,
+                        .number = number,
+                        .piece = std::move(landed->piece),
+                        .to_ask = landed->devices});
+  else
+    events_.push_back({.kind = Event::Kind::kLanded, .number = number});
+  return ok_status();
+}
+
+void VerbsLink::push_flushes() {
+  for (Flush& flush : flushes_)
+    for (std::size_t place = 0; place < places_.size(); ++place)
+      if ((flush.to_ask & 1U << place) != 0) push_flush(flush, place);
+  std::erase_if(flushes_, [this](const Flush& flush) {
+    if ((flush.to_ask | flush.asked) != 0) return false;
+    events_.push_back({.kind = Event::Kind::kLanded, .number = flush.number});
+    return true;
+  });
+}
+
+/// A device that cannot read any more loses its paths. Once these are drained, nothing that it
+/// wrote is on its way.
+void VerbsLink::push_flush(Flush& flush, std::size_t index) {
+  OnDevice& place = *places_[index];
+  const std::uint32_t bit = 1U << index;
+  if (!has_flusher(place)) {
+    if (is_at_rest(place)) flush.to_ask &= ~bit;
+    return;
+  }
+  if (!place.flusher->has_room()) return;
+  if (const Status asked = place.flusher->read(flush.piece->memory.data(),
+                                               flush.piece->on[index].local_key(), flush.ticket);
+      !asked)
+    return lose_flusher(place, asked.error().what);
+  flush.to_ask &= ~bit;
+  flush.asked |= bit;
+}
+
+bool VerbsLink::has_flusher(OnDevice& place) {
+  if (place.flusher) return true;
+  if (place.broken || place.never_flushes || !place.completions) return false;
+  const auto& rails = options_.devices->rails();
+  Status why = make_error(Code::kUnavailable, "it has no port");
+  for (std::size_t rail = 0; rail < rails.size(); ++rail) {
+    if (options_.devices->shared_device(rail) != place.device) continue;
+    const auto made = [&]() -> Status {
+      TUTTI_ASSIGN(const Rail fresh, options_.devices->fresh(rail));
+      TUTTI_ASSIGN(place.flusher, Flusher::create(*place.device, *place.completions, fresh));
+      return ok_status();
+    };
+    why = made();
+    if (why) return true;
+  }
+  lose_flusher(place, why.error().what);
+  return false;
+}
+
+void VerbsLink::lose_flusher(OnDevice& place, const std::string& why) {
+  place.flusher.reset();
+  place.never_flushes = true;
+  const std::uint32_t bit = 1U << index_of(place);
+  bool any = false;
+  for (Flush& flush : flushes_) {
+    any |= ((flush.asked | flush.to_ask) & bit) != 0;
+    flush.to_ask |= flush.asked & bit;
+    flush.asked &= ~bit;
+  }
+  if (!any) return;
+  for (Lane& lane : lanes_)
+    if (lane.place == &place)
+      fail(lane, fmt::format("it does not read what it wrote to memory of a GPU: {}", why));
+}
+
+void VerbsLink::take_flush(OnDevice& place, const ibv_wc& completion) {
+  if (const Status read = place.flusher->take(completion); !read)
+    return lose_flusher(place, verbs::describe(*place.device->library(), completion.status));
+  ++flushes_done_;
+  const auto flush = std::ranges::find(flushes_, completion.wr_id, &Flush::ticket);
+  if (flush != flushes_.end()) flush->asked &= ~(1U << index_of(place));
+}
+
+bool VerbsLink::is_at_rest(const OnDevice& place) const {
+  return std::ranges::none_of(lanes_, [&](const Lane& lane) {
+    return lane.place == &place && (lane.path.state() == Path::State::kReady ||
+                                    lane.path.state() == Path::State::kDraining);
+  });
+}
+
 // The peer must not write again by a path that opens later: it hears of that before the ends of
 // the paths, by which it would write again.
 void VerbsLink::hide(std::uint16_t number) {
@@ -140,8 +240,14 @@ void VerbsLink::hide(std::uint16_t number) {
     events_.erase(landed);
     return targets_.release(number);
   }
-  targets_.give_up(number);
-  if (!dead_ && !control_ended_) say(RevokeTarget{number});
+  // What has landed and is not known to be seen may still be on its way to the GPU.
+  const auto flushed =
+      std::erase_if(flushes_, [&](const Flush& flush) { return flush.number == number; });
+  if (flushed > 0)
+    targets_.release(number);
+  else
+    targets_.give_up(number);
+  if (flushed == 0 && !dead_ && !control_ended_) say(RevokeTarget{number});
   for (Lane& lane : lanes_) drain(lane, "a receive was given up");
 }
 

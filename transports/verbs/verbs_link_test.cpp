@@ -7,9 +7,12 @@
 #include <cstdlib>
 #include <random>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "src/base/result.hpp"
 #include "src/verbs/fake/client.hpp"
@@ -170,15 +173,60 @@ TEST(VerbsLink, WhateverTheSeedDoesNoByteIsLostOrWrong) {
   EXPECT_GT(failovers, 0U);
 }
 
+/// Memory of the host, or of a GPU. That one has addresses where nobody may touch it; seen() is
+/// what kernels see.
+class Buffer {
+ public:
+  Buffer(std::size_t bytes, bool of_gpu) {
+    file_ = Fd(::memfd_create(of_gpu ? "fake_cuda" : "host", MFD_CLOEXEC));
+    EXPECT_EQ(::ftruncate(file_.get(), static_cast<off_t>(bytes)), 0);
+    seen_ = map(bytes, PROT_READ | PROT_WRITE);
+    known_ = of_gpu ? map(bytes, PROT_NONE) : seen_;
+  }
+  ~Buffer() {
+    ::munmap(seen_.data(), seen_.size());
+    if (known_.data() != seen_.data()) ::munmap(known_.data(), known_.size());
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  [[nodiscard]] std::span<std::byte> seen() const { return seen_; }
+  [[nodiscard]] std::span<std::byte> known() const { return known_; }
+  /// For RegisteredMemory.
+  [[nodiscard]] DeviceBuffer exported(bool needs_flush = true) const {
+    return {
+        .memory = known_,
+        .dma_buf = [this]() -> Result<Fd> { return Fd(::fcntl(file_.get(), F_DUPFD_CLOEXEC, 0)); },
+        .needs_flush = needs_flush};
+  }
+
+ private:
+  [[nodiscard]] std::span<std::byte> map(std::size_t bytes, int protection) const {
+    void* const data = ::mmap(nullptr, bytes, protection, MAP_SHARED, file_.get(), 0);
+    EXPECT_NE(data, MAP_FAILED);
+    return {static_cast<std::byte*>(data), bytes};
+  }
+  Fd file_;
+  std::span<std::byte> seen_, known_;
+};
+
+/// What memory puts go from and to.
+enum class Kinds : std::uint8_t { kHost, kGpus, kFromHostToGpu, kFromGpuToHost };
+
 /// One put after the other from side 0 to side 1, some of them given up by either side. Memory is
 /// overwritten as soon as its owner has it back, so a late read or write shows.
 class Puts {
  public:
-  explicit Puts(TwoLinks& pair) : pair_(pair), from_(kBytes), to_(kBytes) {
-    auto from = pair.memory(0).add(from_);
-    auto to = pair.memory(1).add(to_);
-    EXPECT_TRUE(from && to);
-    pieces_ = {*from, *to};
+  explicit Puts(TwoLinks& pair, Kinds kinds = Kinds::kHost)
+      : pair_(pair),
+        source_(kBytes, kinds == Kinds::kGpus || kinds == Kinds::kFromGpuToHost),
+        target_(kBytes, kinds == Kinds::kGpus || kinds == Kinds::kFromHostToGpu) {
+    for (auto [side, buffer] : {std::pair{0, &source_}, std::pair{1, &target_}}) {
+      const bool of_gpu = buffer->known().data() != buffer->seen().data();
+      auto piece = of_gpu ? pair.memory(side).add(buffer->exported())
+                          : pair.memory(side).add(buffer->known());
+      EXPECT_TRUE(piece) << piece.error().what;
+      pieces_.push_back(*std::move(piece));
+    }
   }
 
   /// An error of a link, or ok; fails the test on wrong bytes, or when nothing moves.
@@ -192,13 +240,13 @@ class Puts {
   }
 
  private:
-  static constexpr std::size_t kBytes = 40000;
+  static constexpr std::size_t kBytes = 40960;
   static constexpr int kMostRounds = 2000000;
 
   Status one(std::size_t bytes, int number) {
     fill(from_, number);
     std::ranges::fill(to_, std::byte{0xee});
-    const auto target = pair_.link(1).show(std::span(to_).first(bytes));
+    const auto target = pair_.link(1).show(target_.known().first(bytes));
     if (!target) {
       ADD_FAILURE() << "nothing can be shown";
       return ok_status();
@@ -243,7 +291,7 @@ class Puts {
     std::ranges::fill(to_, std::byte{0xdd});
     for (auto rounds = pair_.random()() % 3000; rounds > 0; --rounds) TUTTI_TRY(move());
     // Refused, or given up on the way.
-    (void)pair_.link(0).put(target.key, std::span(from_).first(bytes), this);
+    (void)pair_.link(0).put(target.key, source_.known().first(bytes), this);
     for (int round = 0; round < 2000; ++round) TUTTI_TRY(move());
     EXPECT_FALSE(pair_.link(1).next_event());
     pair_.link(0).cancel(this);
@@ -254,7 +302,7 @@ class Puts {
   // The sender knows the peer's rails only once it has heard from it.
   Status start(std::span<const std::byte> key, std::size_t bytes) {
     for (int round = 0; round < kMostRounds; ++round) {
-      if (pair_.link(0).put(key, std::span(from_).first(bytes), this)) return ok_status();
+      if (pair_.link(0).put(key, source_.known().first(bytes), this)) return ok_status();
       TUTTI_TRY(move());
     }
     ADD_FAILURE() << "no put can start";
@@ -280,7 +328,7 @@ class Puts {
     return ok_status();
   }
 
-  static void fill(std::vector<std::byte>& memory, int number) {
+  static void fill(std::span<std::byte> memory, int number) {
     for (std::size_t i = 0; i < memory.size(); ++i)
       memory[i] = Flow::at(i + static_cast<std::size_t>(number) * 77777);
   }
@@ -297,7 +345,8 @@ class Puts {
   }
 
   TwoLinks& pair_;
-  std::vector<std::byte> from_, to_;
+  const Buffer source_, target_;
+  const std::span<std::byte> from_ = source_.seen(), to_ = target_.seen();
   std::vector<std::shared_ptr<const void>> pieces_;
 };
 
@@ -315,6 +364,66 @@ TEST(VerbsLink, PutsLandByAllPaths) {
   EXPECT_TRUE(done) << done.error().what;
 }
 
+TEST(VerbsLink, PutsBetweenGpusAreSeenByKernelsWhenTheyHaveLanded) {
+  TwoLinks pair(0, {.hosts = kShortMessages});
+  Puts puts(pair, Kinds::kGpus);
+  const Status done = puts.run(20);
+  EXPECT_TRUE(done) << done.error().what;
+  EXPECT_GE(pair.link(1).flushes(), 20U);  // by each device that wrote some of it
+  EXPECT_LE(pair.link(1).flushes(), 40U);
+  EXPECT_EQ(pair.link(0).flushes(), 0U);
+}
+
+TEST(VerbsLink, PutsFromAGpuToAHostNeedNoFlush) {
+  TwoLinks pair(0, {.hosts = kShortMessages});
+  Puts puts(pair, Kinds::kFromGpuToHost);
+  const Status done = puts.run(20);
+  EXPECT_TRUE(done) << done.error().what;
+  EXPECT_EQ(pair.link(1).flushes(), 0U);
+}
+
+constexpr const char* kWithoutDmaBuf = R"({"devices": [
+  {"name": "a0", "dma_buf": false, "ports": [{"gids": [{"gid": "::ffff:10.0.0.1"}]}]}]})";
+
+TEST(RegisteredMemory, OfAGpuSaysWhyItCannotBe) {
+  fake().reset(kWithoutDmaBuf);
+  {
+    auto devices = RailDevices::open(fake().shared(), {});
+    ASSERT_TRUE(devices) << devices.error().what;
+    const Buffer buffer(4096, true);
+    const auto refused = (*devices)->memory().add(buffer.exported());
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::kUnsupported);
+    EXPECT_THAT(refused.error().what, HasSubstr("not by DMA-BUF: DMA-BUF on a0"));
+    EXPECT_THAT(refused.error().what, HasSubstr("not by its address either: registering 4096 "));
+    EXPECT_THAT(refused.error().what, HasSubstr("Bad address"));
+    EXPECT_THAT(refused.error().what, HasSubstr("the module nvidia-peermem is not loaded"));
+    EXPECT_FALSE((*devices)->memory().find(buffer.known()));
+  }
+  EXPECT_EQ(fake().live(), 0);
+}
+
+constexpr const char* kWithPeerMemory = R"({"devices": [
+  {"name": "a0", "dma_buf": false, "peer_memory": true,
+   "ports": [{"gids": [{"gid": "::ffff:10.0.0.1"}]}]}]})";
+
+TEST(RegisteredMemory, OfAGpuGoesByItsAddressWhereTheKernelHelps) {
+  fake().reset(kWithPeerMemory);
+  {
+    auto devices = RailDevices::open(fake().shared(), {});
+    ASSERT_TRUE(devices) << devices.error().what;
+    const Buffer buffer(4096, true);
+    DeviceBuffer without = buffer.exported();
+    without.dma_buf = []() -> Result<Fd> { return make_error(Code::kUnsupported, "too old"); };
+    const auto registered = (*devices)->memory().add(without);
+    ASSERT_TRUE(registered) << registered.error().what;
+    const auto found = (*devices)->memory().find(buffer.known().subspan(100, 7));
+    ASSERT_TRUE(found);
+    EXPECT_TRUE(found->gpu && found->gpu->needs_flush);
+  }
+  EXPECT_EQ(fake().live(), 0);
+}
+
 TEST(VerbsLink, WhateverTheSeedDoesNoPutIsLostLateOrWrong) {
   const std::uint64_t first = first_seed();
   const std::uint64_t count = seeds();
@@ -327,7 +436,7 @@ TEST(VerbsLink, WhateverTheSeedDoesNoPutIsLostLateOrWrong) {
     fake().chances({.fail_work = static_cast<std::uint32_t>(random() % 50),
                     .lose = static_cast<std::uint32_t>(random() % 30),
                     .port_flap = static_cast<std::uint32_t>(random() % 6)});
-    Puts puts(pair);
+    Puts puts(pair, static_cast<Kinds>(random() % 4));
     const Status done = puts.run(6);
     failovers += pair.link(0).failovers();
     ASSERT_TRUE(done) << "seed " << seed << ": " << done.error().what;

@@ -100,7 +100,7 @@ class VerbsTransport final : public Transport {
   [[nodiscard]] Caps caps() const override {
     std::uint32_t mbit_per_s = 0;
     for (const Rail& rail : devices_->rails()) mbit_per_s += rail.mbit_per_s;
-    return {.one_sided = true, .mbit_per_s = mbit_per_s};
+    return {.one_sided = true, .device_memory = true, .mbit_per_s = mbit_per_s};
   }
   [[nodiscard]] Blob address() const override { return address_; }
   [[nodiscard]] bool reaches(std::span<const std::byte> address) const override {
@@ -112,6 +112,9 @@ class VerbsTransport final : public Transport {
   }
   Result<std::shared_ptr<const void>> register_memory(std::span<std::byte> memory) override {
     return devices_->memory().add(memory);
+  }
+  Result<std::shared_ptr<const void>> register_device_memory(const DeviceBuffer& buffer) override {
+    return devices_->memory().add(buffer);
   }
   Status prepare_for(std::size_t connections) override {
     ring_bytes_.store(verbs::ring_bytes_for(connections), std::memory_order_relaxed);
@@ -177,6 +180,7 @@ class VerbsTransport final : public Transport {
     EngineOptions options;
     options.peer = peer.rank;
     options.link_name = "verbs";
+    options.carries_device_memory = true;
     std::shared_ptr<Connection> connection =
         std::make_shared<MessageEngine>(std::move(link), std::move(options));
     if (options_.service != nullptr)

@@ -125,7 +125,12 @@ int attribute_of(DeviceAttribute attribute) {
     case DeviceAttribute::kVirtualMemoryManagement:
     case DeviceAttribute::kPosixFdHandles:
     case DeviceAttribute::kStreamMemoryOperations64:
+    case DeviceAttribute::kRdmaOfHandles:
       return 1;
+    case DeviceAttribute::kDmaBuf:
+      return setting("FAKE_CUDA_DMA_BUF", 1) != 0 ? 1 : 0;
+    case DeviceAttribute::kRdmaWritesOrdering:
+      return setting("FAKE_CUDA_ORDERED", 0) != 0 ? kRdmaWritesOrderedForOwner : 0;
     case DeviceAttribute::kFabricHandles:
       return setting("FAKE_CUDA_FABRIC", 0) != 0 ? 1 : 0;
     case DeviceAttribute::kComputeMinor:

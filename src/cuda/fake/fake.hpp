@@ -118,6 +118,7 @@ struct Allocation {
   int device;
   unsigned handle_types;
   unsigned references;
+  bool rdma = false;  // other devices may reach it
   unsigned mappings = 0;
 };
 

@@ -343,3 +343,28 @@ FAKE_CUDA_EXPORT Return cuIpcCloseMemHandle(Address address) {
   state().ranges.erase(address);
   return Return::kSuccess;
 }
+
+// Whole allocations alone: the descriptor of a part would have to begin with it.
+FAKE_CUDA_EXPORT Return cuMemGetHandleForAddressRange(void* handle, Address address,
+                                                      std::size_t bytes, RangeHandleType type,
+                                                      unsigned long long flags) {
+  FAKE_CUDA_TRY(enter(__func__));
+  const std::scoped_lock lock(state().mutex);
+  CUctx_st* context = nullptr;
+  FAKE_CUDA_TRY(current_context(context));
+  if (setting("FAKE_CUDA_DMA_BUF", 1) == 0) return Return::kNotSupported;
+  const auto* const range = range_of(address);
+  if (type != RangeHandleType::kDmaBufFd || flags != 0 || range == nullptr ||
+      address != range->first || bytes == 0 || bytes % kPage != 0 ||
+      bytes > whole_pages(range->second.bytes))
+    return Return::kInvalidValue;
+  int fd = range->second.kind == Kind::kDevice ? range->second.fd : -1;
+  if (range->second.kind == Kind::kMapped) {
+    const Allocation& allocation = state().allocations.at(range->second.handle);
+    if (allocation.rdma) fd = allocation.fd;
+  }
+  const int copy = fd < 0 ? -1 : ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0) return Return::kNotSupported;
+  std::memcpy(handle, &copy, sizeof copy);
+  return Return::kSuccess;
+}

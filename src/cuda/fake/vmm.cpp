@@ -135,7 +135,8 @@ FAKE_CUDA_EXPORT Return cuMemCreate(AllocationHandle* handle, std::size_t bytes,
                   .bytes = bytes,
                   .device = device,
                   .handle_types = static_cast<unsigned>(properties->handle_types),
-                  .references = 1});
+                  .references = 1,
+                  .rdma = properties->gpu_direct_rdma != 0});
   return Return::kSuccess;
 }
 

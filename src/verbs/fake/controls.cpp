@@ -82,8 +82,8 @@ FAKE_VERBS_EXPORT long fake_verbs_live(const char* kind) {
 }
 
 FAKE_VERBS_EXPORT long fake_verbs_count(const char* what) {
-  constexpr const char* kKnown[] = {"packets", "retries", "writes",  "bytes",
-                                    "reads",   "flaps",   "damages", "errors"};
+  constexpr const char* kKnown[] = {"packets", "retries", "writes", "bytes",       "reads",
+                                    "flaps",   "damages", "errors", "device_reads"};
   const Lock lock(state().mutex);
   for (const char* known : kKnown)
     if (std::strcmp(known, what) == 0) return state().counts[what];

@@ -55,6 +55,6 @@ using FakeVerbsStep = int (*)(int steps);
 /// "completion queues", "queue pairs", or * for all.
 using FakeVerbsLive = long (*)(const char* kind);
 /// How often something happened since the start: "packets", "retries", "writes", "bytes", "reads",
-/// "flaps", "damages", "errors". -1 for any other word.
+/// "flaps", "damages", "errors", "device_reads" (of memory of GPUs). -1 for any other word.
 using FakeVerbsCount = long (*)(const char* what);
 }

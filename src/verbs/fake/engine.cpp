@@ -85,6 +85,10 @@ bool gather(const QueuePair& pair, const Work& work, std::vector<std::byte>& byt
   for (const ibv_sge& piece : work.pieces) {
     const std::byte* const from = reach(pair, piece.lkey, piece.addr, piece.length, 0);
     if (from == nullptr) return false;
+    if (find_region(piece.lkey)->of_device) {
+      let_go(*pair.context->model);
+      ++state().counts["device_reads"];
+    }
     bytes.insert(bytes.end(), from, from + piece.length);
   }
   return true;
@@ -286,8 +290,13 @@ bool land(QueuePair& pair, Packet& packet) {
       refuse(pair, packet.sequence);
       return true;
     }
-    std::memcpy(to + begin, packet.payload.data() + begin, length);
-    if (state().happens(state().chances.damage, 1000)) {
+    Region& region = *find_region(packet.key);
+    const std::byte* const from = packet.payload.data() + begin;
+    if (region.of_device && region.context->model->holds_writes)
+      region.held.emplace_back(to + begin - region.memory, std::vector(from, from + length));
+    else
+      std::memcpy(to + begin, from, length);
+    if (region.held.empty() && state().happens(state().chances.damage, 1000)) {
       to[begin + state().any_below(length)] ^= std::byte(1U << state().any_below(8));
       ++state().counts["damages"];
     }

@@ -56,6 +56,8 @@ struct Model {
   int regions = 65536;
   std::uint32_t inlined = 64;
   bool dma_buf = true;
+  bool peer_memory = false;  // the kernel helps to register memory of a GPU by its address
+  bool holds_writes = true;  // to memory of a GPU, as long as it may
   bool relaxed_ordering = true;
   bool removed = false;
   std::vector<Port> ports;
@@ -71,7 +73,11 @@ struct Region {
   std::byte* memory = nullptr;
   std::size_t bytes = 0;
   unsigned access = 0;
-  bool mapped = false;  // of a DMA-BUF, mapped here
+  bool mapped = false;     // of a DMA-BUF, mapped here
+  bool of_device = false;  // memory of a GPU
+  /// What was written to memory of a GPU and is still on its way there, though everybody has heard
+  /// of it: places and bytes. Reads of the same device do not overtake it.
+  std::vector<std::pair<std::size_t, std::vector<std::byte>>> held;
 };
 
 struct Channel {
@@ -203,6 +209,8 @@ void report_on(Model& model, ibv_event_type type, int port);
 void end(QueuePair& pair);
 void complete(CompletionQueue& queue, const ibv_wc& completion, std::uint32_t frees = 0);
 void break_queue(CompletionQueue& queue);
+/// What the device wrote to memory of GPUs arrives there.
+void let_go(const Model& model);
 
 // engine.cpp
 int post_send(ibv_qp* qp, ibv_send_wr* work, ibv_send_wr** bad);

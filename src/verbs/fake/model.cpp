@@ -49,6 +49,8 @@ std::unique_ptr<Model> parse_device(const nlohmann::json& json) {
   model->regions = json.value("regions", 65536);
   model->inlined = json.value("inlined", 64U);
   model->dma_buf = json.value("dma_buf", true);
+  model->peer_memory = json.value("peer_memory", false);
+  model->holds_writes = json.value("holds_writes", true);
   model->relaxed_ordering = json.value("relaxed_ordering", true);
   for (const auto& port : json.value("ports", nlohmann::json::array()))
     model->ports.push_back(parse_port(port));

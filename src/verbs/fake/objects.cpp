@@ -1,9 +1,12 @@
 // Objects of the interface: made, asked and destroyed.
 #include <algorithm>
 #include <cerrno>
+#include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <utility>
 
 #include <fcntl.h>
@@ -123,7 +126,18 @@ void break_queue(CompletionQueue& queue) {
     }
 }
 
+void let_go(const Model& model) {
+  for (auto& [key, region] : state().regions) {
+    if (region->context->model != &model) continue;
+    for (const auto& [place, bytes] : region->held)
+      std::memcpy(region->memory + place, bytes.data(), bytes.size());
+    region->held.clear();
+  }
+}
+
+// By the time that a queue pair has come to rest, nothing is on its way.
 void end(QueuePair& pair) {
+  let_go(*pair.context->model);
   pair.qp.state = pair.attributes.qp_state = IBV_QPS_ERR;
   ibv_wc flushed{};
   flushed.status = IBV_WC_WR_FLUSH_ERR;
@@ -232,6 +246,19 @@ FAKE_VERBS_EXPORT int ibv_dealloc_pd(ibv_pd* domain) {
 
 namespace {
 
+/// Whether it is memory of a device of the CUDA driver in memory.
+bool is_of_device(const void* memory) {
+  std::ifstream maps("/proc/self/maps");
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t begin = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR, &begin, &end) == 2 &&
+        begin <= address && address < end)
+      return line.find("/memfd:fake_cuda") != std::string::npos;
+  }
+  return false;
+}
+
 ibv_mr* add_region(ibv_pd* domain, void* memory, std::size_t bytes, std::uint64_t address,
                    unsigned access, bool mapped) {
   State& all = state();
@@ -243,6 +270,7 @@ ibv_mr* add_region(ibv_pd* domain, void* memory, std::size_t bytes, std::uint64_
   region->bytes = bytes;
   region->access = access;
   region->mapped = mapped;
+  region->of_device = mapped || is_of_device(memory);
   // Keys are hard to guess, and never come twice.
   all.next_key += 0x101;
   ibv_mr& mr = region->mr;
@@ -277,6 +305,8 @@ FAKE_VERBS_EXPORT ibv_mr* ibv_reg_mr_iova2(ibv_pd* domain, void* memory, std::si
                                            std::uint64_t address, unsigned access) {
   const Lock lock(state().mutex);
   errno = refusal(domain, access);
+  if (errno == 0 && !context_of(domain->context).model->peer_memory && is_of_device(memory))
+    errno = EFAULT;
   return errno != 0 ? nullptr : add_region(domain, memory, bytes, address, access, false);
 }
 
@@ -291,6 +321,7 @@ FAKE_VERBS_EXPORT ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* domain, std::uint64_t offset
   errno = !context_of(domain->context).model->dma_buf
               ? EOPNOTSUPP
               : refusal(domain, static_cast<unsigned>(access));
+  if (errno == 0 && fd < 0) errno = EBADF;
   if (errno != 0) return nullptr;
   void* const memory =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset));
@@ -303,6 +334,7 @@ FAKE_VERBS_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
   const auto found = state().regions.find(mr->lkey);
   if (found == state().regions.end() || &found->second->mr != mr)
     misuse("memory was deregistered that is not registered");
+  let_go(*found->second->context->model);
   if (found->second->mapped) ::munmap(found->second->memory, found->second->bytes);
   --found->second->context->objects;
   state().regions.erase(found);
@@ -441,6 +473,7 @@ FAKE_VERBS_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
   const Lock lock(all.mutex);
   QueuePair& pair = *all.queue_pairs.at(qp->qp_num);
   leave(pair);
+  let_go(*pair.context->model);
   // Its completions vanish with it.
   for (CompletionQueue* queue : {pair.sends_to, pair.receives_to})
     std::erase_if(queue->entries,
