@@ -102,6 +102,10 @@ constexpr SettingInfo kSettings[] = {
      "NVLink, through one PCI switch, through several, through a CPU, between CPUs. The nearest "
      "that a rank has counts."},
 
+    {"GPUDIRECT", Kind::kBool, "1", "", "0|1", "",
+     "0 keeps NICs from reading and writing memory of GPUs, so that calls between hosts pass "
+     "through memory of the host. One rank that says so is enough for its messages."},
+
     // How
     {"SHM", Kind::kBool, "1", "", "0|1", "",
      "0 turns shared memory off, so that ranks of one host talk over sockets."},

@@ -57,26 +57,50 @@ Result<ScaledSum> ScaledSums::find(int op) const {
 
 // ---- Registrations
 
+/// Registered before: once more.
+Registrations::Entry* Registrations::known(std::span<std::byte> memory) {
+  const auto same = [&](const auto& entry) {
+    return entry->memory.data() == memory.data() && entry->memory.size() == memory.size();
+  };
+  const auto found = std::ranges::find_if(entries_, same);
+  if (found == entries_.end()) return nullptr;
+  ++(*found)->uses;
+  return found->get();
+}
+
+void* Registrations::keep(Entry entry) {
+  entries_.push_back(std::make_unique<Entry>(std::move(entry)));
+  return entries_.back().get();
+}
+
 void* Registrations::add(std::span<std::byte> memory,
                          std::span<const std::shared_ptr<Transport>> transports) {
-  for (const auto& entry : entries_) {
-    if (entry->memory.data() == memory.data() && entry->memory.size() == memory.size()) {
-      ++entry->uses;
-      return entry.get();
-    }
-  }
-  auto entry = std::make_unique<Entry>(Entry{memory, 1, {}});
+  if (Entry* const before = known(memory)) return before;
+  Entry entry{memory, 1, {}};
   for (const auto& transport : transports) {
     auto registered = transport->register_memory(memory);
     if (registered)
-      entry->registered.push_back(*std::move(registered));
+      entry.registered.push_back(*std::move(registered));
     else
       log_warn("", "messages by {} copy what is in the buffer at {} of {} bytes: {}",
                transport->name(), static_cast<const void*>(memory.data()), memory.size(),
                registered.error().what);
   }
-  entries_.push_back(std::move(entry));
-  return entries_.back().get();
+  return keep(std::move(entry));
+}
+
+void* Registrations::add(std::span<std::byte> memory, NicMemory* nics) {
+  if (Entry* const before = known(memory)) return before;
+  Entry entry{memory, 1, {}};
+  if (nics != nullptr) {
+    auto registered = nics->add(memory);
+    if (registered)
+      entry.registered.push_back(*std::move(registered));
+    else
+      log_info(Subsystem::kNet, "", "calls between hosts copy the {} bytes at {}: {}",
+               memory.size(), static_cast<const void*>(memory.data()), registered.error().what);
+  }
+  return keep(std::move(entry));
 }
 
 Status Registrations::remove(const void* handle) {

@@ -69,6 +69,8 @@ class Registrations {
   /// Registers host memory with each transport. What a transport cannot register is used all the
   /// same, by copies, and the log says why.
   void* add(std::span<std::byte> memory, std::span<const std::shared_ptr<Transport>> transports);
+  /// The same for buffers of CUDA communicators. Null: no NIC reaches any.
+  void* add(std::span<std::byte> memory, NicMemory* nics);
   Status remove(const void* handle);
 
  private:
@@ -77,6 +79,8 @@ class Registrations {
     int uses;
     std::vector<std::shared_ptr<const void>> registered;  // with the transports
   };
+  Entry* known(std::span<std::byte> memory);
+  void* keep(Entry entry);
   std::vector<std::unique_ptr<Entry>> entries_;
 };
 

@@ -18,6 +18,7 @@ Result<ncclResult_t> allocate(void** out, std::size_t bytes) {
   TUTTI_ASSIGN(const auto runtime, process().runtime());
   if (runtime->allocations) {
     TUTTI_ASSIGN(*out, runtime->allocations->allocate(bytes));
+    if (runtime->nic_memory) runtime->nic_memory->keep({static_cast<std::byte*>(*out), bytes});
     return ncclSuccess;
   }
   TUTTI_ASSIGN(const std::span<std::byte> memory, runtime->heap->allocate(bytes));
@@ -28,6 +29,7 @@ Result<ncclResult_t> allocate(void** out, std::size_t bytes) {
 Result<ncclResult_t> release(void* data) {
   if (data == nullptr) return ncclSuccess;
   TUTTI_ASSIGN(const auto runtime, process().runtime());
+  if (runtime->nic_memory) runtime->nic_memory->drop(data);
   TUTTI_TRY(runtime->allocations ? runtime->allocations->free(data) : runtime->heap->free(data));
   return ncclSuccess;
 }
@@ -40,9 +42,9 @@ Status check_buffer(const void* data, std::size_t bytes) {
 
 Result<void*> register_buffer(Comm& comm, void* data, std::size_t bytes) {
   TUTTI_ASSIGN(const auto runtime, process().runtime());
-  std::span<const std::shared_ptr<Transport>> transports = runtime->transports;
-  if (comm.device) transports = {};  // they reach host memory only
-  return comm.registrations.add({static_cast<std::byte*>(data), bytes}, transports);
+  const std::span<std::byte> memory(static_cast<std::byte*>(data), bytes);
+  return comm.device ? comm.registrations.add(memory, runtime->nic_memory.get())
+                     : comm.registrations.add(memory, runtime->transports);
 }
 
 Result<ncclResult_t> register_window(ncclComm* handle, void* data, std::size_t bytes,

@@ -20,7 +20,8 @@ exec::PointToPoint transfer_of(const Call& call) {
                 : static_cast<std::byte*>(call.recv),
           block_bytes(call),
           signature_of(call),
-          call.site.caller == nullptr ? std::string() : describe(call)};
+          call.site.caller == nullptr ? std::string() : describe(call),
+          call.only_puts};
 }
 
 /// Calls that are made together, with one compression that keeps errors, are alike.

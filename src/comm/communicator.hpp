@@ -92,6 +92,15 @@ class Communicator final : public GroupMember, public GroupContext {
                                                                bool in_place) const override {
     return plans_.direct_program(call, in_place);
   }
+  [[nodiscard]] bool carries_device_memory_to(Rank peer) const override {
+    const auto& connection = team_->member(peer).connection;
+    return team_->member(peer).block == nullptr && connection != nullptr &&
+           connection->carries_device_memory();
+  }
+  Result<bool> only_messages(const Call& call) const override {
+    if (compressors_.has_one_for(call)) return false;
+    return plans_.only_messages(call);
+  }
   Result<std::vector<PeerPrograms>> peer_programs(const Call& call,
                                                   lower::ProgramProtocol protocol) const override {
     return plans_.peer_programs(call, protocol);

@@ -129,6 +129,10 @@ class AskedCompressors {
   [[nodiscard]] Compressor* find(const Call& call) {
     return compressors_.empty() ? nullptr : find_among(call);
   }
+  /// Any thread may ask.
+  [[nodiscard]] bool has_one_for(const Call& call) const {
+    return is_compressible(call) && compressors_.contains(call.collective);
+  }
 
  private:
   Compressor* find_among(const Call& call);

@@ -41,8 +41,8 @@ std::vector<CopyRange> take_pageable(const PageableBuffers& pageable,
 
 Call call_in(const Part& part, std::byte* memory) {
   Call call = part.call;
-  if (part.sends) call.send = memory + part.send_offset;
-  if (part.receives) call.recv = memory + part.recv_offset;
+  if (part.sends && call.send == nullptr) call.send = memory + part.send_offset;
+  if (part.receives && call.recv == nullptr) call.recv = memory + part.recv_offset;
   if (call.device_scalar != nullptr)
     std::memcpy(call.scalar, memory + part.scalar_offset, size_of(call.type));
   call.device_scalar = nullptr;
@@ -101,6 +101,7 @@ Result<std::unique_ptr<DeviceCalls>> DeviceCalls::create(const Runtime& runtime,
                                                          Deadline deadline) {
   std::unique_ptr<DeviceCalls> made(new DeviceCalls(runtime, communicator, device));
   TUTTI_ASSIGN(made->peers_, PeerCalls::create(runtime, communicator, device, deadline));
+  TUTTI_TRY(made->find_nics(runtime, communicator, deadline));
   const bool direct = runtime.settings.flag("DIRECT");
   if (!direct || !communicator.facts().shares_one_gpu || !runtime.kernels->available()) return made;
   TUTTI_ASSIGN(const auto scope, runtime.cuda->make_current(device));
@@ -204,21 +205,83 @@ Result<DeviceLaunch> DeviceCalls::begin(const DeviceWork& work, std::span<const 
   launch.stream_ = work.streams.front();
   launch.aborted_ = work.aborted;
   launch.synchronous_ = !pageable.empty();
+  std::vector<Call> marked(calls.begin(), calls.end());
+  for (Call& call : marked) {
+    TUTTI_ASSIGN(call.only_puts, goes_by_nic(call));
+  }
+  std::vector<std::shared_ptr<const void>> registrations;
+  const auto stays = [&](const Call& call) {
+    auto registration = pageable.empty() ? registration_for(call) : nullptr;
+    if (!registration) return false;
+    registrations.push_back(std::move(registration));
+    const BufferBytes bytes = buffer_bytes(call, rank_, size_);
+    passed_.in_place += call.collective == Collective::kSend ? bytes.send : bytes.recv;
+    return true;
+  };
   const auto shared_sink = std::make_shared<const HostStepSink>(work.sink);
   std::vector<HostStagingStep> steps;
-  for (StagingStep& step : cut(calls, rank_, size_, slot_bytes_)) {
+  std::vector<StagingStep> cut_steps = cut(marked, rank_, size_, slot_bytes_, stays);
+  const auto kept =
+      std::make_shared<const std::vector<std::shared_ptr<const void>>>(std::move(registrations));
+  for (StagingStep& step : cut_steps) {
     launch.marks_.push_back(marks_of(step));
+    for (const CopyRange& in : step.in) passed_.in += in.bytes;
+    for (const CopyRange& out : step.out) passed_.out += out.bytes;
     auto plan = std::make_shared<HostStep::Plan>();
     plan->parts = std::move(step.parts);
+    plan->registrations = kept;
     plan->in = take_pageable(pageable, step.in);
     plan->out = take_pageable(pageable, step.out);
-    steps.push_back({std::move(step.in), std::move(step.out), step.bytes,
+    steps.push_back({std::move(step.in), std::move(step.out), std::move(step.moves), step.bytes,
                      [shared_sink, plan](std::shared_ptr<exec::cuda::SlotUse> use) {
                        (*shared_sink)(HostStep(plan, std::move(use)));
                      }});
   }
   TUTTI_ASSIGN(launch.host_staging_, host_staging_.begin(work.streams, std::move(steps)));
   return launch;
+}
+
+/// Whether its messages are put: the same on all ranks that take part.
+Result<bool> DeviceCalls::goes_by_nic(const Call& call) const {
+  if (nics_.empty() || call.compressor != nullptr) return false;
+  if (is_point_to_point(call)) return static_cast<bool>(nics_[static_cast<std::size_t>(call.root)]);
+  const bool moves_in_place =
+      call.collective == Collective::kAllGather || call.collective == Collective::kBroadcast;
+  if (!moves_in_place || !nics_join_all_) return false;
+  return communicator_.only_messages(call);
+}
+
+/// Of the buffer that a call sends from or receives in; null where it is not registered.
+std::shared_ptr<const void> DeviceCalls::registration_for(const Call& call) const {
+  const bool sends = call.collective == Collective::kSend;
+  const auto stretches =
+      sends ? input_stretches(call, rank_, size_) : output_stretches(call, rank_, size_);
+  std::size_t bytes = 0;
+  for (const Stretch& stretch : stretches) bytes = std::max(bytes, stretch.begin + stretch.bytes);
+  return bytes == 0 ? nullptr : nic_memory_->find(sends ? call.send : call.recv, bytes);
+}
+
+/// Collective over the ranks: which of them NICs reach from GPU to GPU.
+Status DeviceCalls::find_nics(const Runtime& runtime, GroupContext& communicator,
+                              Deadline deadline) {
+  if (communicator.facts().hosts == 1) return ok_status();
+  nic_memory_ = runtime.nic_memory.get();
+  const bool here = nic_memory_ != nullptr && runtime.settings.flag("GPUDIRECT") &&
+                    nic_memory_->problem_with(device_).empty();
+  bool to_all = here;
+  for (Rank peer = 0; peer < size_; ++peer)
+    to_all &= peer == rank_ || communicator.carries_device_memory_to(peer);
+  TUTTI_ASSIGN(const std::vector<Blob> told,
+               communicator.all_gather({std::byte{here}, std::byte{to_all}}, deadline));
+  const Blob yes = {std::byte{1}, std::byte{1}};
+  nics_join_all_ = std::ranges::all_of(told, [&](const Blob& word) { return word == yes; });
+  if (!here) return ok_status();
+  for (Rank peer = 0; peer < size_; ++peer) {
+    const Blob& word = told[static_cast<std::size_t>(peer)];
+    const bool there = word.size() == yes.size() && word.front() == std::byte{1};
+    nics_.push_back(there && communicator.carries_device_memory_to(peer));
+  }
+  return ok_status();
 }
 
 DeviceLaunch::Marks DeviceCalls::marks_of(const StagingStep& step) {

@@ -1,5 +1,8 @@
 // Calls on GPU buffers, in the order of the caller's streams.
 //
+// Messages between hosts whose NICs reach memory of GPUs need no copy where the buffers are
+// registered (src/comm/nic_memory.hpp), and otherwise one in pinned memory, as all else.
+//
 // Where all ranks of a communicator are threads of this process and use one GPU, a collective is a
 // few kernels over the buffers of all of them (src/exec/cuda/joint_calls.hpp). Where each has a GPU
 // and these reach each other's memory, it is a kernel on each (src/comm/peer_calls.hpp). Everything
@@ -20,6 +23,7 @@
 
 #include "src/comm/group_context.hpp"
 #include "src/comm/group_member.hpp"
+#include "src/comm/nic_memory.hpp"
 #include "src/comm/parts.hpp"
 #include "src/comm/peer_calls.hpp"
 #include "src/comm/runtime.hpp"
@@ -36,6 +40,8 @@ class HostStep {
   struct Plan {
     std::vector<Part> parts;
     std::vector<CopyRange> in, out;  ///< of ordinary host memory
+    /// Of memory that NICs reach where it is.
+    std::shared_ptr<const std::vector<std::shared_ptr<const void>>> registrations;
   };
   HostStep(std::shared_ptr<const Plan> plan, std::shared_ptr<exec::cuda::SlotUse> use)
       : plan_(std::move(plan)), use_(std::move(use)) {}
@@ -125,6 +131,9 @@ class DeviceCalls {
   Result<PageableBuffers> pageable_of(std::span<const Call> calls) const;
 
   Result<DeviceLaunch> begin(const DeviceWork& work, std::span<const Call> calls);
+  Status find_nics(const Runtime& runtime, GroupContext& communicator, Deadline deadline);
+  Result<bool> goes_by_nic(const Call& call) const;
+  [[nodiscard]] std::shared_ptr<const void> registration_for(const Call& call) const;
   DeviceLaunch::Marks marks_of(const StagingStep& step);
   void await_peers(DeviceLaunch& launch) const;
   Result<bool> advance(DeviceLaunch& launch) const;
@@ -157,6 +166,15 @@ class DeviceCalls {
   std::map<exec::cuda::Progression, std::uint64_t> counts_;  ///< of calls that were begun
   exec::cuda::HostStaging host_staging_;
 
+  NicMemory* nic_memory_ = nullptr;
+  /// By rank, whether NICs carry messages from this GPU to that one; none: to none.
+  std::vector<bool> nics_;
+  /// Bytes of calls that the host ran: copied in and out, and moved where they were.
+  struct Passed {
+    std::size_t in = 0, out = 0, in_place = 0;
+  };
+  Passed passed_;
+  bool nics_join_all_ = false;  ///< each rank and every other; all ranks know the same
   const GroupContext& communicator_;
   exec::cuda::Kernels& kernels_;
   /// Null where ranks have no GPU in common, or there are no kernels.

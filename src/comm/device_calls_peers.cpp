@@ -76,6 +76,11 @@ constexpr auto kLetEnd = std::chrono::seconds(30);
 constexpr auto kLetGiveUp = std::chrono::seconds(5);
 
 DeviceCalls::~DeviceCalls() {
+  if (passed_.in + passed_.out + passed_.in_place > 0)
+    log_info(Subsystem::kNet, communicator_.facts().who(),
+             "calls on GPU memory that the host ran: {} bytes copied to pinned memory, {} copied "
+             "back, {} sent and received where they were",
+             passed_.in, passed_.out, passed_.in_place);
   if (!peers_ || kernels_end()) return;
   log_info(Subsystem::kInit, fmt::format("[rank {}/{}]", rank_, size_),
            "kernels may still run, so what they use is kept until the process ends");

@@ -39,6 +39,11 @@ class GroupContext {
   /// `in_place`: of all ranks' buffers. Null where there is none. Any thread may ask.
   virtual Result<std::shared_ptr<const lower::Lowered>> direct_program(const Call& call,
                                                                        bool in_place) const = 0;
+  /// Whether NICs read and write memory of GPUs by themselves on the way to that rank.
+  [[nodiscard]] virtual bool carries_device_memory_to(Rank peer) const = 0;
+  /// Whether a collective, with all ranks in place, runs by messages alone: then no rank touches
+  /// the data, which may be a GPU's. The same on all ranks. Any thread may ask.
+  virtual Result<bool> only_messages(const Call& call) const = 0;
   /// The programs of a collective with this protocol, kPublished or kStaged, for GPUs that all
   /// reach each other; best first, the same on all ranks. Any thread may ask.
   virtual Result<std::vector<PeerPrograms>> peer_programs(

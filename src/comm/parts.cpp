@@ -109,8 +109,66 @@ std::byte* writable(const void* buffer) {
 struct LaidOut {
   Part part;
   std::vector<CopyRange> in, out;
+  std::vector<DeviceCopy> moves;
   std::size_t end = 0;  ///< of its memory in the slot
 };
+
+/// The same elements of all blocks.
+BufferBlocks part_of(const BufferBlocks& blocks, std::size_t from, std::size_t elements) {
+  BufferBlocks part = blocks;
+  for (std::size_t& count : part.counts) count = elements_in(count, from, elements);
+  return part;
+}
+
+BufferBlocks packed(BufferBlocks blocks) {
+  std::exclusive_scan(blocks.counts.begin(), blocks.counts.end(), blocks.starts.begin(),
+                      std::size_t{0});
+  return blocks;
+}
+
+/// In place, where the call receives: there or in the slot.
+LaidOut lay_out_put(const Call& call, Rank rank, std::int32_t size, std::size_t from,
+                    std::size_t elements, std::size_t slot_offset, bool stays) {
+  const std::size_t element = size_of(call.type);
+  const bool gathers = call.collective == Collective::kAllGather;
+  const std::size_t own = gathers ? static_cast<std::size_t>(rank) : 0;
+  const BufferBlocks there =
+      part_of(blocks_of(call, rank, size, ir::Space::kOutput), from, elements);
+  const BufferBlocks here = stays ? there : packed(there);
+  LaidOut laid;
+  laid.end = slot_offset;
+  Part& part = laid.part;
+  part.call = call;
+  part.call.send = part.call.recv = nullptr;
+  if (gathers) {
+    const auto blocks = std::make_shared<const ir::Blocks>(ir::Blocks{here.counts, here.starts});
+    part.call.blocks = blocks;
+    part.call.count = blocks->total();
+  } else {
+    part.call.count = here.counts.front();
+  }
+  const std::size_t input = gathers || rank == call.root ? here.counts[own] * element : 0;
+  const std::byte* const source = writable(call.send) + from * element;
+  part.sends = input > 0;
+  if (stays) {
+    std::byte* const base = writable(call.recv) + from * element;
+    std::byte* const place = base + here.starts[own] * element;
+    part.call.recv = base;
+    part.call.send = part.sends ? place : nullptr;
+    if (part.sends && place != source) laid.moves.push_back({place, source, input});
+    part.receives = part.call.count > 0;
+    return laid;
+  }
+  part.recv_offset = slot_offset;
+  part.send_offset = slot_offset + here.starts[own] * element;
+  if (part.sends) add(laid.in, {writable(source), part.send_offset, input});
+  const std::size_t received =
+      lay_out(blocks_of(call, rank, size, ir::Space::kOutput), writable(call.recv), element, from,
+              elements, slot_offset, laid.out);
+  part.receives = received > 0;
+  laid.end = aligned(slot_offset + received);
+  return laid;
+}
 
 LaidOut lay_out_part(const Call& call, Rank rank, std::int32_t size, std::size_t from,
                      std::size_t elements, std::size_t slot_offset) {
@@ -149,10 +207,12 @@ LaidOut lay_out_part(const Call& call, Rank rank, std::int32_t size, std::size_t
   return laid;
 }
 
-LaidOut lay_out_message(const Call& call, std::size_t slot_offset) {
+LaidOut lay_out_message(const Call& call, std::size_t slot_offset, bool stays) {
   const bool sends = call.collective == Collective::kSend;
   LaidOut laid;
   laid.part = {call, slot_offset, slot_offset, sends, !sends, 0};
+  laid.end = slot_offset;
+  if (stays) return laid;
   laid.part.call.send = nullptr;
   laid.part.call.recv = nullptr;
   const std::size_t bytes = block_bytes(call);
@@ -166,19 +226,21 @@ void put(LaidOut laid, StagingStep& step) {
   step.parts.push_back(std::move(laid.part));
   for (const CopyRange& range : laid.in) step.in.push_back(range);
   for (const CopyRange& range : laid.out) step.out.push_back(range);
+  for (const DeviceCopy& move : laid.moves) step.moves.push_back(move);
   step.bytes = laid.end;
 }
 
 }  // namespace
 
 std::vector<StagingStep> cut(std::span<const Call> calls, Rank rank, std::int32_t size,
-                             std::size_t slot_bytes) {
+                             std::size_t slot_bytes, const Stays& stays) {
   std::vector<StagingStep> steps;
   std::size_t room = 0;  // in the last step, on the rank that needs most
   StagingStep messages;
   for (const Call& call : calls) {
+    const bool stays_here = call.only_puts && stays && stays(call);
     if (is_point_to_point(call)) {
-      put(lay_out_message(call, messages.bytes), messages);
+      put(lay_out_message(call, messages.bytes, stays_here), messages);
       continue;
     }
     const PartSize part = size_of_parts(call, size, slot_bytes);
@@ -190,7 +252,10 @@ std::vector<StagingStep> cut(std::span<const Call> calls, Rank rank, std::int32_
         room = std::max(slot_bytes, part.bytes);
       }
       room -= part.bytes;
-      put(lay_out_part(call, rank, size, from, part.elements, steps.back().bytes), steps.back());
+      const std::size_t at = steps.back().bytes;
+      put(call.only_puts ? lay_out_put(call, rank, size, from, part.elements, at, stays_here)
+                         : lay_out_part(call, rank, size, from, part.elements, at),
+          steps.back());
       from += part.elements;
     } while (from < longest);
   }

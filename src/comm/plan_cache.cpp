@@ -48,6 +48,7 @@ PlanCache::Key PlanCache::key_of(const Call& call, bool in_place) {
     key.blocks.insert(key.blocks.end(), call.blocks->starts.begin(), call.blocks->starts.end());
   }
   if (call.compressor != nullptr) key.compression = call.compressor->code();
+  key.only_puts = call.only_puts;
   return key;
 }
 
@@ -56,7 +57,7 @@ bool PlanCache::is_settled_for(const Key& key, const Call& call, bool in_place) 
   return key.count == call.count && key.collective == call.collective && key.type == call.type &&
          key.root == call.root && key.in_place == in_place && key.trial == kSettled &&
          (key.op == call.op || !reduces(call.collective)) && !call.blocks && key.blocks.empty() &&
-         call.compressor == nullptr && key.compression == 0;
+         call.compressor == nullptr && key.compression == 0 && key.only_puts == call.only_puts;
 }
 
 Result<BoundPlan*> PlanCache::get(const Call& call, bool in_place) {
@@ -163,6 +164,7 @@ CallShape PlanCache::shape_of(const Call& call) const {
   shape.uneven_blocks = call.blocks != nullptr;
   shape.largest = exec::largest_buffers(shape.request, volume_of(call));
   shape.wire = wire_of(call);
+  shape.only_puts = call.only_puts;
   return shape;
 }
 
@@ -204,6 +206,10 @@ std::vector<Candidate> PlanCache::candidates_for(const Option& option,
     add({.compressed = kAll});
     return candidates;
   }
+  if (shape.only_puts) {
+    add({.protocol = ProgramProtocol::kStaged});
+    return candidates;
+  }
   if (is_published(shape)) add({.protocol = ProgramProtocol::kPublished});
   if (option.kernel_reads && team_.reads_inputs())
     add({.protocol = ProgramProtocol::kDirect, .stores_to_peers = false});
@@ -215,10 +221,11 @@ std::vector<Candidate> PlanCache::candidates_for(const Option& option,
 Result<std::optional<PlanCache::Taken>> PlanCache::take(const Option& option,
                                                         const CallShape& shape,
                                                         std::string& why_not) const {
+  ir::Request request = shape.request;
+  request.in_place = shape.only_puts;
   for (const Candidate& candidate : candidates_for(option, shape)) {
-    TUTTI_ASSIGN(Program program,
-                 programs_.lower(candidate, shape, shape.request, team_.placement()));
-    if (!program) continue;
+    TUTTI_ASSIGN(Program program, programs_.lower(candidate, shape, request, team_.placement()));
+    if (!program || (shape.only_puts && !lower::only_messages(*program))) continue;
     // What only the kernel's reads would serve must not need mapped buffers.
     if (!candidate.stores_to_peers && lower::needs_mapped_buffers(*program)) continue;
     const Status room =
@@ -235,6 +242,8 @@ Result<std::optional<PlanCache::Decision>> PlanCache::decide_by(Choice choice,
                                                                 std::string& why_not) const {
   std::vector<const ir::Algorithm*> algorithms = choice.instead;
   algorithms.insert(algorithms.begin(), choice.algorithm);
+  if (shape.only_puts)
+    algorithms.insert(algorithms.end(), choice.others.begin(), choice.others.end());
   for (const ir::Algorithm* const algorithm : algorithms) {
     const Option option{algorithm, choice.kernel_reads.value_or(false)};
     TUTTI_ASSIGN(auto taken, take(option, shape, why_not));
@@ -289,6 +298,16 @@ const ir::Algorithm* PlanCache::settled(const Decision& decision, const CallShap
   return decision.option.algorithm;
 }
 
+Result<bool> PlanCache::only_messages(const Call& call) const {
+  Call put = call;
+  put.only_puts = true;
+  const CallShape shape = shape_of(put);
+  TUTTI_ASSIGN(const Choice choice, choose(situation_of(put, shape), false));
+  std::string nobody_asks;
+  TUTTI_ASSIGN(const auto decision, decide_by(choice, shape, nobody_asks));
+  return decision.has_value();
+}
+
 /// Where nothing fits, what was chosen: GPUs need no slots for it.
 Result<const ir::Algorithm*> PlanCache::algorithm_for(const Call& call) const {
   const CallShape shape = shape_of(call);
@@ -332,7 +351,7 @@ Result<std::vector<std::pair<PlanCache::Option, PlanCache::Taken>>> PlanCache::o
   // (docs/performance.md); elsewhere trials find out.
   Option guess{decision.option.algorithm, reads(decision.taken)};
   std::vector<std::pair<Option, Taken>> options{{guess, decision.taken}};
-  if (!may_try(decision.choice) || shape.uneven_blocks) return options;
+  if (!may_try(decision.choice) || shape.uneven_blocks || shape.only_puts) return options;
   std::string nobody_asks;
   for (const ir::Algorithm* const other : decision.choice.others) {
     TUTTI_ASSIGN(auto taken, take({other, false}, shape, nobody_asks));
@@ -368,7 +387,7 @@ Result<BoundPlan> PlanCache::make(const Call& call, bool in_place, const Task& t
   BoundPlan bound;
   bound.on_trial = task.on_trial;
   TUTTI_ASSIGN(Programs programs, programs_for(task));
-  if (in_place) {
+  if (in_place && !task.shape.only_puts) {
     ir::Request request = task.shape.request;
     request.in_place = true;
     bound.copies_input = true;
@@ -468,7 +487,8 @@ Candidate in_mapped_buffers(const ir::Algorithm* algorithm) {
 /// say how: there it is no try.
 Result<PlanCache::Programs> PlanCache::programs_for(const Task& task) const {
   Programs programs{.direct = nullptr, .otherwise = task.taken.program};
-  if (task.shape.wire || programs.otherwise->protocol == ProgramProtocol::kPublished)
+  if (task.shape.wire || task.shape.only_puts ||
+      programs.otherwise->protocol == ProgramProtocol::kPublished)
     return programs;
   TUTTI_ASSIGN(programs.direct, programs_.lower(in_mapped_buffers(task.mapped), task.shape,
                                                 task.shape.request, team_.placement()));

@@ -53,6 +53,8 @@ class PlanCache {
   /// The algorithm that runs `call`, or would run it if nothing is measured yet. Any thread may
   /// ask, and may wait until its program is lowered.
   Result<const ir::Algorithm*> algorithm_for(const Call& call) const;
+  /// See GroupContext::only_messages(). Any thread may ask.
+  Result<bool> only_messages(const Call& call) const;
   /// See GroupContext::direct_program(). Any thread may ask.
   Result<ProgramLibrary::Program> direct_program(const Call& call, bool in_place) const;
   /// See GroupContext::peer_programs(). Any thread may ask.
@@ -72,7 +74,8 @@ class PlanCache {
     std::size_t count;
     std::vector<std::size_t> blocks;  ///< counts, then starts; none where blocks have one size
     std::uint32_t compression = 0;    ///< as in CallSignature
-    std::int32_t trial = kSettled;    ///< the way that is tried, or one of these
+    bool only_puts = false;
+    std::int32_t trial = kSettled;  ///< the way that is tried, or one of these
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   static constexpr std::int32_t kSettled = -1, kExchange = -2;

@@ -10,6 +10,7 @@
 #include "src/comm/deferred_reclaim.hpp"
 #include "src/comm/forests.hpp"
 #include "src/comm/imported.hpp"
+#include "src/comm/nic_memory.hpp"
 #include "src/comm/program_library.hpp"
 #include "src/comm/this_host.hpp"
 #include "src/cost/calibration_store.hpp"
@@ -59,6 +60,7 @@ struct Runtime {
   std::unique_ptr<exec::cuda::Kernels> kernels;
   std::shared_ptr<exec::cuda::ImagePool> images;
   std::unique_ptr<PeerMemoryTransport> peer_memory;
+  std::unique_ptr<NicMemory> nic_memory;  ///< also null where no transport carries_device_memory()
 };
 
 }  // namespace tutti

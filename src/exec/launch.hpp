@@ -61,6 +61,8 @@ struct CollectiveArgs {
   std::string_view caption;
   /// How values are encoded; null: rounded to nearest. Must outlive the run.
   const Coding* coding = nullptr;
+  /// Messages go by kDeviceLanes. Buffers may be a GPU's where the program is only_messages().
+  bool only_puts = false;
 };
 
 /// Resource. One per team, reused from call to call.

@@ -123,7 +123,8 @@ std::vector<PointToPointRun::Awaited> PointToPointRun::awaited() const {
   for (const std::uint32_t head : heads_) {
     const Job* last = &jobs_[head];
     while (last->next != kNone) last = &jobs_[last->next];
-    const bool is_eager = last->what.sends && last->what.bytes <= kNeedsNoReceiver &&
+    const bool is_eager = last->what.sends && !last->what.only_puts &&
+                          last->what.bytes <= kNeedsNoReceiver &&
                           team_.member(last->what.peer).block == nullptr;
     if (!is_eager)
       all.push_back({last->what.peer, last->what.sends, last->message, last->what.call});
@@ -291,8 +292,9 @@ Error PointToPointRun::mismatch(const Job& job, const SlotHeader& header,
 
 StreamId PointToPointRun::stream_of(const Job& job) const {
   const Rank self = team_.rank();
+  const Lane lane = job.what.only_puts ? kDeviceLanes | kPointToPointLane : kPointToPointLane;
   return {team_.options().communicator, job.what.sends ? self : job.what.peer,
-          job.what.sends ? job.what.peer : self, kPointToPointLane};
+          job.what.sends ? job.what.peer : self, lane};
 }
 
 Result<bool> PointToPointRun::move_remote(Job& job) {

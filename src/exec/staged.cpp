@@ -250,8 +250,9 @@ Status StagedRun::post(std::uint32_t op_id, std::uint64_t slice) {
 
 StreamId StagedRun::stream_of(const lower::Op& op) const {
   const bool sends = op.kind == OpKind::kSend;
+  const Lane lane = launch_.args().only_puts ? kDeviceLanes | op.lane : op.lane;
   return {team_.options().communicator, sends ? team_.rank() : op.peer,
-          sends ? op.peer : team_.rank(), op.lane};
+          sends ? op.peer : team_.rank(), lane};
 }
 
 // --- locating operands ---

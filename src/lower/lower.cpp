@@ -48,6 +48,19 @@ bool needs_mapped_buffers(const Lowered& lowered) {
   });
 }
 
+bool only_messages(const Lowered& lowered) {
+  const auto is_buffer = [](const Operand& operand) {
+    return (operand.memory == ProgramMemory::kInput || operand.memory == ProgramMemory::kOutput) &&
+           operand.format == ir::kPlain;
+  };
+  return std::ranges::all_of(lowered.programs, [&](const Program& program) {
+    return std::ranges::all_of(program.ops, [&](const Op& op) {
+      return op.kind != OpKind::kCombine && std::ranges::all_of(op.sources, is_buffer) &&
+             std::ranges::all_of(op.destinations, is_buffer);
+    });
+  });
+}
+
 bool runs_ahead(const Lowered& lowered) {
   const auto has_slot = [](const std::vector<Operand>& operands) {
     return std::ranges::any_of(

@@ -209,6 +209,10 @@ struct Lowered {
 /// other's buffers.
 bool needs_mapped_buffers(const Lowered& lowered);
 
+/// Whether all ranks only send from their buffers and receive into them: whoever runs it touches no
+/// byte.
+bool only_messages(const Lowered& lowered);
+
 /// Whether this is a broadcast from the slots of its root to a few ranks that read nothing else.
 /// The root waits for no data, so it gains by running ahead as far as its slots allow. Many readers
 /// that take turns on the CPUs do not gain: for them a short piece in the caches is better (perf/,

@@ -25,7 +25,7 @@ Result<std::shared_ptr<const void>> Transport::register_memory(std::span<std::by
   return std::shared_ptr<const void>();
 }
 
-Result<std::shared_ptr<const void>> Transport::register_device_memory(const DeviceBuffer&) {
+Result<DeviceRegistration> Transport::register_device_memory(const DeviceBuffer&) {
   return make_error(Code::kUnsupported, "{} reaches no memory of GPUs", name());
 }
 

@@ -105,6 +105,12 @@ struct DeviceBuffer {
   bool needs_flush = true;
 };
 
+/// It ends when the last copy of `keep` does.
+struct DeviceRegistration {
+  std::shared_ptr<const void> keep;
+  std::string by;  ///< "DMA-BUF"
+};
+
 class Connection {
  public:
   virtual ~Connection() = default;
@@ -164,7 +170,7 @@ class Transport {
   virtual Result<std::shared_ptr<const void>> register_memory(std::span<std::byte> memory);
   /// The same for memory of a GPU: until then, device lanes may carry it. kUnsupported, with the
   /// reasons, where the devices do not reach it. Thread-safe.
-  virtual Result<std::shared_ptr<const void>> register_device_memory(const DeviceBuffer& buffer);
+  virtual Result<DeviceRegistration> register_device_memory(const DeviceBuffer& buffer);
   /// Called before so many connections are made. kUnavailable, with the need and the limit, if the
   /// system does not allow that many. Thread-safe.
   virtual Status prepare_for(std::size_t connections);

@@ -26,7 +26,8 @@ bool has_peer_memory_module() {
          std::filesystem::exists("/sys/module/nv_peer_mem", ignored);
 }
 
-Result<MemoryRegion> register_device_buffer(Device& device, const DeviceBuffer& buffer) {
+Result<MemoryRegion> register_device_buffer(Device& device, const DeviceBuffer& buffer,
+                                            std::string& by) {
   const auto by_dma_buf = [&]() -> Result<MemoryRegion> {
     TUTTI_TRY(device.takes_dma_buf());
     TUTTI_ASSIGN(const Fd exported, buffer.dma_buf());
@@ -35,8 +36,10 @@ Result<MemoryRegion> register_device_buffer(Device& device, const DeviceBuffer& 
                                    kByPeers);
   };
   auto first = by_dma_buf();
+  by = "DMA-BUF";
   if (first) return first;
   auto second = device.register_memory(buffer.memory, kByPeers);
+  by = fmt::format("its address, with nvidia-peermem (not by DMA-BUF: {})", first.error().what);
   if (second) return second;
   return make_error(Code::kUnsupported, "not by DMA-BUF: {}; not by its address either: {}{}",
                     first.error().what, second.error().what,
@@ -50,9 +53,13 @@ Result<std::shared_ptr<const void>> RegisteredMemory::add(std::span<std::byte> m
              [&](Device& device) { return device.register_memory(memory, kByPeers); });
 }
 
-Result<std::shared_ptr<const void>> RegisteredMemory::add(const DeviceBuffer& buffer) {
-  return add(buffer.memory, OfGpu{.needs_flush = buffer.needs_flush},
-             [&](Device& device) { return register_device_buffer(device, buffer); });
+Result<DeviceRegistration> RegisteredMemory::add(const DeviceBuffer& buffer) {
+  DeviceRegistration made;
+  TUTTI_ASSIGN(made.keep,
+               add(buffer.memory, OfGpu{.needs_flush = buffer.needs_flush}, [&](Device& device) {
+                 return register_device_buffer(device, buffer, made.by);
+               }));
+  return made;
 }
 
 Result<std::shared_ptr<const void>> RegisteredMemory::add(std::span<std::byte> memory,

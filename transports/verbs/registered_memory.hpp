@@ -46,7 +46,7 @@ class RegisteredMemory {
   Result<std::shared_ptr<const void>> add(std::span<std::byte> memory);
   /// The same for memory of a GPU: by a DMA-BUF, or else by its address, which needs help from the
   /// kernel (nvidia-peermem). kUnsupported, with both reasons, where neither works.
-  Result<std::shared_ptr<const void>> add(const DeviceBuffer& buffer);
+  Result<DeviceRegistration> add(const DeviceBuffer& buffer);
   /// The registered piece that contains all of `memory`; null if there is none.
   [[nodiscard]] std::shared_ptr<const RegisteredPiece> find(
       std::span<const std::byte> memory) const;

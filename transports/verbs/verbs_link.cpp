@@ -42,8 +42,11 @@ VerbsLink::~VerbsLink() {
     text += fmt::format("{} {}:{} {} in puts and {} in the stream", text.empty() ? ":" : ";",
                         rail.device, rail.port, lane.put_bytes, lane.stream_bytes);
   }
-  log_info(Subsystem::kNet, "", "bytes sent to {} by RDMA{}; {} paths failed meanwhile",
-           options_.peer, text, failovers_);
+  log_info(
+      Subsystem::kNet, "",
+      "bytes sent to {} by RDMA{}; {} paths failed meanwhile; {} reads from memory of GPUs made "
+      "what came there visible",
+      options_.peer, text, failovers_, flushes_done_);
 }
 
 Result<std::unique_ptr<VerbsLink>> VerbsLink::create(LinkOptions options) {

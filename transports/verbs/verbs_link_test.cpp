@@ -222,10 +222,10 @@ class Puts {
         target_(kBytes, kinds == Kinds::kGpus || kinds == Kinds::kFromHostToGpu) {
     for (auto [side, buffer] : {std::pair{0, &source_}, std::pair{1, &target_}}) {
       const bool of_gpu = buffer->known().data() != buffer->seen().data();
-      auto piece = of_gpu ? pair.memory(side).add(buffer->exported())
-                          : pair.memory(side).add(buffer->known());
-      EXPECT_TRUE(piece) << piece.error().what;
-      pieces_.push_back(*std::move(piece));
+      if (of_gpu)
+        pieces_.push_back(pair.memory(side).add(buffer->exported())->keep);
+      else
+        pieces_.push_back(*pair.memory(side).add(buffer->known()));
     }
   }
 
@@ -419,6 +419,7 @@ TEST(RegisteredMemory, OfAGpuGoesByItsAddressWhereTheKernelHelps) {
     ASSERT_TRUE(registered) << registered.error().what;
     const auto found = (*devices)->memory().find(buffer.known().subspan(100, 7));
     ASSERT_TRUE(found);
+    EXPECT_THAT(registered->by, HasSubstr("its address, with nvidia-peermem (not by DMA-BUF: "));
     EXPECT_TRUE(found->gpu && found->gpu->needs_flush);
   }
   EXPECT_EQ(fake().live(), 0);

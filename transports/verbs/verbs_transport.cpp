@@ -113,7 +113,7 @@ class VerbsTransport final : public Transport {
   Result<std::shared_ptr<const void>> register_memory(std::span<std::byte> memory) override {
     return devices_->memory().add(memory);
   }
-  Result<std::shared_ptr<const void>> register_device_memory(const DeviceBuffer& buffer) override {
+  Result<DeviceRegistration> register_device_memory(const DeviceBuffer& buffer) override {
     return devices_->memory().add(buffer);
   }
   Status prepare_for(std::size_t connections) override {

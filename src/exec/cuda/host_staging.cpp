@@ -174,6 +174,8 @@ Status HostStagingLaunch::open(std::size_t index) {
   for (const CopyRange& in : step.in)
     TUTTI_TRY(
         driver_->copy_async(slot->memory().data() + in.slot_offset, in.buffer, in.bytes, stream_));
+  for (const DeviceCopy& move : step.moves)
+    TUTTI_TRY(driver_->copy_async(move.to, move.from, move.bytes, stream_));
   LaunchedSteps::Call& call = steps_->calls[index];
   if (runs_once_) call.keep = steps_;
   Status enqueued = driver_->host_function(stream_, run_step, &call);

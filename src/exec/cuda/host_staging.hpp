@@ -52,7 +52,8 @@ class SlotUse {
 
 struct HostStagingStep {
   std::vector<CopyRange> in, out;
-  std::size_t bytes = 0;  ///< of the slot
+  std::vector<DeviceCopy> moves;  ///< before `work`, as the copies in
+  std::size_t bytes = 0;          ///< of the slot
   /// Called on a thread of the driver after the copies in, each time that the step runs. It must
   /// neither wait nor call CUDA, but pass `use` on. What it captures lives for as long as the step
   /// may run.
