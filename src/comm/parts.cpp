@@ -140,11 +140,11 @@ LaidOut lay_out_put(const Call& call, Rank rank, std::int32_t size, std::size_t 
   Part& part = laid.part;
   part.call = call;
   part.call.send = part.call.recv = nullptr;
-  if (gathers) {
+  if (gathers && (call.blocks || elements < call.count)) {
     const auto blocks = std::make_shared<const ir::Blocks>(ir::Blocks{here.counts, here.starts});
     part.call.blocks = blocks;
     part.call.count = blocks->total();
-  } else {
+  } else {  // as a whole it is packed
     part.call.count = here.counts.front();
   }
   const std::size_t input = gathers || rank == call.root ? here.counts[own] * element : 0;

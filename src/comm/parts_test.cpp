@@ -113,6 +113,84 @@ TEST(Cut, PassesBlocksOfDifferentSizes) {
   }
 }
 
+/// Where a rank's output is used: as ranges of the caller's buffer.
+std::vector<CopyRange> received_by(const std::vector<StagingStep>& steps, Rank rank,
+                                   std::int32_t size) {
+  std::vector<CopyRange> places;
+  for (const StagingStep& step : steps)
+    for (const Part& part : step.parts)
+      for (const auto& [begin, bytes] : output_stretches(part.call, rank, size))
+        places.push_back({static_cast<std::byte*>(part.call.recv) + begin, 0, bytes});
+  return places;
+}
+
+/// In the slot a part lies as it does in the caller's buffer, but packed; there too it is in place.
+void expect_in_place(const StagingStep& step, Rank rank) {
+  for (const Part& part : step.parts) {
+    Call call = part.call;
+    if (call.recv == nullptr) {
+      call.recv = kRecv + part.recv_offset;
+      if (part.sends) call.send = kRecv + part.send_offset;
+    }
+    EXPECT_TRUE(!part.sends || is_in_place(call, rank) || call.send == call.recv);
+  }
+}
+
+void check_puts(Call call, std::int32_t size) {
+  call.only_puts = true;
+  std::vector<std::size_t> counts;
+  for (const bool stays : {false, true})
+    for (Rank rank = 0; rank < size; ++rank) {
+      SCOPED_TRACE(testing::Message() << name_of(call.collective) << ", count " << call.count
+                                      << ", rank " << rank << " of " << size << ", " << stays);
+      const auto steps = cut({&call, 1}, rank, size, kSlot, [&](const Call&) { return stays; });
+      std::vector<CopyRange> in, out, moved;
+      for (const StagingStep& step : steps) {
+        EXPECT_LE(step.bytes, stays ? 0 : kSlot);
+        expect_in_place(step, rank);
+        in.insert(in.end(), step.in.begin(), step.in.end());
+        out.insert(out.end(), step.out.begin(), step.out.end());
+        for (const DeviceCopy& move : step.moves)
+          moved.push_back({const_cast<std::byte*>(move.from), 0, move.bytes});
+      }
+      const auto input = input_stretches(call, rank, size);
+      const bool has_input = call.collective == Collective::kAllGather || rank == call.root;
+      if (has_input) expect_covers(stays ? moved : in, input, kSend);
+      expect_covers(stays ? received_by(steps, rank, size) : out,
+                    output_stretches(call, rank, size), kRecv);
+      EXPECT_TRUE(stays ? in.empty() && out.empty() : moved.empty());
+      if (rank == 0 && !stays) counts = counts_of(steps);
+      EXPECT_EQ(counts_of(steps), counts) << "ranks must cut alike, wherever their buffers are";
+    }
+}
+
+TEST(Cut, LeavesWhatIsPutWhereItIsOrLaysItInPlace) {
+  for (const std::int32_t size : {1, 2, 3, 8})
+    for (const std::size_t count : {0, 1, 3, 100, 1023, 5000}) {
+      check_puts(call_of(Collective::kAllGather, count, DataType::kFloat16), size);
+      Call broadcast = call_of(Collective::kBroadcast, count);
+      broadcast.root = size - 1;
+      check_puts(broadcast, size);
+    }
+  Call uneven = call_of(Collective::kAllGather, 4010);
+  uneven.blocks = std::make_shared<const ir::Blocks>(ir::Blocks{{7, 0, 4003}, {0, 9, 12}});
+  check_puts(uneven, 3);
+}
+
+TEST(Cut, CopiesNothingOfAMessageThatStays) {
+  Call calls[] = {call_of(Collective::kSend, 100), call_of(Collective::kRecv, 7),
+                  call_of(Collective::kRecv, 9)};
+  calls[0].only_puts = calls[1].only_puts = true;
+  const auto steps = cut(calls, 0, 2, kSlot, [](const Call&) { return true; });
+  ASSERT_EQ(steps.size(), 1U);
+  EXPECT_TRUE(steps[0].in.empty());
+  ASSERT_EQ(steps[0].out.size(), 1U);
+  EXPECT_EQ(steps[0].out[0].bytes, 36U);
+  EXPECT_EQ(steps[0].parts[0].call.send, kSend);
+  EXPECT_EQ(steps[0].parts[1].call.recv, kRecv);
+  EXPECT_EQ(steps[0].parts[2].call.recv, nullptr);
+}
+
 TEST(Cut, KeepsAStepOfCollectivesWithinTheSlot) {
   for (const std::size_t count : {1, 900, 100'000}) {
     const Call calls[] = {call_of(Collective::kAllReduce, count),
