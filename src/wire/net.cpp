@@ -167,6 +167,10 @@ Result<SocketAddress> resolve(const std::string& host, std::uint16_t port,
 
 // ---- interfaces ----
 
+// IFF_LOWER_UP of <linux/if.h>, which conflicts with <net/if.h>. IFF_RUNNING says the same up to a
+// second later.
+constexpr unsigned kLowerUp = 1U << 16;
+
 Result<std::vector<NetInterface>> list_interfaces() {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) {
@@ -176,7 +180,8 @@ Result<std::vector<NetInterface>> list_interfaces() {
   for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
     if (at->ifa_addr == nullptr || (at->ifa_flags & IFF_UP) == 0) continue;
     const SocketAddress address = from_raw(at->ifa_addr);
-    if (address && !is_link_local(address)) interfaces.push_back({at->ifa_name, address});
+    if (address && !is_link_local(address))
+      interfaces.push_back({at->ifa_name, address, (at->ifa_flags & kLowerUp) != 0});
   }
   ::freeifaddrs(list);
   return interfaces;
@@ -218,7 +223,7 @@ struct NamePattern {
   std::vector<std::string_view> names;
 };
 
-int preference(const NetInterface& interface) {
+int kind_of(const NetInterface& interface) {
   if (interface.address.is_loopback()) return 2;
   constexpr std::string_view kVirtual[] = {"docker", "veth", "virbr", "br-", "cni", "cali", "vnet"};
   const bool made_up = std::ranges::any_of(
@@ -248,14 +253,18 @@ Result<std::vector<NetInterface>> select_interfaces(std::span<const NetInterface
                       choice.ifname, choice.family, seen.empty() ? "none" : seen);
   }
   // A stable order, without std::stable_sort: clang finds its buffer deprecated in libstdc++ 12.
-  std::vector<std::tuple<int, std::uint8_t, std::size_t>> order;
+  using Kind = std::pair<int, bool>;
+  std::vector<std::tuple<Kind, std::uint8_t, std::size_t>> order;
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     const bool by_name = choice.ifname.empty() || pattern.exclude;
-    order.emplace_back(by_name ? preference(chosen[i]) : 0, chosen[i].address.family, i);
+    order.emplace_back(Kind(by_name ? kind_of(chosen[i]) : 0, !chosen[i].has_link),
+                       chosen[i].address.family, i);
   }
   std::ranges::sort(order);
+  const Kind best = std::get<Kind>(order.front());
   std::vector<NetInterface> sorted;
-  for (const auto& [preferred, its_family, at] : order) sorted.push_back(chosen[at]);
+  for (const auto& [kind, its_family, at] : order)
+    if (kind == best) sorted.push_back(chosen[at]);
   return sorted;
 }
 

@@ -53,15 +53,16 @@ struct InterfaceChoice {
 struct NetInterface {
   std::string name;
   SocketAddress address;  ///< port 0
+  bool has_link = true;   ///< false: its cable leads nowhere now
 };
 
 /// Interfaces of this machine that are up and have an IPv4 or IPv6 address (not link-local).
 Result<std::vector<NetInterface>> list_interfaces();
 
-/// The interfaces of `all` that `choice` allows, best first. If the choice names none, physical
-/// ones come before bridges, containers and virtual machines (docker, veth, virbr ...); loopback
-/// comes last; IPv4 goes before IPv6. kInvalidArgument when none is left; the error lists all of
-/// them.
+/// The interfaces of `all` that `choice` allows, of the best kind that it allows. If the choice
+/// names none, physical ones are better than bridges, containers and virtual machines (docker,
+/// veth, virbr ...), and those better than loopback. Then those with a link are better than those
+/// without. IPv4 goes before IPv6. kInvalidArgument when none is left; the error lists all of them.
 Result<std::vector<NetInterface>> select_interfaces(std::span<const NetInterface> all,
                                                     const InterfaceChoice& choice);
 

@@ -41,8 +41,8 @@ std::vector<NetInterface> machine() {
           {"eth1", address("10.1.0.5:0")},      {"ib0", address("10.2.0.5:0")}};
 }
 
-std::vector<std::string> chosen(const InterfaceChoice& choice) {
-  const auto all = machine();
+std::vector<std::string> chosen(const InterfaceChoice& choice,
+                                const std::vector<NetInterface>& all = machine()) {
   const auto result = select_interfaces(all, choice);
   std::vector<std::string> texts;
   if (!result) return {"error: " + result.error().what};
@@ -52,8 +52,21 @@ std::vector<std::string> chosen(const InterfaceChoice& choice) {
 
 TEST(SelectInterfaces, PrefersWhatReachesOtherHosts) {
   EXPECT_THAT(chosen({}), testing::ElementsAre("eth0 10.0.0.5:0", "eth1 10.1.0.5:0",
-                                               "ib0 10.2.0.5:0", "eth0 [2001:db8::5]:0",
-                                               "docker0 172.17.0.1:0", "lo 127.0.0.1:0"));
+                                               "ib0 10.2.0.5:0", "eth0 [2001:db8::5]:0"));
+  EXPECT_THAT(chosen({"^eth,ib", ""}), testing::ElementsAre("docker0 172.17.0.1:0"));
+  EXPECT_THAT(chosen({"^eth,ib,docker", ""}), testing::ElementsAre("lo 127.0.0.1:0"));
+  EXPECT_THAT(chosen({"lo,docker", ""}),
+              testing::ElementsAre("lo 127.0.0.1:0", "docker0 172.17.0.1:0"));
+}
+
+TEST(SelectInterfaces, TakesOneWithoutALinkOnlyWhereNoneHasOne) {
+  std::vector<NetInterface> all = machine();
+  all[3].has_link = all[4].has_link = false;  // the IPv4 addresses of eth0 and eth1
+  EXPECT_THAT(chosen({"", "AF_INET"}, all), testing::ElementsAre("ib0 10.2.0.5:0"));
+  EXPECT_THAT(chosen({"^ib", "AF_INET"}, all),  // not what only reaches this host
+              testing::ElementsAre("eth0 10.0.0.5:0", "eth1 10.1.0.5:0"));
+  EXPECT_THAT(chosen({"eth1,ib0", ""}, all), testing::ElementsAre("ib0 10.2.0.5:0"));
+  EXPECT_THAT(chosen({"eth1", ""}, all), testing::ElementsAre("eth1 10.1.0.5:0"));
 }
 
 TEST(SelectInterfaces, FollowsPrefixExactAndExclude) {

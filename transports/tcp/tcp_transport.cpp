@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,23 @@ Result<std::vector<SocketAddress>> decode_addresses(std::span<const std::byte> b
   return addresses;
 }
 
+/// Connects to the address whose turn it is. If that cannot be reached, because its subnet is not
+/// this host's or its link is down, the next one takes its place.
+Result<Fd> connect_to_one(std::span<const SocketAddress> all, std::size_t part, Deadline deadline) {
+  std::optional<Error> why;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const SocketAddress& address = all[(part + i) % all.size()];
+    const auto left = static_cast<Nanos::rep>(all.size() - i);
+    auto fd = connect_once(address, deadline.within(deadline.left() / left));
+    if (fd && why)
+      log_warn("", "data goes to {} instead, so over fewer interfaces than the peer has: {}",
+               to_text(address), why->what);
+    if (fd) return fd;
+    if (!why) why = std::move(fd).error();
+  }
+  return *std::move(why);
+}
+
 class TcpTransport final : public Transport {
  public:
   TcpTransport(std::vector<Fd> listeners, std::span<const SocketAddress> addresses,
@@ -74,7 +92,7 @@ class TcpTransport final : public Transport {
             .dial = [](std::span<const std::byte> address, std::uint8_t part,
                        Deadline deadline) -> Result<Fd> {
               TUTTI_ASSIGN(const auto all, decode_addresses(address));
-              return connect_once(all[part % all.size()], deadline);
+              return connect_to_one(all, part, deadline);
             },
             .greet = [](int) -> Result<std::shared_ptr<void>> { return std::shared_ptr<void>(); },
             .make = [liveness](const PeerProcess& peer, PeerSockets sockets,

@@ -18,7 +18,8 @@ namespace tutti {
 struct TcpOptions {
   std::uint64_t token = 0;       ///< of this process
   InterfaceChoice interfaces{};  ///< the listeners bind only to the best of these
-  /// Over how many of them a connection is spread, at most; each gets a socket at least.
+  /// Over how many of them a connection is spread, at most; each gets a socket at least. One that
+  /// cannot be reached when a connection is made leaves its share to the others, with a warning.
   std::size_t most_interfaces = 1;
   /// A host that does not answer for this long is dead. A live process that does not read is not.
   Nanos liveness = std::chrono::seconds(15);
