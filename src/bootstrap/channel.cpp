@@ -38,6 +38,9 @@ void Channel::close() {
   events_ = {};
   if (!fd_) return;
   service_.unwatch(watch_);
+  // The peer must hear of the end even while a forked child has a copy of the socket. The child,
+  // which has no service thread, drops only its copy.
+  if (service_.on_thread()) ::shutdown(fd_.get(), SHUT_WR);
   fd_.reset();
   output_.clear();
 }

@@ -32,7 +32,8 @@ class Library : public std::enable_shared_from_this<Library> {
   [[nodiscard]] Result<std::shared_ptr<Device>> open_device(std::string_view name) const;
 
   /// Makes registered memory survive fork(): pages that a child shares stay where the device knows
-  /// them. Before the first registration. Costs nothing on kernels since 5.12.
+  /// them. Call it before the first registration. Kernels since 5.12 give the child copies, and
+  /// this does nothing. With older ones, a child that touches a registered page ends.
   [[nodiscard]] Status prepare_for_fork() const;
 
   [[nodiscard]] const EntryPoints& call() const { return call_; }

@@ -83,6 +83,16 @@ TEST(VerbsLibrary, ALibraryWithoutTheFunctionsIsRefused) {
   EXPECT_THAT(library.error().what, HasSubstr("libm.so.6 has no ibv_get_device_list"));
 }
 
+TEST_F(Verbs, ForkIsPreparedBeforeMemoryIsRegistered) {
+  std::array<std::byte, 4096> memory{};
+  const auto device = open("fake0");
+  const auto region = device->register_memory(memory, {});
+  ASSERT_TRUE(region) << region.error().what;
+  const Status late = fake()->prepare_for_fork();
+  ASSERT_FALSE(late);
+  EXPECT_THAT(late.error().what, HasSubstr("memory was registered before?"));
+}
+
 /// One end of a connection, with memory that the peer may write.
 struct End {
   explicit End(std::shared_ptr<Device> device, std::uint32_t sends = 16,

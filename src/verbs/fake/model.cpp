@@ -77,18 +77,27 @@ void load_from_environment() {
 
 bool loaded = false;
 
+// Without ibv_fork_init, a parent that writes to a registered page after fork() gets a copy of it,
+// and the device stays with the page that is the child's then.
+void before_fork() {
+  state().mutex.lock();
+  if (!state().fork_safe && !state().regions.empty())
+    give_up("fork() with registered memory, and without ibv_fork_init");
+}
+
 }  // namespace
 
 // Never destroyed: threads outlive main. A child of fork() starts with nothing: what it inherits
 // belongs to its parent.
 State& state() {
   static State* instance = [] {
-    ::pthread_atfork([] { state().mutex.lock(); }, [] { state().mutex.unlock(); },
-                     [] {
-                       instance = new State;
-                       loaded = false;
-                       forget_network();
-                     });
+    ::pthread_atfork(
+        &before_fork, [] { state().mutex.unlock(); },
+        [] {
+          instance = new State;
+          loaded = false;
+          forget_network();
+        });
     return new State;
   }();
   return *instance;
@@ -287,7 +296,12 @@ FAKE_VERBS_EXPORT ssize_t _ibv_query_gid_table(ibv_context* seen, ibv_gid_entry*
   return static_cast<ssize_t>(count);
 }
 
-FAKE_VERBS_EXPORT int ibv_fork_init() { return 0; }
+FAKE_VERBS_EXPORT int ibv_fork_init() {
+  const Lock lock(state().mutex);
+  if (!state().fork_safe && state().registered) return EINVAL;
+  state().fork_safe = true;
+  return 0;
+}
 
 FAKE_VERBS_EXPORT const char* ibv_wc_status_str(ibv_wc_status status) {
   switch (status) {

@@ -262,6 +262,7 @@ bool is_of_device(const void* memory) {
 ibv_mr* add_region(ibv_pd* domain, void* memory, std::size_t bytes, std::uint64_t address,
                    unsigned access, bool mapped) {
   State& all = state();
+  all.registered = true;
   Context& context = context_of(domain->context);
   auto region = std::make_unique<Region>();
   region->context = &context;
