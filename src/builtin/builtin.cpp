@@ -91,29 +91,55 @@ Result<std::shared_ptr<Transport>> open_tcp(const Settings& settings, std::uint6
 #if TUTTI_HAVE_IBVERBS
 namespace {
 
-/// The RDMA ports nearest to the CPUs of this process, as in "mlx5_0:1"; none where all are alike.
-std::vector<std::string> near_ports(ThisHost& host) {
+/// The RDMA port that a NIC of a topology is, as in "mlx5_0:1".
+std::string port_of(const topo::Node& nic) {
+  std::string device = nic.name, port = "1";
+  for (const topo::Attribute& attribute : nic.attributes)
+    if (attribute.key == "name")
+      device = attribute.value;
+    else if (attribute.key == "port")
+      port = attribute.value;
+  return fmt::format("{}:{}", device, port);
+}
+
+/// Those of `rails` nearest to a GPU, whatever other NICs the host has.
+verbs::NearPorts ports_near_gpu(topo::PathFinder& finder, topo::NodeId gpu,
+                                std::span<const verbs::Rail> rails) {
+  const topo::Topology& topology = finder.topology();
+  std::vector<topo::NodeId> nics;
+  for (const topo::NodeId id : topology.nodes_of(topology.node(gpu).host)) {
+    if (topology.node(id).kind != topo::NodeKind::kNic) continue;
+    const std::string port = port_of(topology.node(id));
+    if (std::ranges::any_of(rails, [&](const verbs::Rail& rail) {
+          return port == fmt::format("{}:{}", rail.device, rail.port);
+        }))
+      nics.push_back(id);
+  }
+  verbs::NearPorts near{.seen_from = topology.node(gpu).name};
+  for (const topo::NodeId nic : topo::shortest_to(finder, gpu, nics)) {
+    near.ports.push_back(port_of(topology.node(nic)));
+    near.place = topo::describe_place(finder.find(gpu, nic).kind, topology.node(gpu));
+  }
+  return near;
+}
+
+/// The RDMA ports nearest to the GPU of this process, else to its CPUs; none where all are alike.
+verbs::NearPorts near_ports(ThisHost& host, std::span<const verbs::Rail> rails) {
   const auto described = host.describe();
   if (!described) return {};
   topo::PathFinder finder(described->topology);
-  std::vector<std::string> ports;
-  for (const topo::NodeId nic : topo::nearest_nics_of_process(finder, 0)) {
-    const topo::Node& node = described->topology.node(nic);
-    std::string device = node.name, port = "1";
-    for (const topo::Attribute& attribute : node.attributes)
-      if (attribute.key == "name")
-        device = attribute.value;
-      else if (attribute.key == "port")
-        port = attribute.value;
-    ports.push_back(fmt::format("{}:{}", device, port));
-  }
-  return ports;
+  if (const auto gpu = topo::gpu_at(described->topology, 0, host.gpu_bus_id()))
+    return ports_near_gpu(finder, *gpu, rails);
+  verbs::NearPorts near{.place = "near this process's CPUs", .seen_from = "this process's CPUs"};
+  for (const topo::NodeId nic : topo::nearest_nics_of_process(finder, 0))
+    near.ports.push_back(port_of(described->topology.node(nic)));
+  return near;
 }
 
 }  // namespace
 
 Result<std::shared_ptr<Transport>> open_rdma(const Settings& settings, std::uint64_t token,
-                                             ThisHost& host, Service* service) {
+                                             std::shared_ptr<ThisHost> host, Service* service) {
   TUTTI_ASSIGN(const auto library, verbs::Library::open());
   if (const Status prepared = library->prepare_for_fork(); !prepared)
     log_warn("", "this process must not fork while it uses RDMA: {}", prepared.error().what);
@@ -124,8 +150,10 @@ Result<std::shared_ptr<Transport>> open_rdma(const Settings& settings, std::uint
   options.token = token;
   options.interfaces = interfaces_of(settings);
   options.ports = {.devices = settings.text("IB_HCA"),
-                   .gid_index = static_cast<int>(settings.integer("IB_GID_INDEX")),
-                   .near = near_ports(host)};
+                   .gid_index = static_cast<int>(settings.integer("IB_GID_INDEX"))};
+  options.near = [host = std::move(host)](std::span<const verbs::Rail> rails) {
+    return near_ports(*host, rails);
+  };
   options.path.traffic_class = number("IB_TC");
   options.path.service_level = number("IB_SL");
   options.path.timeout = number("IB_TIMEOUT");
@@ -136,7 +164,8 @@ Result<std::shared_ptr<Transport>> open_rdma(const Settings& settings, std::uint
   return make_verbs_transport(library, options);
 }
 #else
-Result<std::shared_ptr<Transport>> open_rdma(const Settings&, std::uint64_t, ThisHost&, Service*) {
+Result<std::shared_ptr<Transport>> open_rdma(const Settings&, std::uint64_t,
+                                             std::shared_ptr<ThisHost>, Service*) {
   return make_error(Code::kUnsupported,
                     "this build has no RDMA: libibverbs' headers were missing (libibverbs-dev)");
 }
@@ -166,7 +195,8 @@ Result<std::shared_ptr<Transport>> open_ucx(const Settings&, std::uint64_t, bool
 
 /// What reaches other hosts before tcp does. Null where only tcp can, or is asked for.
 Result<std::shared_ptr<Transport>> find_network(const Settings& settings, std::uint64_t token,
-                                                ThisHost& host, Service* service) {
+                                                const std::shared_ptr<ThisHost>& host,
+                                                Service* service) {
   const std::string& wanted = settings.text("TRANSPORT");
   if (wanted == "tcp") return std::shared_ptr<Transport>();
   if (wanted == "verbs") return open_rdma(settings, token, host, service);
@@ -218,7 +248,7 @@ Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
     runtime->peer_memory = make_cuda_p2p(runtime->cuda, {.host_id = settings.text("HOSTID")});
   }
 
-  runtime->this_host = std::make_unique<ThisHost>(std::make_unique<topo::FilesProbe>(), settings);
+  runtime->this_host = std::make_shared<ThisHost>(std::make_unique<topo::FilesProbe>(), settings);
 
   if (settings.flag("SHM")) {
     ShmOptions options;
@@ -227,7 +257,7 @@ Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
     TUTTI_ASSIGN(auto shm, make_shm_transport(runtime->heap, options));
     runtime->transports.push_back(std::move(shm));
   }
-  TUTTI_ASSIGN(auto network, find_network(settings, runtime->process_token, *runtime->this_host,
+  TUTTI_ASSIGN(auto network, find_network(settings, runtime->process_token, runtime->this_host,
                                           runtime->service.get()));
   if (network) {
     if (network->caps().one_sided)

@@ -20,6 +20,6 @@ Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings);
 Result<std::shared_ptr<Transport>> open_tcp(const Settings& settings, std::uint64_t token);
 /// `service` looks after RDMA connections while nobody uses them, and may be null.
 Result<std::shared_ptr<Transport>> open_rdma(const Settings& settings, std::uint64_t token,
-                                             ThisHost& host, Service* service);
+                                             std::shared_ptr<ThisHost> host, Service* service);
 
 }  // namespace tutti

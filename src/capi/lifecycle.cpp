@@ -64,6 +64,8 @@ Status make_and_publish(ncclComm* handle, const Maker& make, double timeout_s) {
   CommunicatorOptions options{.name = comm.config.name, .device = ""};
   if (comm.config.device) {
     TUTTI_ASSIGN(options.device, device_label(*runtime, *comm.config.device));
+    TUTTI_ASSIGN(const cuda::DeviceFacts gpu, runtime->cuda->device(*comm.config.device));
+    runtime->this_host->place_at_gpu(gpu.bus_id);
   }
   const Nanos limit = timeout_s > 0 ? from_seconds(timeout_s) : usual;
   auto made = make(options, limit, comm.aborted);

@@ -40,7 +40,7 @@ struct Runtime {
   std::unique_ptr<exec::StagingPool> staging;  ///< in `heap`
   exec::LocalBoard board;
   std::vector<std::shared_ptr<Transport>> transports;  ///< in order of preference
-  std::unique_ptr<ThisHost> this_host;
+  std::shared_ptr<ThisHost> this_host;
   std::vector<ir::Algorithm> algorithms;
   std::string asked_algorithms;  ///< TUTTI_ALGO, or what NCCL_ALGO says of those
   std::unique_ptr<Forests> forests;

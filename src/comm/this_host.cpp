@@ -26,6 +26,16 @@ Result<topo::Noted> ThisHost::describe() {
   return *known_;
 }
 
+void ThisHost::place_at_gpu(std::string bus_id) {
+  const std::scoped_lock lock(mutex_);
+  if (gpu_bus_id_.empty()) gpu_bus_id_ = std::move(bus_id);
+}
+
+std::string ThisHost::gpu_bus_id() const {
+  const std::scoped_lock lock(mutex_);
+  return gpu_bus_id_;
+}
+
 Result<topo::Noted> ThisHost::read_file() const {
   auto described = topo::read_topology_file(file_);
   if (!described)

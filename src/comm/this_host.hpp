@@ -23,13 +23,20 @@ class ThisHost {
   /// used; the next call looks again.
   Result<topo::Noted> describe();
 
+  /// The GPU of the first communicator of this process that has one, by its PCI address, as in
+  /// "0000:07:00.0". Later ones change nothing.
+  void place_at_gpu(std::string bus_id);
+  /// Empty where there is none.
+  [[nodiscard]] std::string gpu_bus_id() const;
+
  private:
   Result<topo::Noted> read_file() const;
 
   const std::unique_ptr<topo::SystemProbe> system_;
   const std::string file_, file_setting_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::optional<topo::Noted> known_;
+  std::string gpu_bus_id_;
 };
 
 }  // namespace tutti

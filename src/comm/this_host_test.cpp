@@ -91,5 +91,15 @@ TEST(ThisHost, IsWhatTheFileSaysOnceThatCanBeUsed) {
   EXPECT_EQ(asked, 0);
 }
 
+TEST(ThisHost, KeepsTheFirstGpuOfItsProcess) {
+  int asked = 0;
+  ThisHost host = this_host(kMachine, asked);
+  EXPECT_EQ(host.gpu_bus_id(), "");
+  host.place_at_gpu("0000:1b:00.0");
+  host.place_at_gpu("0000:43:00.0");
+  EXPECT_EQ(host.gpu_bus_id(), "0000:1b:00.0");
+  EXPECT_EQ(asked, 0);
+}
+
 }  // namespace
 }  // namespace tutti

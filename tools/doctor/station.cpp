@@ -56,8 +56,9 @@ Result<std::unique_ptr<Station>> Station::open(const Settings& settings, std::ui
   facts.rdma = rdma_of_this_host(settings);
   std::shared_ptr<Transport> rdma;
   if (!facts.rdma.rails.empty()) {
-    ThisHost host(std::make_unique<topo::FilesProbe>(), settings);
-    auto opened = open_rdma(settings, token, host, nullptr);
+    auto opened = open_rdma(
+        settings, token, std::make_shared<ThisHost>(std::make_unique<topo::FilesProbe>(), settings),
+        nullptr);
     if (opened) {
       rdma = *std::move(opened);
       facts.rdma_address = rdma->address();

@@ -24,6 +24,9 @@ class RailDevices {
   /// with the reasons, if none of them has a port of use.
   static Result<std::shared_ptr<RailDevices>> open(SharedLibrary library, const PortWishes& wishes);
 
+  /// Before the first connection, and while no other thread uses this object.
+  void mark_far(const NearPorts& near) { verbs::mark_far(rails_, near); }
+
   /// As chosen at the start.
   [[nodiscard]] const std::vector<Rail>& rails() const { return rails_; }
   /// Why other ports are not used.
@@ -55,7 +58,7 @@ class RailDevices {
   [[nodiscard]] bool still_has_address(std::size_t rail) const;
 
   const PortWishes wishes_;
-  const std::vector<Rail> rails_;
+  std::vector<Rail> rails_;
   const std::vector<std::string> left_out_;
   const std::vector<std::shared_ptr<Device>> devices_;  // by rail
   std::vector<std::size_t> places_;                     // by rail

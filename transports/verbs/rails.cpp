@@ -65,10 +65,10 @@ bool is_wished(const ParsedWishes& wishes, const std::string& device, int port) 
   return named != wishes.excludes;
 }
 
-bool is_near(const std::vector<std::string>& near, const std::string& device, int port) {
-  return near.empty() || std::ranges::any_of(near, [&](const std::string& name) {
-           return name == device || name == fmt::format("{}:{}", device, port);
-         });
+bool is_near(const NearPorts& near, const Rail& rail) {
+  return std::ranges::any_of(near.ports, [&](const std::string& name) {
+    return name == rail.device || name == fmt::format("{}:{}", rail.device, rail.port);
+  });
 }
 
 /// How far an address reaches; 0: it is of no use.
@@ -148,6 +148,26 @@ std::string describe(const Rail& rail) {
   return fmt::format("{}:{} ({}, MTU {})", rail.device, rail.port, where, rail.mtu);
 }
 
+void mark_far(std::span<Rail> rails, const NearPorts& near) {
+  const bool some =
+      std::ranges::any_of(rails, [&](const Rail& rail) { return is_near(near, rail); });
+  for (Rail& rail : rails) rail.far = some && !is_near(near, rail);
+}
+
+std::string describe_choice(std::span<const Rail> rails, const NearPorts& near) {
+  const bool some_far = std::ranges::any_of(rails, &Rail::far);
+  std::string text;
+  for (const Rail& rail : rails) {
+    if (!text.empty()) text += "; ";
+    text += describe(rail);
+    if (rail.far)
+      text += fmt::format(", far from {}: one such port is in reserve", near.seen_from);
+    else if (some_far)
+      text += fmt::format(", {}", near.place);
+  }
+  return text;
+}
+
 const GidEntry* best_gid(const PortFacts& port) {
   const GidEntry* best = nullptr;
   for (const GidEntry& entry : port.gids)
@@ -191,8 +211,7 @@ Result<ChosenRails> choose_rails(std::span<const DeviceFacts> devices, const Por
                 .lid = port.lid,
                 .mtu = port.mtu,
                 .mbit_per_s = port.mbit_per_s,
-                .bonded = port.bonded,
-                .far = !is_near(wishes.near, device.name, port.number)};
+                .bonded = port.bonded};
       if (gid != nullptr) {
         rail.gid_index = gid->index;
         rail.type = gid->type;

@@ -24,8 +24,6 @@ struct PortWishes {
   std::string devices{};
   /// Index in the GID table; -1: the best one.
   int gid_index = -1;
-  /// Devices, or ports as in "mlx5_0:2", that are near to this process. Empty: all alike.
-  std::vector<std::string> near{};
 };
 
 struct Rail {
@@ -46,6 +44,17 @@ struct Rail {
 
 /// "mlx5_0:1 (10.0.0.1, RoCE v2, MTU 4096)"
 std::string describe(const Rail& rail);
+
+/// Which ports are near to this process, and why.
+struct NearPorts {
+  std::vector<std::string> ports{};  ///< as in "mlx5_0:2"; a device alone: all of its ports
+  std::string place{};               ///< of these: "on the PCI switch of gpu3 (PIX)"
+  std::string seen_from{};           ///< "gpu3"
+};
+/// Marks those that are not near. All are alike where no rail is near.
+void mark_far(std::span<Rail> rails, const NearPorts& near);
+/// Which ports are used, and why.
+std::string describe_choice(std::span<const Rail> rails, const NearPorts& near);
 
 struct ChosenRails {
   std::vector<Rail> rails;            ///< in the order of the devices

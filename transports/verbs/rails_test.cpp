@@ -10,7 +10,9 @@
 namespace tutti::verbs {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
@@ -190,12 +192,23 @@ TEST(Rails, ThoseNearTheProcessAreKnownByDeviceOrPort) {
   const std::vector<DeviceFacts> devices = {device("mlx5_0", ethernet(kUsualTable)),
                                             device("mlx5_1", ethernet(kUsualTable)),
                                             device("mlx5_10", ethernet(kUsualTable))};
-  const auto chosen = choose(devices, {.near = {"mlx5_1:1"}});
-  ASSERT_THAT(chosen.rails, SizeIs(3));
-  EXPECT_TRUE(chosen.rails[0].far);
-  EXPECT_FALSE(chosen.rails[1].far);
-  EXPECT_TRUE(chosen.rails[2].far);
-  for (const Rail& rail : choose(devices).rails) EXPECT_FALSE(rail.far);
+  std::vector<Rail> rails = choose(devices).rails;
+  const NearPorts near{.ports = {"mlx5_1:1"}, .place = "on a switch of gpu3", .seen_from = "gpu3"};
+  mark_far(rails, near);
+  EXPECT_THAT(rails, ElementsAre(Field(&Rail::far, true), Field(&Rail::far, false),
+                                 Field(&Rail::far, true)));
+  EXPECT_THAT(describe_choice(rails, near),
+              AllOf(HasSubstr("mlx5_0:1 (10.0.0.1, RoCE v2, MTU 4096), far from gpu3: one"),
+                    HasSubstr("mlx5_1:1 (10.0.0.1, RoCE v2, MTU 4096), on a switch of gpu3; ")));
+}
+
+TEST(Rails, AreAllAlikeWhereNoneIsNear) {
+  std::vector<Rail> rails = choose({device("mlx5_0", ethernet(kUsualTable))}).rails;
+  for (const NearPorts& near : {NearPorts{}, NearPorts{.ports = {"eth0:1"}}}) {
+    mark_far(rails, near);
+    EXPECT_FALSE(rails[0].far);
+    EXPECT_EQ(describe_choice(rails, near), "mlx5_0:1 (10.0.0.1, RoCE v2, MTU 4096)");
+  }
 }
 
 std::vector<Rail> rails_with_distances(const std::vector<bool>& far) {

@@ -48,10 +48,9 @@ class TwoLinks {
     int ends[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
     for (int side = 0; side < 2; ++side) {
-      auto devices = RailDevices::open(
-          fake().shared(), {.devices = side == 0 ? "a" : "b",
-                            .near = side == 0 ? shape.near : std::vector<std::string>()});
+      auto devices = RailDevices::open(fake().shared(), {.devices = side == 0 ? "a" : "b"});
       EXPECT_TRUE(devices) << devices.error().what;
+      if (side == 0) (*devices)->mark_far({.ports = shape.near});
       devices_[side] = *devices;
       auto link =
           VerbsLink::create({.devices = *devices,

@@ -61,21 +61,6 @@ Result<VerbsAddress> decode_address(std::span<const std::byte> blob) {
   return address;
 }
 
-/// Which ports are used, and why.
-std::string describe_choice(std::span<const Rail> rails) {
-  const bool some_far = std::ranges::any_of(rails, &Rail::far);
-  const bool all_far = std::ranges::all_of(rails, &Rail::far);
-  std::string text;
-  for (const Rail& rail : rails) {
-    if (!text.empty()) text += "; ";
-    text += describe(rail);
-    if (some_far && !all_far)
-      text += rail.far ? ", far from this process's CPUs: one such port is in reserve"
-                       : ", near this process's CPUs";
-  }
-  return text;
-}
-
 void warn_of_traffic_class(const RailDevices& devices, const VerbsOptions& options) {
   for (std::size_t rail = 0; rail < devices.rails().size(); ++rail) {
     const auto& facts = devices.device(rail).facts();
@@ -93,7 +78,7 @@ class VerbsTransport final : public Transport {
                  const VerbsOptions& options)
       : devices_(std::move(devices)),
         options_(options),
-        address_(encode_address(control, devices_->rails())),
+        control_(control),
         peers_(std::move(listener), options.token, "verbs", hooks()) {}
 
   [[nodiscard]] std::string_view name() const override { return "verbs"; }
@@ -102,7 +87,10 @@ class VerbsTransport final : public Transport {
     for (const Rail& rail : devices_->rails()) mbit_per_s += rail.mbit_per_s;
     return {.one_sided = true, .device_memory = true, .mbit_per_s = mbit_per_s};
   }
-  [[nodiscard]] Blob address() const override { return address_; }
+  [[nodiscard]] Blob address() const override {
+    std::call_once(settled_, [this] { settle(); });
+    return address_;
+  }
   [[nodiscard]] bool reaches(std::span<const std::byte> address) const override {
     const auto decoded = decode_address(address);
     if (!decoded) return false;
@@ -135,10 +123,20 @@ class VerbsTransport final : public Transport {
   Result<std::shared_ptr<Connection>> connect(const PeerProcess& peer,
                                               std::span<const std::byte> key,
                                               Deadline deadline) override {
+    std::call_once(settled_, [this] { settle(); });
     return peers_.connect(peer, key, deadline);
   }
 
  private:
+  /// What is near depends on the GPU of the first communicator, which is not known before.
+  void settle() const {
+    const verbs::NearPorts near =
+        options_.near ? options_.near(devices_->rails()) : verbs::NearPorts();
+    devices_->mark_far(near);
+    log_info(Subsystem::kNet, "", "RDMA ports: {}", describe_choice(devices_->rails(), near));
+    address_ = encode_address(control_, devices_->rails());
+  }
+
   void warn_once(const std::string& what) const {
     const std::scoped_lock lock(mutex_);
     if (warned_.insert(what).second) log_warn("", "{}; another transport takes its place", what);
@@ -190,7 +188,9 @@ class VerbsTransport final : public Transport {
 
   const std::shared_ptr<RailDevices> devices_;
   const VerbsOptions options_;
-  const Blob address_;
+  const SocketAddress control_;
+  mutable std::once_flag settled_;
+  mutable Blob address_;
   std::atomic<std::size_t> ring_bytes_ = verbs::ring_bytes_for(1);
   PeerListener peers_;
   mutable std::mutex mutex_;
@@ -204,7 +204,6 @@ Result<std::shared_ptr<Transport>> make_verbs_transport(const verbs::SharedLibra
   TUTTI_ASSIGN(auto devices, RailDevices::open(library, options.ports));
   for (const std::string& why : devices->left_out()) log_info(Subsystem::kNet, "", "{}", why);
   warn_of_traffic_class(*devices, options);
-  log_info(Subsystem::kNet, "", "RDMA ports: {}", describe_choice(devices->rails()));
   TUTTI_ASSIGN(const auto all, list_interfaces());
   TUTTI_ASSIGN(const auto chosen, select_interfaces(all, options.interfaces));
   TUTTI_ASSIGN(Fd listener, listen_on(chosen.front().address));

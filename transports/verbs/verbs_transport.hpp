@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 
 #include "src/base/clock.hpp"
 #include "src/transport/transport.hpp"
@@ -21,6 +23,9 @@ struct VerbsOptions {
   std::uint64_t token = 0;       ///< of this process
   InterfaceChoice interfaces{};  ///< of the TCP connections
   verbs::PortWishes ports{};
+  /// Says which of the ports in use are near to this process. Called once, by whoever first asks
+  /// the transport for its address. Null: all are alike.
+  std::function<verbs::NearPorts(std::span<const verbs::Rail>)> near{};
   verbs::OwnPath path{};  ///< traffic class, service level, timeout, retries
   std::uint8_t pairs_of_each_rail = 1;
   /// Looks after connections while nobody uses them. It must outlive the transport. Null: nobody

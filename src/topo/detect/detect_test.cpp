@@ -6,6 +6,7 @@
 #include <random>
 #include <string>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,6 +14,7 @@
 #include "src/topo/detect/probe.hpp"
 #include "src/topo/detect/recorded.hpp"
 #include "src/topo/hwloc/xml.hpp"
+#include "src/topo/model/affinity.hpp"
 
 namespace tutti::topo {
 namespace {
@@ -147,6 +149,47 @@ TEST(Detect, FindsAPortForEachGpuOfAnHgxH100) {
   EXPECT_EQ(bandwidth(topology, "mlx5_4", "mlx5_4.network", LinkKind::kNetwork), 50);
   EXPECT_EQ(bandwidth(topology, "eno1", "cpu0", LinkKind::kPci), 3);
   EXPECT_EQ(bandwidth(topology, "cpu0", "cpu1", LinkKind::kSystem), 22);
+}
+
+/// The NICs with the shortest path from each GPU of a machine, and where they are.
+std::vector<std::string> nics_of_gpus(const Topology& topology) {
+  PathFinder finder(topology);
+  std::vector<NodeId> nics;
+  for (NodeId id = 0; id < topology.nodes().size(); ++id)
+    if (topology.node(id).kind == NodeKind::kNic) nics.push_back(id);
+  std::vector<std::string> all;
+  for (const std::string& name : names(topology, NodeKind::kGpu)) {
+    const auto gpu = gpu_at(topology, 0, says(topology, name, "busid"));
+    EXPECT_TRUE(gpu) << name;
+    std::string found, place;
+    for (const NodeId nic : shortest_to(finder, gpu.value_or(0), nics)) {
+      found += topology.node(nic).name + " ";
+      place = describe_place(finder.find(*gpu, nic).kind, topology.node(*gpu));
+    }
+    all.push_back(found + place);
+  }
+  return all;
+}
+
+TEST(Detect, GivesEachGpuOfAnHgxH100ItsOwnPortAlsoWithoutNvml) {
+  const std::string text = text_of("hgx_h100.txt");
+  const std::size_t nvml = text.find("nvml.json <<END");
+  ASSERT_NE(nvml, std::string::npos);
+  const std::string files = text.substr(0, nvml) + text.substr(text.find("\nEND\n", nvml) + 5);
+  for (const std::string& machine : {text, files}) {
+    const auto near = nics_of_gpus(detected(machine).topology);
+    ASSERT_EQ(near.size(), 8U);
+    for (std::size_t i = 0; i < near.size(); ++i)
+      EXPECT_EQ(near[i], fmt::format("mlx5_{} on the PCI switch of gpu{} (PIX)", i, i));
+  }
+}
+
+TEST(Detect, GivesTwoGpusOfADgxA100TheTwoPortsOfTheirSwitch) {
+  const auto near = nics_of_gpus(detected(text_of("dgx_a100.txt")).topology);
+  ASSERT_EQ(near.size(), 8U);
+  EXPECT_EQ(near[0], "mlx5_0 mlx5_1 on the PCI switch of gpu0 (PIX)");
+  EXPECT_EQ(near[1], "mlx5_0 mlx5_1 on the PCI switch of gpu1 (PIX)");
+  EXPECT_EQ(near[7], "mlx5_6 mlx5_7 on the PCI switch of gpu7 (PIX)");
 }
 
 TEST(Detect, CountsANicThatCameUpSlowAsSlow) {

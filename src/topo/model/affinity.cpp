@@ -7,6 +7,8 @@
 #include <string_view>
 #include <tuple>
 
+#include <fmt/format.h>
+
 #include "src/topo/model/cpu_mask.hpp"
 
 namespace tutti::topo {
@@ -109,6 +111,19 @@ std::vector<NodeId> nearest_nics(PathFinder& finder, NodeId node) {
   return best;
 }
 
+std::vector<NodeId> shortest_to(PathFinder& finder, NodeId node, std::span<const NodeId> nics) {
+  PathKind nearest = PathKind::kNetwork;
+  std::vector<NodeId> best;
+  for (const NodeId nic : nics) {
+    const PathKind kind = finder.find(node, nic).kind;
+    if (kind > nearest || kind >= PathKind::kNetwork) continue;
+    if (kind < nearest) best.clear();
+    nearest = kind;
+    best.push_back(nic);
+  }
+  return best;
+}
+
 std::vector<NodeId> nearest_nics_of_process(PathFinder& finder, HostId host) {
   const Topology& topology = finder.topology();
   const auto allowed = CpuMask::from_list(word(topology.hosts()[host].attributes, "affinity"));
@@ -122,6 +137,34 @@ std::vector<NodeId> nearest_nics_of_process(PathFinder& finder, HostId host) {
     found = nics;
   }
   return found.value_or(std::vector<NodeId>());
+}
+
+std::optional<NodeId> gpu_at(const Topology& topology, HostId host, std::string_view bus_id) {
+  for (const NodeId gpu : of_host(topology, host, NodeKind::kGpu))
+    if (!bus_id.empty() && word(topology.node(gpu).attributes, "busid") == bus_id) return gpu;
+  return std::nullopt;
+}
+
+std::string describe_place(PathKind kind, const Node& from) {
+  const bool is_cpu = from.kind == NodeKind::kCpu;
+  const auto said = [&](std::string_view words) {
+    return fmt::format("{} {} ({})", words, from.name, name_of(kind));
+  };
+  switch (kind) {
+    case PathKind::kPci:
+      return said(is_cpu ? "on" : "on the PCI switch of");
+    case PathKind::kPciSwitches:
+      return said(is_cpu ? "on" : "several PCI switches from");
+    case PathKind::kC2c:
+    case PathKind::kPciC2c:
+      return said("over C2C on the CPU of");
+    case PathKind::kHostBridge:
+      return said(is_cpu ? "on" : "on the CPU of");
+    case PathKind::kSystem:
+      return said("on another CPU than");
+    default:
+      return said("reached from");
+  }
 }
 
 std::optional<Path> relayed_to_nic(PathFinder& finder, NodeId gpu, NodeId nic) {

@@ -46,6 +46,28 @@ TEST(NearestNics, AreThoseBelowTheSamePciSwitch) {
               ElementsAre(box.nics[0], box.nics[1], box.nics[2]));
 }
 
+TEST(ShortestTo, IsTheNicBesideTheGpuEvenIfItIsSlow) {
+  Builder builder;
+  const Box box = add_box(builder, "h", {1, 1, 1});
+  const NodeId leaf = builder.node(NodeKind::kSwitch, kNoHost, "leaf");
+  for (const NodeId nic : box.nics)
+    builder.join(nic, leaf, LinkKind::kNetwork, nic == box.nics[0] ? 1.25 : 12.5);
+  const Topology topology = *std::move(builder).create();
+  PathFinder finder(topology);
+  EXPECT_THAT(shortest_to(finder, box.gpus[0], box.nics), ElementsAre(box.nics[0]));
+  EXPECT_THAT(shortest_to(finder, box.gpus[1], std::vector{box.nics[0], box.nics[2]}),
+              ElementsAre(box.nics[0], box.nics[2]));
+  EXPECT_THAT(shortest_to(finder, box.gpus[1], {}), IsEmpty());
+}
+
+TEST(NearestNics, AreDescribedByTheirPlace) {
+  const Node gpu{NodeKind::kGpu, 0, "gpu3", {}}, cpu{NodeKind::kCpu, 0, "cpu1", {}};
+  EXPECT_EQ(describe_place(PathKind::kPci, gpu), "on the PCI switch of gpu3 (PIX)");
+  EXPECT_EQ(describe_place(PathKind::kHostBridge, gpu), "on the CPU of gpu3 (PHB)");
+  EXPECT_EQ(describe_place(PathKind::kSystem, gpu), "on another CPU than gpu3 (SYS)");
+  EXPECT_EQ(describe_place(PathKind::kHostBridge, cpu), "on cpu1 (PHB)");
+}
+
 TEST(NearestNics, AreTheWidestOnesEvenIfFurtherAway) {
   Builder builder;
   const Box box = add_box(builder, "h", {1, 1});
