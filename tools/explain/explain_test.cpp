@@ -1,4 +1,6 @@
 // What `tutti explain` says, and the program itself.
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 #include <fmt/format.h>
@@ -7,12 +9,16 @@
 
 #include "tools/explain/candidates.hpp"
 #include "tools/explain/compressed.hpp"
+#include "tools/explain/nics.hpp"
 #include "tools/program/started.hpp"
+#include "tools/sim/machine.hpp"
 
 namespace tutti::tools {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 /// A megabyte of floats over 2 hosts of 2 ranks.
 Question two_by_two(Collective collective) {
@@ -119,6 +125,53 @@ TEST(ExplainProgram, PrintsTheChoiceAndWritesJson) {
   EXPECT_EQ(json.code, 0);
   EXPECT_THAT(json.output, HasSubstr("\"algorithm\": \"hierarchical_ring\""));
   EXPECT_THAT(json.output, HasSubstr("\"predicted_us\""));
+}
+
+TEST(ExplainNics, TellsTheOwnNicOfEachGpuOfADgxH100) {
+  const auto noted = simtool::load_topology("2x dgx-h100 over rail-optimised");
+  ASSERT_TRUE(noted) << noted.error().what;
+  const auto machine = simtool::machine_of("two", noted->topology);
+  ASSERT_TRUE(machine) << machine.error().what;
+  const auto rows = near_nics(*machine->topology, machine->placement);
+  ASSERT_EQ(rows.size(), 16U);
+  EXPECT_EQ(rows[11],
+            (NearNics{"h1", "gpu3", {11}, {"nic3"}, "PIX", "on the PCI switch of gpu3 (PIX)", 63}));
+  EXPECT_THAT(text_of(rows),
+              AllOf(HasSubstr("of h0, and the same on one host more:"),
+                    HasSubstr("3     gpu3  nic3         63  on the PCI switch of gpu3"),
+                    Not(HasSubstr("11"))));
+}
+
+TEST(ExplainNics, TellsHostsApartThatDiffer) {
+  const std::vector<NearNics> rows = {
+      {"a", "cpu0", {0, 1}, {"eth0", "eth1"}, "PHB", "on cpu0 (PHB)", 12.5},
+      {"b", "cpu0", {2}, {}, "", "", 0}};
+  EXPECT_THAT(text_of(rows), AllOf(HasSubstr("a/cpu0  eth0 eth1       12.5  on cpu0 (PHB)"),
+                                   HasSubstr("b/cpu0  none               -")));
+  EXPECT_EQ(text_of({rows[1]}), "");
+  EXPECT_EQ(text_of({}), "");
+}
+
+TEST(ExplainProgram, TellsNicsOfCallsBetweenHosts) {
+  const char* const kTwo = "all_reduce 4M --topology '2x dgx-h100 over rail-optimised'";
+  EXPECT_THAT(run(kTwo).output, HasSubstr("on the PCI switch of gpu7 (PIX)"));
+  const Outcome json = run(fmt::format("{} --json -", kTwo));
+  EXPECT_THAT(json.output, HasSubstr("\"place\": \"on the PCI switch of gpu7 (PIX)\""));
+  EXPECT_THAT(run("all_reduce 4M --topology dgx-h100").output, Not(HasSubstr("NICs near")));
+  EXPECT_THAT(run("all_reduce 4M -n 4 --json -").output, Not(HasSubstr("\"nics\"")));
+}
+
+TEST(ExplainProgram, TellsNicsOfHostsLikeThisOne) {
+  const std::string path = testing::TempDir() + "explain_test.json";
+  std::ofstream(path) << R"({"format": "tutti-topology", "version": 1, "hosts": [{"name": "h"}],
+    "nodes": [{"kind": "cpu", "host": 0, "name": "cpu0"},
+              {"kind": "nic", "host": 0, "name": "eth0"}],
+    "links": [{"from": 0, "to": 1, "kind": "pci", "bandwidth": 12, "latency": 1, "duplex": true}]})";
+  const Outcome here = run_shell(
+      fmt::format("TUTTI_TOPO_FILE={} {} all_reduce 4M --layout 2x2", path, TUTTI_EXPLAIN_PROGRAM));
+  std::filesystem::remove(path);
+  EXPECT_THAT(here.output, AllOf(HasSubstr("of a host like this one:"),
+                                 HasSubstr("cpu0  eth0         12  on cpu0 (")));
 }
 
 TEST(ExplainProgram, TakesThisMachineWhereNoneIsNamed) {

@@ -22,6 +22,7 @@
 #include "tools/algo/names.hpp"
 #include "tools/explain/candidates.hpp"
 #include "tools/explain/compressed.hpp"
+#include "tools/explain/nics.hpp"
 #include "tools/picture/svg.hpp"
 #include "tools/program/cli.hpp"
 #include "tools/program/command_line.hpp"
@@ -166,6 +167,16 @@ Status add_calibration(const Options& options, const Ranks& ranks, const Setting
   return ok_status();
 }
 
+/// None where all ranks share a host.
+Result<std::vector<NearNics>> nics_between_hosts(const Ranks& ranks, const Settings& settings) {
+  if (std::ranges::max(ranks.placement.host) == std::ranges::min(ranks.placement.host))
+    return std::vector<NearNics>();
+  if (ranks.machine.topology) return near_nics(*ranks.machine.topology, ranks.machine.placement);
+  ThisHost here(std::make_unique<topo::FilesProbe>(), settings);
+  TUTTI_ASSIGN(const topo::Noted host, here.describe());
+  return near_nics_of_host(host.topology);
+}
+
 /// How machines are wired whose hosts are all like this one, as communicators see it.
 Result<std::uint64_t> wiring_of(const lower::Placement& placement, const Settings& settings) {
   ThisHost here(std::make_unique<topo::FilesProbe>(), settings);
@@ -258,7 +269,8 @@ std::string text_of(const Question& question, const Explanation& found) {
 }
 
 std::string json_of(const Options& options, const Question& question, const Explanation& found,
-                    const std::optional<CompressedCall>& compressed) {
+                    const std::optional<CompressedCall>& compressed,
+                    const std::vector<NearNics>& nics) {
   nlohmann::ordered_json json;
   json["collective"] = options.collective;
   json["ranks"] = question.request.ranks;
@@ -285,6 +297,14 @@ std::string json_of(const Options& options, const Question& question, const Expl
                           {"pays_from_bytes", nullptr}};
     if (compressed->pays_from) json["compressed"]["pays_from_bytes"] = *compressed->pays_from;
   }
+  for (const NearNics& row : nics)
+    json["nics"].push_back({{"host", row.host},
+                            {"node", row.node},
+                            {"ranks", row.ranks},
+                            {"nics", row.nics},
+                            {"path", row.path},
+                            {"place", row.place},
+                            {"bandwidth", row.bandwidth}});
   return json.dump(1) + "\n";
 }
 
@@ -305,9 +325,11 @@ Status run(const Options& options) {
     if (!call && !options.compress.empty()) return std::move(call).error();
     if (call) compressed = *std::move(call);
   }
-  return write_results(options.json_path,
-                       text_of(question, found) + (compressed ? text_of(*compressed) : ""),
-                       [&] { return json_of(options, question, found, compressed); });
+  TUTTI_ASSIGN(const auto nics, nics_between_hosts(ranks, settings));
+  return write_results(
+      options.json_path,
+      text_of(question, found) + (compressed ? text_of(*compressed) : "") + text_of(nics),
+      [&] { return json_of(options, question, found, compressed, nics); });
 }
 
 }  // namespace
