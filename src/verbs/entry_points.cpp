@@ -60,6 +60,7 @@ Result<EntryPoints> find_entry_points(void* library, const char* name) {
   symbols.need(found.modify_qp, "ibv_modify_qp");
   symbols.need(found.destroy_qp, "ibv_destroy_qp");
   symbols.need(found.fork_init, "ibv_fork_init");
+  symbols.want(found.is_fork_initialized, "ibv_is_fork_initialized");
   symbols.need(found.wc_status_str, "ibv_wc_status_str");
   symbols.need(found.event_type_str, "ibv_event_type_str");
   if (symbols.missing() != nullptr)

@@ -38,6 +38,7 @@ struct EntryPoints {
   decltype(&::ibv_modify_qp) modify_qp = nullptr;
   decltype(&::ibv_destroy_qp) destroy_qp = nullptr;
   decltype(&::ibv_fork_init) fork_init = nullptr;
+  decltype(&::ibv_is_fork_initialized) is_fork_initialized = nullptr;  ///< 1.13; else not known
   decltype(&::ibv_wc_status_str) wc_status_str = nullptr;
   decltype(&::ibv_event_type_str) event_type_str = nullptr;
 };

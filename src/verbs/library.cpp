@@ -83,6 +83,9 @@ Result<std::shared_ptr<Device>> Library::open_device(std::string_view name) cons
 }
 
 Status Library::prepare_for_fork() const {
+  // Older releases of libibverbs (44) would take registered pages from children here all the same.
+  if (call_.is_fork_initialized != nullptr && call_.is_fork_initialized() == IBV_FORK_UNNEEDED)
+    return ok_status();
   if (const int failed = call_.fork_init(); failed != 0)
     return system_error(Code::kUnavailable, failed,
                         "preparing for fork() (memory was registered before?)");

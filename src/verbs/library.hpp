@@ -31,9 +31,9 @@ class Library : public std::enable_shared_from_this<Library> {
   /// kUnavailable if the device is gone, or /dev/infiniband is out of reach.
   [[nodiscard]] Result<std::shared_ptr<Device>> open_device(std::string_view name) const;
 
-  /// Makes registered memory survive fork(): pages that a child shares stay where the device knows
-  /// them. Call it before the first registration. Kernels since 5.12 give the child copies, and
-  /// this does nothing. With older ones, a child that touches a registered page ends.
+  /// Makes registered memory survive fork(): its pages stay where the device knows them. Kernels
+  /// since 5.12 copy registered pages for the child, and this does nothing. On older ones it comes
+  /// before the first registration, and a child has no registered pages: touching one ends it.
   [[nodiscard]] Status prepare_for_fork() const;
 
   [[nodiscard]] const EntryPoints& call() const { return call_; }

@@ -83,7 +83,16 @@ TEST(VerbsLibrary, ALibraryWithoutTheFunctionsIsRefused) {
   EXPECT_THAT(library.error().what, HasSubstr("libm.so.6 has no ibv_get_device_list"));
 }
 
-TEST_F(Verbs, ForkIsPreparedBeforeMemoryIsRegistered) {
+TEST_F(Verbs, ForkNeedsNoPreparationWhereTheKernelCopiesRegisteredPages) {
+  std::array<std::byte, 4096> memory{};
+  const auto device = open("fake0");
+  const auto region = device->register_memory(memory, {});
+  ASSERT_TRUE(region) << region.error().what;
+  EXPECT_TRUE(fake()->prepare_for_fork());
+}
+
+TEST_F(Verbs, ForkIsPreparedBeforeMemoryIsRegisteredOnOlderKernels) {
+  fake().reset(R"({"devices": [{"name": "fake0", "ports": []}], "copy_on_fork": false})");
   std::array<std::byte, 4096> memory{};
   const auto device = open("fake0");
   const auto region = device->register_memory(memory, {});

@@ -10,12 +10,13 @@
 //                            "lid": 0, "message": 1073741824,
 //                            "gids": [{"gid": "::ffff:10.0.0.1", "type": "v2", "interface": "lo"}]
 //                          }]}],
-//    "network": "/tmp/folder", "chances": {"lose": 1}}
+//    "network": "/tmp/folder", "chances": {"lose": 1}, "copy_on_fork": true}
 //
 // All keys but "devices" have defaults. "chances": as FakeVerbsChances; FAKE_VERBS_SEED seeds them.
 // "network": a folder that processes share; queue pairs find each other there. Without it, those of
 // this process find each other, and time is the number of steps: a seed then decides all that
-// happens, and each poll of a completion queue makes a step.
+// happens, and each poll of a completion queue makes a step. "copy_on_fork": false is a kernel
+// before 5.12, where a process with registered memory must not fork without ibv_fork_init.
 #pragma once
 
 #include <cstdint>

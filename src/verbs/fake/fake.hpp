@@ -184,7 +184,8 @@ struct State {
   std::uint32_t next_key = 0x1000;
   std::uint32_t next_queue_pair = 0x11;
   std::uint64_t steps = 0;
-  bool fork_safe = false;  // by ibv_fork_init
+  bool copy_on_fork = true;  // the kernel copies registered pages for a child
+  bool fork_safe = false;    // by ibv_fork_init
   bool registered = false;
 
   /// True once in `of` times, and never without a seed.

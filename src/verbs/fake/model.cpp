@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include <arpa/inet.h>
 #include <net/if.h>
@@ -77,12 +78,15 @@ void load_from_environment() {
 
 bool loaded = false;
 
-// Without ibv_fork_init, a parent that writes to a registered page after fork() gets a copy of it,
-// and the device stays with the page that is the child's then.
+// Without ibv_fork_init on an older kernel, a parent that writes to a registered page after fork()
+// gets a copy of it, and the device stays with the page that is the child's then. With it, a child
+// has no registered pages, which is worse than what newer kernels do.
 void before_fork() {
   state().mutex.lock();
-  if (!state().fork_safe && !state().regions.empty())
-    give_up("fork() with registered memory, and without ibv_fork_init");
+  const State& all = state();
+  if (all.regions.empty() || all.fork_safe != all.copy_on_fork) return;
+  give_up(all.fork_safe ? "ibv_fork_init was called, though the kernel copies registered pages"
+                        : "fork() with registered memory, and without ibv_fork_init");
 }
 
 }  // namespace
@@ -127,6 +131,7 @@ void load(const std::string& text, std::uint64_t seed) {
   for (const auto& device : json.value("devices", nlohmann::json::array()))
     all.models.push_back(parse_device(device));
   all.network = json.value("network", "");
+  all.copy_on_fork = json.value("copy_on_fork", true);
   all.wires.clear();
   all.counts.clear();
   const nlohmann::json chances = json.value("chances", nlohmann::json::object());
@@ -194,6 +199,12 @@ int query_port(ibv_context* seen, std::uint8_t number, ibv_port_attr* attributes
   return 0;
 }
 
+/// Under the lock.
+void load_once() {
+  if (std::exchange(loaded, true)) return;
+  load_from_environment();
+}
+
 }  // namespace
 
 void fill_operations(Context& context) {
@@ -212,10 +223,7 @@ using namespace fake_verbs;
 FAKE_VERBS_EXPORT ibv_device** ibv_get_device_list(int* count) {
   State& all = state();
   const Lock lock(all.mutex);
-  if (!loaded) {
-    loaded = true;
-    load_from_environment();
-  }
+  load_once();
   std::vector<ibv_device*> found;
   for (const auto& model : all.models)
     if (!model->removed) found.push_back(&model->device);
@@ -294,6 +302,13 @@ FAKE_VERBS_EXPORT ssize_t _ibv_query_gid_table(ibv_context* seen, ibv_gid_entry*
                   std::min(entry_bytes, sizeof entry));
     }
   return static_cast<ssize_t>(count);
+}
+
+FAKE_VERBS_EXPORT ibv_fork_status ibv_is_fork_initialized() {
+  const Lock lock(state().mutex);
+  load_once();
+  if (state().copy_on_fork) return IBV_FORK_UNNEEDED;
+  return state().fork_safe ? IBV_FORK_ENABLED : IBV_FORK_DISABLED;
 }
 
 FAKE_VERBS_EXPORT int ibv_fork_init() {
