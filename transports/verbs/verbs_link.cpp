@@ -302,7 +302,8 @@ Status VerbsLink::look_around() {
 Result<bool> VerbsLink::check() {
   if (dead_) return Error(*dead_);
   const bool may_sleep = ++fruitless_ >= kFruitless;
-  if (Status well = may_sleep || is_time_to_look() ? look_around() : ok_status(); !well) {
+  const bool looks = fruitless_ == kFruitless || is_time_to_look();
+  if (Status well = looks ? look_around() : ok_status(); !well) {
     dead_ = well.error();
     return std::move(well).error();
   }

@@ -384,7 +384,10 @@ Status VerbsLink::poll_device(OnDevice& place) {
       break_device(place, count.error().what);
       return ok_status();
     }
-    if (*count > 0) place.armed = false;  // what woke this side is taken before it sleeps again
+    if (*count > 0) {
+      place.armed = false;  // what woke this side is taken before it sleeps again
+      fruitless_ = 0;
+    }
     for (const ibv_wc& completion : std::span(completions).first(*count)) {
       if (place.flusher && place.flusher->number() == completion.qp_num) {
         take_flush(place, completion);

@@ -152,6 +152,7 @@ Status VerbsLink::land(const Lane& lane, std::uint16_t number) {
 }
 
 void VerbsLink::push_flushes() {
+  if (flushes_.empty()) return;
   for (Flush& flush : flushes_)
     for (std::size_t place = 0; place < places_.size(); ++place)
       if ((flush.to_ask & 1U << place) != 0) push_flush(flush, place);
