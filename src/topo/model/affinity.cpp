@@ -140,8 +140,12 @@ std::vector<NodeId> nearest_nics_of_process(PathFinder& finder, HostId host) {
 }
 
 std::optional<NodeId> gpu_at(const Topology& topology, HostId host, std::string_view bus_id) {
-  for (const NodeId gpu : of_host(topology, host, NodeKind::kGpu))
-    if (!bus_id.empty() && word(topology.node(gpu).attributes, "busid") == bus_id) return gpu;
+  // Files may have hexadecimal digits in capitals.
+  const auto lower = [](char c) { return c >= 'A' && c <= 'F' ? static_cast<char>(c + 32) : c; };
+  for (const NodeId gpu : of_host(topology, host, NodeKind::kGpu)) {
+    const auto known = word(topology.node(gpu).attributes, "busid");
+    if (!bus_id.empty() && std::ranges::equal(known, bus_id, {}, lower, lower)) return gpu;
+  }
   return std::nullopt;
 }
 
