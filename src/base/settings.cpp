@@ -104,7 +104,8 @@ constexpr SettingInfo kSettings[] = {
 
     {"GPUDIRECT", Kind::kBool, "1", "", "0|1", "",
      "0 keeps NICs from reading and writing memory of GPUs, so that calls between hosts pass "
-     "through memory of the host. One rank that says so is enough for its messages."},
+     "through memory of the host: messages of a rank that says so, and collectives of all ranks if "
+     "one says so."},
 
     // How
     {"SHM", Kind::kBool, "1", "", "0|1", "",

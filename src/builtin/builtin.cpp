@@ -262,7 +262,7 @@ Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
   if (network) {
     if (network->caps().one_sided)
       runtime->heap->watch_by(std::make_unique<RegisteredHeap>(network));
-    if (network->caps().device_memory && runtime->cuda)
+    if (network->caps().device_memory && runtime->cuda && settings.flag("GPUDIRECT"))
       runtime->nic_memory = std::make_unique<NicMemory>(runtime->cuda, network);
     runtime->transports.push_back(std::move(network));
   }

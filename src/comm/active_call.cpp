@@ -58,7 +58,8 @@ constexpr std::string_view kGather = "the ranks tell each other the times of tri
   args_.reduction.op = signature_.op;  // not the caller's, which only reductions look at
   std::memcpy(args_.reduction.scalar, call.scalar, sizeof call.scalar);
   args_.coding = nullptr;
-  args_.only_puts = call.only_puts;
+  args_.for_devices = call.for_devices;
+  args_.device_memory = call.device_memory;
   args_.call = &signature_;
   args_.call_hash = exec::hash_of(signature_);
   args_.caption = caption_;

@@ -41,11 +41,12 @@ struct Call {
   std::shared_ptr<const ir::Blocks> blocks = nullptr;
   /// Null: what travels is plain. It outlives the call.
   Compressor* compressor = nullptr;
-  /// Its messages go by kDeviceLanes: all buffers are registered, and may be a GPU's. A collective
-  /// has to be one that GroupContext::only_messages(), and every rank in place.
-  bool only_puts = false;
-  float factor = 1;    ///< with a compressor: each rank's input is multiplied by this first
-  CallSite site = {};  ///< set under TUTTI_CHECK=1 alone: errors show it and the arguments
+  /// Its messages go by kDeviceLanes: buffers may be a GPU's. A collective has to be one that
+  /// GroupContext::only_messages(), and every rank in place.
+  bool for_devices = false;
+  bool device_memory = false;  ///< this rank's buffers are a GPU's
+  float factor = 1;            ///< with a compressor: each rank's input is multiplied by this first
+  CallSite site = {};          ///< set under TUTTI_CHECK=1 alone: errors show it and the arguments
   friend bool operator==(const Call&, const Call&) = default;
 };
 

@@ -27,7 +27,7 @@ struct CallShape {
   DataType type = DataType::kFloat32;
   bool scales_input = false;
   bool uneven_blocks = false;
-  bool only_puts = false;  ///< all ranks in place, and lower::only_messages()
+  bool for_devices = false;  ///< all ranks in place, and lower::only_messages()
   exec::LargestBuffers largest;
   std::shared_ptr<const codec::Format> wire;  ///< of compressed calls
 };

@@ -21,7 +21,8 @@ exec::PointToPoint transfer_of(const Call& call) {
           block_bytes(call),
           signature_of(call),
           call.site.caller == nullptr ? std::string() : describe(call),
-          call.only_puts};
+          call.for_devices,
+          call.device_memory};
 }
 
 /// Calls that are made together, with one compression that keeps errors, are alike.

@@ -207,29 +207,22 @@ Result<DeviceLaunch> DeviceCalls::begin(const DeviceWork& work, std::span<const 
   launch.synchronous_ = !pageable.empty();
   std::vector<Call> marked(calls.begin(), calls.end());
   for (Call& call : marked) {
-    TUTTI_ASSIGN(call.only_puts, goes_by_nic(call));
+    TUTTI_ASSIGN(call.for_devices, goes_by_nic(call));
   }
-  std::vector<std::shared_ptr<const void>> registrations;
   const auto stays = [&](const Call& call) {
-    auto registration = pageable.empty() ? registration_for(call) : nullptr;
-    if (!registration) return false;
-    registrations.push_back(std::move(registration));
+    if (!pageable.empty() || call.compressor != nullptr || !is_registered(call)) return false;
     const BufferBytes bytes = buffer_bytes(call, rank_, size_);
     passed_.in_place += call.collective == Collective::kSend ? bytes.send : bytes.recv;
     return true;
   };
   const auto shared_sink = std::make_shared<const HostStepSink>(work.sink);
   std::vector<HostStagingStep> steps;
-  std::vector<StagingStep> cut_steps = cut(marked, rank_, size_, slot_bytes_, stays);
-  const auto kept =
-      std::make_shared<const std::vector<std::shared_ptr<const void>>>(std::move(registrations));
-  for (StagingStep& step : cut_steps) {
+  for (StagingStep& step : cut(marked, rank_, size_, slot_bytes_, stays)) {
     launch.marks_.push_back(marks_of(step));
     for (const CopyRange& in : step.in) passed_.in += in.bytes;
     for (const CopyRange& out : step.out) passed_.out += out.bytes;
     auto plan = std::make_shared<HostStep::Plan>();
     plan->parts = std::move(step.parts);
-    plan->registrations = kept;
     plan->in = take_pageable(pageable, step.in);
     plan->out = take_pageable(pageable, step.out);
     steps.push_back({std::move(step.in), std::move(step.out), std::move(step.moves), step.bytes,
@@ -241,24 +234,24 @@ Result<DeviceLaunch> DeviceCalls::begin(const DeviceWork& work, std::span<const 
   return launch;
 }
 
-/// Whether its messages are put: the same on all ranks that take part.
+/// Whether its messages go by lanes for devices: the same on all ranks that take part.
 Result<bool> DeviceCalls::goes_by_nic(const Call& call) const {
-  if (nics_.empty() || call.compressor != nullptr) return false;
+  if (nics_.empty()) return false;
   if (is_point_to_point(call)) return static_cast<bool>(nics_[static_cast<std::size_t>(call.root)]);
   const bool moves_in_place =
       call.collective == Collective::kAllGather || call.collective == Collective::kBroadcast;
-  if (!moves_in_place || !nics_join_all_) return false;
+  if (!moves_in_place || call.compressor != nullptr || !nics_join_all_) return false;
   return communicator_.only_messages(call);
 }
 
-/// Of the buffer that a call sends from or receives in; null where it is not registered.
-std::shared_ptr<const void> DeviceCalls::registration_for(const Call& call) const {
+/// The buffer that a call sends from, or receives in.
+bool DeviceCalls::is_registered(const Call& call) const {
   const bool sends = call.collective == Collective::kSend;
   const auto stretches =
       sends ? input_stretches(call, rank_, size_) : output_stretches(call, rank_, size_);
   std::size_t bytes = 0;
   for (const Stretch& stretch : stretches) bytes = std::max(bytes, stretch.begin + stretch.bytes);
-  return bytes == 0 ? nullptr : nic_memory_->find(sends ? call.send : call.recv, bytes);
+  return bytes > 0 && nic_memory_->holds(sends ? call.send : call.recv, bytes);
 }
 
 /// Collective over the ranks: which of them NICs reach from GPU to GPU.
@@ -266,8 +259,7 @@ Status DeviceCalls::find_nics(const Runtime& runtime, GroupContext& communicator
                               Deadline deadline) {
   if (communicator.facts().hosts == 1) return ok_status();
   nic_memory_ = runtime.nic_memory.get();
-  const bool here = nic_memory_ != nullptr && runtime.settings.flag("GPUDIRECT") &&
-                    nic_memory_->problem_with(device_).empty();
+  const bool here = nic_memory_ != nullptr && nic_memory_->problem_with(device_).empty();
   bool to_all = here;
   for (Rank peer = 0; peer < size_; ++peer)
     to_all &= peer == rank_ || communicator.carries_device_memory_to(peer);

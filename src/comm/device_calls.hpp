@@ -40,8 +40,6 @@ class HostStep {
   struct Plan {
     std::vector<Part> parts;
     std::vector<CopyRange> in, out;  ///< of ordinary host memory
-    /// Of memory that NICs reach where it is.
-    std::shared_ptr<const std::vector<std::shared_ptr<const void>>> registrations;
   };
   HostStep(std::shared_ptr<const Plan> plan, std::shared_ptr<exec::cuda::SlotUse> use)
       : plan_(std::move(plan)), use_(std::move(use)) {}
@@ -133,7 +131,7 @@ class DeviceCalls {
   Result<DeviceLaunch> begin(const DeviceWork& work, std::span<const Call> calls);
   Status find_nics(const Runtime& runtime, GroupContext& communicator, Deadline deadline);
   Result<bool> goes_by_nic(const Call& call) const;
-  [[nodiscard]] std::shared_ptr<const void> registration_for(const Call& call) const;
+  [[nodiscard]] bool is_registered(const Call& call) const;
   DeviceLaunch::Marks marks_of(const StagingStep& step);
   void await_peers(DeviceLaunch& launch) const;
   Result<bool> advance(DeviceLaunch& launch) const;

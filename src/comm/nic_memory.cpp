@@ -1,7 +1,8 @@
 #include "src/comm/nic_memory.hpp"
 
-#include <iterator>
 #include <utility>
+
+#include <unistd.h>
 
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
@@ -9,12 +10,16 @@
 namespace tutti {
 namespace {
 
-constexpr std::uintptr_t kPage = 4096;
+cuda::abi::Address page_bytes() {
+  static const auto kBytes = static_cast<cuda::abi::Address>(::sysconf(_SC_PAGESIZE));
+  return kBytes;
+}
 
 /// Whole pages of the host: what the kernel can export.
 std::span<std::byte> whole_pages(cuda::abi::Address begin, std::size_t bytes) {
-  const cuda::abi::Address first = begin / kPage * kPage;
-  const cuda::abi::Address end = (begin + bytes + kPage - 1) / kPage * kPage;
+  const cuda::abi::Address page = page_bytes();
+  const cuda::abi::Address first = begin / page * page;
+  const cuda::abi::Address end = (begin + bytes + page - 1) / page * page;
   return {static_cast<std::byte*>(cuda::abi::pointer_to(first)),
           static_cast<std::size_t>(end - first)};
 }
@@ -37,7 +42,8 @@ const std::string& NicMemory::problem_with(int device) {
 /// By what means it is registered.
 Result<std::string> NicMemory::try_page(int device) {
   TUTTI_ASSIGN(const auto scope, driver_->make_current(device));
-  TUTTI_ASSIGN(cuda::DeviceMemory page, cuda::DeviceMemory::allocate(driver_, device, kPage));
+  TUTTI_ASSIGN(cuda::DeviceMemory page,
+               cuda::DeviceMemory::allocate(driver_, device, page_bytes()));
   const auto registered = register_range(whole_pages(page.address(), page.bytes()), device);
   pages_.emplace(device, std::move(page));
   if (!registered) return registered.error();
@@ -98,14 +104,18 @@ void NicMemory::drop(const void* data) {
   last = kept_.extract(data);
 }
 
-std::shared_ptr<const void> NicMemory::find(const void* data, std::size_t bytes) const {
+// Allocations that share a page overlap here: few start before an address and reach it.
+bool NicMemory::holds(const void* data, std::size_t bytes) const {
   const auto begin = reinterpret_cast<std::uintptr_t>(data);
   const std::scoped_lock lock(mutex_);
   auto next = pieces_.upper_bound(begin);
-  if (next == pieces_.begin()) return nullptr;
-  const auto& [first, piece] = *std::prev(next);
-  if (begin - first > piece.bytes || bytes > piece.bytes - (begin - first)) return nullptr;
-  return piece.registration.lock();
+  for (int looks = 0; looks < 2 && next != pieces_.begin(); ++looks) {
+    const auto& [first, piece] = *--next;
+    const std::size_t before = begin - first;
+    if (before <= piece.bytes && bytes <= piece.bytes - before && !piece.registration.expired())
+      return true;
+  }
+  return false;
 }
 
 }  // namespace tutti

@@ -27,15 +27,16 @@ class NicMemory {
   /// of it.
   const std::string& problem_with(int device);
   /// Registers the allocation that holds `memory`, until the result is destroyed, which has to be
-  /// before the memory is freed. kUnsupported for memory that is not a GPU's, or not of one
-  /// allocation. kUnavailable where no more can be registered.
+  /// before the memory is freed. Nobody but callers of this holds on to it. kUnsupported for memory
+  /// that is not a GPU's, or not of one allocation. kUnavailable where no more can be registered.
   Result<std::shared_ptr<const void>> add(std::span<std::byte> memory);
   /// add(), until drop(): for memory of this library's own. What cannot be registered is left as it
   /// is, and the log says why.
   void keep(std::span<std::byte> memory);
   void drop(const void* data);
-  /// What add() returned for memory that holds all of this; null if there is none any more.
-  [[nodiscard]] std::shared_ptr<const void> find(const void* data, std::size_t bytes) const;
+  /// Whether all of this is registered, by one call of add(). Calls that use it then must be over
+  /// before that ends.
+  [[nodiscard]] bool holds(const void* data, std::size_t bytes) const;
 
  private:
   struct Piece {
@@ -48,7 +49,7 @@ class NicMemory {
   const cuda::SharedDriver driver_;
   const std::shared_ptr<Transport> transport_;
   mutable std::mutex mutex_;
-  std::map<std::uintptr_t, Piece> pieces_;  ///< by first address; they do not overlap
+  std::map<std::uintptr_t, Piece> pieces_;  ///< by first address
   std::map<const void*, std::shared_ptr<const void>> kept_;
   std::map<int, std::string> problems_;  ///< by device
   std::map<int, cuda::DeviceMemory> pages_;

@@ -139,6 +139,7 @@ LaidOut lay_out_put(const Call& call, Rank rank, std::int32_t size, std::size_t 
   laid.end = slot_offset;
   Part& part = laid.part;
   part.call = call;
+  part.call.device_memory = stays;
   part.call.send = part.call.recv = nullptr;
   if (gathers && (call.blocks || elements < call.count)) {
     const auto blocks = std::make_shared<const ir::Blocks>(ir::Blocks{here.counts, here.starts});
@@ -212,6 +213,7 @@ LaidOut lay_out_message(const Call& call, std::size_t slot_offset, bool stays) {
   LaidOut laid;
   laid.part = {call, slot_offset, slot_offset, sends, !sends, 0};
   laid.end = slot_offset;
+  laid.part.call.device_memory = stays;
   if (stays) return laid;
   laid.part.call.send = nullptr;
   laid.part.call.recv = nullptr;
@@ -238,7 +240,7 @@ std::vector<StagingStep> cut(std::span<const Call> calls, Rank rank, std::int32_
   std::size_t room = 0;  // in the last step, on the rank that needs most
   StagingStep messages;
   for (const Call& call : calls) {
-    const bool stays_here = call.only_puts && stays && stays(call);
+    const bool stays_here = call.for_devices && stays && stays(call);
     if (is_point_to_point(call)) {
       put(lay_out_message(call, messages.bytes, stays_here), messages);
       continue;
@@ -253,8 +255,8 @@ std::vector<StagingStep> cut(std::span<const Call> calls, Rank rank, std::int32_
       }
       room -= part.bytes;
       const std::size_t at = steps.back().bytes;
-      put(call.only_puts ? lay_out_put(call, rank, size, from, part.elements, at, stays_here)
-                         : lay_out_part(call, rank, size, from, part.elements, at),
+      put(call.for_devices ? lay_out_put(call, rank, size, from, part.elements, at, stays_here)
+                           : lay_out_part(call, rank, size, from, part.elements, at),
           steps.back());
       from += part.elements;
     } while (from < longest);

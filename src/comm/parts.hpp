@@ -5,7 +5,7 @@
 //   part   the same elements of every block of a call; itself a call, of fewer elements.
 //   step   parts that are in a slot at once; it has nothing to do with the steps of a schedule.
 //
-// Calls with only_puts may leave buffers where they are: NICs read and write them there. Then
+// Calls with for_devices may leave buffers where they are: NICs read and write them there. Then
 // nothing passes through the slot for them. Each rank does so by itself, since its peers' messages
 // are the same either way. Collectives of that kind run in place, in the buffer that receives.
 //
@@ -47,7 +47,7 @@ struct StagingStep {
   std::size_t bytes = 0;          ///< of the slot
 };
 
-/// Whether the buffer of a call with only_puts is used where it is: that of a message, or the one
+/// Whether the buffer of a call with for_devices is used where it is: that of a message, or the one
 /// that a collective receives in.
 using Stays = std::function<bool(const Call&)>;
 

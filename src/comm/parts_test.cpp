@@ -137,7 +137,7 @@ void expect_in_place(const StagingStep& step, Rank rank) {
 }
 
 void check_puts(Call call, std::int32_t size) {
-  call.only_puts = true;
+  call.for_devices = true;
   std::vector<std::size_t> counts;
   for (const bool stays : {false, true})
     for (Rank rank = 0; rank < size; ++rank) {
@@ -180,7 +180,7 @@ TEST(Cut, LeavesWhatIsPutWhereItIsOrLaysItInPlace) {
 TEST(Cut, CopiesNothingOfAMessageThatStays) {
   Call calls[] = {call_of(Collective::kSend, 100), call_of(Collective::kRecv, 7),
                   call_of(Collective::kRecv, 9)};
-  calls[0].only_puts = calls[1].only_puts = true;
+  calls[0].for_devices = calls[1].for_devices = true;
   const auto steps = cut(calls, 0, 2, kSlot, [](const Call&) { return true; });
   ASSERT_EQ(steps.size(), 1U);
   EXPECT_TRUE(steps[0].in.empty());

@@ -48,7 +48,7 @@ PlanCache::Key PlanCache::key_of(const Call& call, bool in_place) {
     key.blocks.insert(key.blocks.end(), call.blocks->starts.begin(), call.blocks->starts.end());
   }
   if (call.compressor != nullptr) key.compression = call.compressor->code();
-  key.only_puts = call.only_puts;
+  key.for_devices = call.for_devices;
   return key;
 }
 
@@ -57,7 +57,7 @@ bool PlanCache::is_settled_for(const Key& key, const Call& call, bool in_place) 
   return key.count == call.count && key.collective == call.collective && key.type == call.type &&
          key.root == call.root && key.in_place == in_place && key.trial == kSettled &&
          (key.op == call.op || !reduces(call.collective)) && !call.blocks && key.blocks.empty() &&
-         call.compressor == nullptr && key.compression == 0 && key.only_puts == call.only_puts;
+         call.compressor == nullptr && key.compression == 0 && key.for_devices == call.for_devices;
 }
 
 Result<BoundPlan*> PlanCache::get(const Call& call, bool in_place) {
@@ -164,7 +164,7 @@ CallShape PlanCache::shape_of(const Call& call) const {
   shape.uneven_blocks = call.blocks != nullptr;
   shape.largest = exec::largest_buffers(shape.request, volume_of(call));
   shape.wire = wire_of(call);
-  shape.only_puts = call.only_puts;
+  shape.for_devices = call.for_devices;
   return shape;
 }
 
@@ -206,7 +206,7 @@ std::vector<Candidate> PlanCache::candidates_for(const Option& option,
     add({.compressed = kAll});
     return candidates;
   }
-  if (shape.only_puts) {
+  if (shape.for_devices) {
     add({.protocol = ProgramProtocol::kStaged});
     return candidates;
   }
@@ -222,10 +222,10 @@ Result<std::optional<PlanCache::Taken>> PlanCache::take(const Option& option,
                                                         const CallShape& shape,
                                                         std::string& why_not) const {
   ir::Request request = shape.request;
-  request.in_place = shape.only_puts;
+  request.in_place = shape.for_devices;
   for (const Candidate& candidate : candidates_for(option, shape)) {
     TUTTI_ASSIGN(Program program, programs_.lower(candidate, shape, request, team_.placement()));
-    if (!program || (shape.only_puts && !lower::only_messages(*program))) continue;
+    if (!program || (shape.for_devices && !lower::only_messages(*program))) continue;
     // What only the kernel's reads would serve must not need mapped buffers.
     if (!candidate.stores_to_peers && lower::needs_mapped_buffers(*program)) continue;
     const Status room =
@@ -242,14 +242,16 @@ Result<std::optional<PlanCache::Decision>> PlanCache::decide_by(Choice choice,
                                                                 std::string& why_not) const {
   std::vector<const ir::Algorithm*> algorithms = choice.instead;
   algorithms.insert(algorithms.begin(), choice.algorithm);
-  if (shape.only_puts)
+  if (shape.for_devices)
     algorithms.insert(algorithms.end(), choice.others.begin(), choice.others.end());
   for (const ir::Algorithm* const algorithm : algorithms) {
     const Option option{algorithm, choice.kernel_reads.value_or(false)};
     TUTTI_ASSIGN(auto taken, take(option, shape, why_not));
     if (!taken) continue;
     if (algorithm != choice.algorithm) {
-      choice.reason += fmt::format(", {} having no room for its slots", choice.algorithm->name);
+      choice.reason += fmt::format(
+          ", {} {}", choice.algorithm->name,
+          shape.for_devices ? "doing more than send and receive" : "having no room for its slots");
       choice.algorithm = choice.mapped = algorithm;
       choice.others.clear();
     }
@@ -300,7 +302,7 @@ const ir::Algorithm* PlanCache::settled(const Decision& decision, const CallShap
 
 Result<bool> PlanCache::only_messages(const Call& call) const {
   Call put = call;
-  put.only_puts = true;
+  put.for_devices = true;
   const CallShape shape = shape_of(put);
   TUTTI_ASSIGN(const Choice choice, choose(situation_of(put, shape), false));
   std::string nobody_asks;
@@ -351,7 +353,7 @@ Result<std::vector<std::pair<PlanCache::Option, PlanCache::Taken>>> PlanCache::o
   // (docs/performance.md); elsewhere trials find out.
   Option guess{decision.option.algorithm, reads(decision.taken)};
   std::vector<std::pair<Option, Taken>> options{{guess, decision.taken}};
-  if (!may_try(decision.choice) || shape.uneven_blocks || shape.only_puts) return options;
+  if (!may_try(decision.choice) || shape.uneven_blocks || shape.for_devices) return options;
   std::string nobody_asks;
   for (const ir::Algorithm* const other : decision.choice.others) {
     TUTTI_ASSIGN(auto taken, take({other, false}, shape, nobody_asks));
@@ -387,7 +389,7 @@ Result<BoundPlan> PlanCache::make(const Call& call, bool in_place, const Task& t
   BoundPlan bound;
   bound.on_trial = task.on_trial;
   TUTTI_ASSIGN(Programs programs, programs_for(task));
-  if (in_place && !task.shape.only_puts) {
+  if (in_place && !task.shape.for_devices) {
     ir::Request request = task.shape.request;
     request.in_place = true;
     bound.copies_input = true;
@@ -487,7 +489,7 @@ Candidate in_mapped_buffers(const ir::Algorithm* algorithm) {
 /// say how: there it is no try.
 Result<PlanCache::Programs> PlanCache::programs_for(const Task& task) const {
   Programs programs{.direct = nullptr, .otherwise = task.taken.program};
-  if (task.shape.wire || task.shape.only_puts ||
+  if (task.shape.wire || task.shape.for_devices ||
       programs.otherwise->protocol == ProgramProtocol::kPublished)
     return programs;
   TUTTI_ASSIGN(programs.direct, programs_.lower(in_mapped_buffers(task.mapped), task.shape,

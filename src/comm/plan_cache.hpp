@@ -74,7 +74,7 @@ class PlanCache {
     std::size_t count;
     std::vector<std::size_t> blocks;  ///< counts, then starts; none where blocks have one size
     std::uint32_t compression = 0;    ///< as in CallSignature
-    bool only_puts = false;
+    bool for_devices = false;
     std::int32_t trial = kSettled;  ///< the way that is tried, or one of these
     friend auto operator<=>(const Key&, const Key&) = default;
   };

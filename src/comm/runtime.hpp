@@ -60,7 +60,7 @@ struct Runtime {
   std::unique_ptr<exec::cuda::Kernels> kernels;
   std::shared_ptr<exec::cuda::ImagePool> images;
   std::unique_ptr<PeerMemoryTransport> peer_memory;
-  std::unique_ptr<NicMemory> nic_memory;  ///< also null where no transport carries_device_memory()
+  std::unique_ptr<NicMemory> nic_memory;  ///< also null where no transport has caps().device_memory
 };
 
 }  // namespace tutti

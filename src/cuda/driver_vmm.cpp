@@ -14,10 +14,11 @@ using abi::Return;
 
 constexpr std::string_view kWithHandles = "CUDA 10.2";
 
-abi::AllocationProperties properties_on(int device, HandleType type) {
+abi::AllocationProperties properties_on(int device, HandleType type, bool rdma) {
   abi::AllocationProperties properties{};
   properties.type = abi::AllocationType::kPinned;
   properties.handle_types = type;
+  properties.gpu_direct_rdma = rdma ? 1 : 0;
   properties.location = {.type = abi::LocationType::kDevice, .id = device};
   return properties;
 }
@@ -44,9 +45,8 @@ Status set_access(const Driver& driver, const VmmRange& range, int device) {
                       range.address, device);
 }
 
-Result<std::size_t> rounded_up(const Driver& driver, int device, HandleType type,
-                               std::size_t bytes) {
-  const auto properties = properties_on(device, type);
+Result<std::size_t> rounded_up(const Driver& driver, int device,
+                               const abi::AllocationProperties& properties, std::size_t bytes) {
   std::size_t granularity = 0;
   TUTTI_TRY(driver.check(driver.functions().allocation_granularity(&granularity, &properties,
                                                                    abi::Granularity::kMinimum),
@@ -60,10 +60,9 @@ Result<std::size_t> rounded_up(const Driver& driver, int device, HandleType type
 /// Fills handle, type and bytes of `range`.
 Status create_handle(const Driver& driver, VmmRange& range, std::size_t bytes, HandleType type,
                      bool rdma) {
-  TUTTI_ASSIGN(range.bytes, rounded_up(driver, range.device, type, bytes));
+  const auto properties = properties_on(range.device, type, rdma);
+  TUTTI_ASSIGN(range.bytes, rounded_up(driver, range.device, properties, bytes));
   range.handle_type = type;
-  auto properties = properties_on(range.device, type);
-  properties.gpu_direct_rdma = rdma ? 1 : 0;
   return driver.check(
       driver.functions().allocation_create(&range.handle, range.bytes, &properties, 0),
       "cuMemCreate of {} bytes on device {}{}", range.bytes, range.device,

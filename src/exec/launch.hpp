@@ -61,8 +61,8 @@ struct CollectiveArgs {
   std::string_view caption;
   /// How values are encoded; null: rounded to nearest. Must outlive the run.
   const Coding* coding = nullptr;
-  /// Messages go by kDeviceLanes. Buffers may be a GPU's where the program is only_messages().
-  bool only_puts = false;
+  bool for_devices = false;    ///< messages go by kDeviceLanes; the program is only_messages()
+  bool device_memory = false;  ///< the buffers are a GPU's
 };
 
 /// Resource. One per team, reused from call to call.

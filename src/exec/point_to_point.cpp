@@ -123,7 +123,7 @@ std::vector<PointToPointRun::Awaited> PointToPointRun::awaited() const {
   for (const std::uint32_t head : heads_) {
     const Job* last = &jobs_[head];
     while (last->next != kNone) last = &jobs_[last->next];
-    const bool is_eager = last->what.sends && !last->what.only_puts &&
+    const bool is_eager = last->what.sends && !last->what.for_devices &&
                           last->what.bytes <= kNeedsNoReceiver &&
                           team_.member(last->what.peer).block == nullptr;
     if (!is_eager)
@@ -292,7 +292,7 @@ Error PointToPointRun::mismatch(const Job& job, const SlotHeader& header,
 
 StreamId PointToPointRun::stream_of(const Job& job) const {
   const Rank self = team_.rank();
-  const Lane lane = job.what.only_puts ? kDeviceLanes | kPointToPointLane : kPointToPointLane;
+  const Lane lane = job.what.for_devices ? kDeviceLanes | kPointToPointLane : kPointToPointLane;
   return {team_.options().communicator, job.what.sends ? self : job.what.peer,
           job.what.sends ? job.what.peer : self, lane};
 }
@@ -304,6 +304,7 @@ Result<bool> PointToPointRun::move_remote(Job& job) {
     tag.call.collective = Collective::kSend;  // what both ends must agree on
     tag.call.root = stream_of(job).destination;
     const std::span<std::byte> data(job.what.data, job.what.bytes);
+    job.transfer->device_memory = job.what.device_memory;
     if (job.what.sends)
       connection.send(stream_of(job), tag, data, *job.transfer);
     else

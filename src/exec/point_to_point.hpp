@@ -23,9 +23,10 @@ struct PointToPoint {
   Rank peer = 0;
   std::byte* data = nullptr;  ///< only read when `sends`
   std::size_t bytes = 0;
-  CallSignature call;      ///< collective, type, count; root is the peer
-  std::string caption;     ///< shown instead of `call` if the two sides do not match; "": never any
-  bool only_puts = false;  ///< by kDeviceLanes; the peer is behind a connection
+  CallSignature call;   ///< collective, type, count; root is the peer
+  std::string caption;  ///< shown instead of `call` if the two sides do not match; "": never any
+  bool for_devices = false;    ///< by kDeviceLanes; the peer is behind a connection
+  bool device_memory = false;  ///< `data` is a GPU's
 };
 
 /// Resource. Reused from group to group.

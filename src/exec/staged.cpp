@@ -238,6 +238,7 @@ Status StagedRun::post(std::uint32_t op_id, std::uint64_t slice) {
     const lower::Operand& operand = sends ? op.sources[0] : op.destinations[0];
     const std::size_t bytes = plan.bytes_in(operand.format, elements);
     TUTTI_ASSIGN(std::byte* const data, locate(operand, i, slice));
+    transfer.device_memory = launch_.args().device_memory;
     if (sends && i != last)
       connection.send_with_next(stream, tag, {data, bytes}, transfer);
     else if (sends)
@@ -250,7 +251,7 @@ Status StagedRun::post(std::uint32_t op_id, std::uint64_t slice) {
 
 StreamId StagedRun::stream_of(const lower::Op& op) const {
   const bool sends = op.kind == OpKind::kSend;
-  const Lane lane = launch_.args().only_puts ? kDeviceLanes | op.lane : op.lane;
+  const Lane lane = launch_.args().for_devices ? kDeviceLanes | op.lane : op.lane;
   return {team_.options().communicator, sends ? team_.rank() : op.peer,
           sends ? op.peer : team_.rank(), lane};
 }

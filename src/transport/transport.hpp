@@ -51,9 +51,9 @@ struct Caps {
 /// Lanes with this bit carry checksums of other lanes (src/transport/checked_connection.hpp).
 /// Schedules have fewer lanes than this.
 inline constexpr Lane kChecksumLanes = 0x4000;
-/// Lanes with this bit carry messages that no CPU touches on their way: all of them are put (see
-/// caps().device_memory), so their buffers may be a GPU's, and have to be registered. A send needs
-/// its receiver, however short it is. A receive is complete when kernels see the data.
+/// Lanes with this bit carry messages whose buffers may be a GPU's (see caps().device_memory), with
+/// Transfer::device_memory then. No CPU touches these: they are put, and have to be registered. A
+/// send needs its receiver, however short it is. A receive is complete when kernels see the data.
 inline constexpr Lane kDeviceLanes = 0x8000;
 
 /// Identifies one directed lane of one communicator.
@@ -91,6 +91,7 @@ struct MessageTag {
 struct Transfer {
   enum class State : std::uint8_t { kIdle, kPending, kDone, kFailed };
   std::atomic<State> state{State::kIdle};
+  bool device_memory = false;         ///< set by the owner before it is posted: see kDeviceLanes
   Error error;                        ///< valid once kFailed was observed
   Transfer* next = nullptr;           ///< used by the connection while pending
   std::uint64_t connection_data[10];  ///< used by the connection while pending

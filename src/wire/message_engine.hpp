@@ -9,6 +9,8 @@
 //                    both buffers are registered, the data is written straight there. The
 //                    sender announces a message (ready-to-send, RTS) if its CTS has not
 //                    come yet.
+//   device lanes     (kDeviceLanes) have no eager messages. What is a GPU's is put, or the stream
+//                    breaks: nobody here touches it. Memory of the host may also take the link.
 //   a broken stream  stays broken. After a cancelled transfer or a mismatch nobody knows which
 //                    receive belongs to which send. So every pending and later transfer of that
 //                    stream fails on both sides, with the reason. Messages that the sender

@@ -13,6 +13,16 @@ constexpr std::uint32_t kLazyMessages = kStreamWindow / 4;
 constexpr std::uint32_t kPressingMessages = kStreamWindow / 2;
 constexpr std::uint32_t kPressingCreditsInAll = kConnectionCredits / 4;
 
+Error no_cpu_writes(const Posted& post, Rank source) {
+  return make_error(
+      Code::kUnavailable,
+      "the {} bytes at {} that receive from rank {} are a GPU's, and no NIC can write "
+      "them: one of the two buffers is not registered (deregister only what no call "
+      "uses any more), or more than 1,024 receives were given up; TUTTI_GPUDIRECT=0 "
+      "goes by memory of the host",
+      post.bytes, static_cast<const void*>(post.data), source);
+}
+
 bool is_unmatched(Transfer& transfer) {
   const Phase phase = posted(transfer).phase;
   return phase == Phase::kQueued || phase == Phase::kClearedEarly;
@@ -100,8 +110,8 @@ void MessageReceiver::give_up(Stream& stream, const Posted& post, Error why) {
 
 Status MessageReceiver::on_eager(const Frame& frame) {
   TUTTI_ASSIGN(Stream* const stream, stream_of_peer(frame.stream));
-  if (frame.bytes > 0 && only_puts(frame.stream))
-    return make_error(Code::kPeerFailed, "{} bytes by the stream that have to be put", frame.bytes);
+  if (is_for_devices(frame.stream) && frame.bytes > 0)
+    return make_error(Code::kPeerFailed, "{} bytes that it has to announce", frame.bytes);
   landings_[0] = {.stream = stream, .eager = true};
   if (stream->broken) return ok_status();
   if (!stream->announced.empty()) return keep(*stream, frame);
@@ -148,9 +158,6 @@ Status MessageReceiver::on_data(std::size_t link, const Frame& frame) {
   const auto found = streams_.find(frame.stream);
   if (found == streams_.end())
     return make_error(Code::kPeerFailed, "data of a stream without messages");
-  if (only_puts(frame.stream))
-    return make_error(Code::kPeerFailed, "{} bytes by the stream that have to be put",
-                      frame.payload);
   Stream& stream = found->second;
   landings_[link] = {.stream = &stream};
   if (stream.broken) return ok_status();
@@ -163,6 +170,11 @@ Status MessageReceiver::on_data(std::size_t link, const Frame& frame) {
       frame.payload > frame.bytes - posted(*transfer).assigned)
     return make_error(Code::kPeerFailed, "data of message {} at {} of {} bytes was not cleared",
                       frame.message, frame.offset, frame.bytes);
+  if (transfer->device_memory) {
+    give_up(stream, posted(*transfer), no_cpu_writes(posted(*transfer), stream.id.source));
+    landings_[link] = {.stream = &stream};
+    return ok_status();
+  }
   release_target(*transfer);
   posted(*transfer).assigned += frame.payload;
   landings_[link].transfer = transfer;
@@ -503,12 +515,8 @@ bool MessageReceiver::say_clear(Stream& stream, Transfer& transfer) {
   std::optional<PutLink::Target> target;
   if (puts_ != nullptr && is_announced(stream, transfer))
     target = puts_->show({post.data, post.bytes});
-  if (!target && only_puts(stream.id) && post.bytes > 0) {
-    give_up(stream, post,
-            make_error(Code::kUnavailable,
-                       "the {} bytes at {} that receive from rank {} are not registered, or there "
-                       "are too many receives at once",
-                       post.bytes, static_cast<const void*>(post.data), stream.id.source));
+  if (!target && transfer.device_memory && post.bytes > 0) {
+    give_up(stream, post, no_cpu_writes(post, stream.id.source));
     return false;
   }
   if (!target) {

@@ -173,10 +173,13 @@ void MessageSender::announce_eager(Stream& stream, Transfer& transfer, Frame& fr
   }
 }
 
-// What cannot be put, for want of registered memory here, takes the stream if it may.
+// What cannot be put, for want of registered memory, takes the stream, unless it is a GPU's.
 void MessageSender::clear(Stream& stream, Transfer& transfer, std::span<const std::byte> key) {
   Posted& post = posted(transfer);
-  Status put = make_error(Code::kUnsupported, "the receiver gave no key");
+  Status put = make_error(Code::kUnavailable,
+                          "rank {} has no room for the {} bytes at {}, which only a NIC can read: "
+                          "register the buffer that receives them, too, or set TUTTI_GPUDIRECT=0",
+                          stream.id.destination, post.bytes, static_cast<const void*>(post.data));
   if (!key.empty() && puts_ != nullptr) {
     putting_[&transfer] = &stream;
     put = puts_->put(key, {post.data, post.bytes}, &transfer);
@@ -187,7 +190,7 @@ void MessageSender::clear(Stream& stream, Transfer& transfer, std::span<const st
     }
     putting_.erase(&transfer);
   }
-  if (only_puts(stream.id)) {
+  if (transfer.device_memory) {
     // Where the receiver has given up, it says why: that is on its way.
     post.phase = Phase::kMoving;
     if (put.error().code != Code::kAborted) give_up(stream, post, put.error());

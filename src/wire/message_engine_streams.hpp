@@ -102,12 +102,12 @@ inline std::size_t eager_limit(const PutLink* puts) {
   return puts == nullptr ? kEagerLimit : kEagerLimitBesidePuts;
 }
 
-/// Whether messages of this stream are only put: nobody here may touch their bytes.
-inline bool only_puts(const StreamId& id) { return (id.lane & kDeviceLanes) != 0; }
+/// Whether the buffers of this stream may be a GPU's, at either end.
+inline bool is_for_devices(const StreamId& id) { return (id.lane & kDeviceLanes) != 0; }
 
 /// Whether a message is announced before it travels.
 inline bool is_announced(const StreamId& id, std::uint64_t bytes, std::size_t eager_limit) {
-  return bytes > eager_limit || (only_puts(id) && bytes > 0);
+  return bytes > eager_limit || (is_for_devices(id) && bytes > 0);
 }
 
 /// Whether a message with tag `sent` fits a receive with tag `expected`.

@@ -28,7 +28,7 @@ class PutLink {
     Blob key;  ///< for the peer's put()
   };
   /// Lets the peer write `memory`. Nothing if it is not registered, or too much is shown already:
-  /// then the message takes the stream.
+  /// then the message takes the stream, if that may.
   virtual std::optional<Target> show(std::span<std::byte> memory) = 0;
   /// The peer sends by the stream what the target was shown for.
   virtual void release(std::uint16_t number) = 0;

@@ -272,7 +272,7 @@ Result<std::size_t> VerbsLink::read(std::span<const iovec> pieces) {
     return total;
   }
   if (!well) return std::move(well).error();
-  if (control_ended_) {
+  if (control_ended_ && flushes_.empty()) {
     // What came before the end has its completion by now.
     TUTTI_TRY(poll_completions());
     if (read_ == arrived_)

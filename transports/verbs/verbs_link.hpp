@@ -133,6 +133,8 @@ class VerbsLink final : public ByteLink, public PutLink {
     std::uint64_t ticket = 0;
     std::uint16_t number = 0;  // of the target
     std::shared_ptr<const RegisteredPiece> piece;
+    std::uint16_t lane = 0;  // by which its last fragment came, and the how manieth that was
+    std::uint64_t seen = 0;
     std::uint32_t to_ask = 0;  // devices that have to read, a bit for each
     std::uint32_t asked = 0;   // those that do
   };
@@ -203,6 +205,7 @@ class VerbsLink final : public ByteLink, public PutLink {
   void push_flushes();
   void push_flush(Flush& flush, std::size_t place);
   bool has_flusher(OnDevice& place);
+  bool renew_flusher(OnDevice& place);
   void lose_flusher(OnDevice& place, const std::string& why);
   void take_flush(OnDevice& place, const ibv_wc& completion);
   [[nodiscard]] bool is_at_rest(const OnDevice& place) const;

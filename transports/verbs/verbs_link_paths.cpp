@@ -120,7 +120,7 @@ Status VerbsLink::make_completions(OnDevice& place) {
   constexpr std::uint32_t kOfPath = kPathSends + kPathReceives + 2;
   const auto lanes = std::ranges::count(lanes_, &place, &Lane::place);
   if (lanes == 0) return ok_status();
-  lose_flusher(place, "its completion queue was made anew");
+  renew_flusher(place);
   place.completions.reset();
   TUTTI_ASSIGN(CompletionQueue made,
                place.device->create_completion_queue(static_cast<std::uint32_t>(lanes) * kOfPath +
@@ -309,8 +309,9 @@ Status VerbsLink::look_for_paths() {
     const std::size_t rail = lane.path.rail();
     const bool open_now =
         lane.path.state() == Path::State::kOpening || lane.path.state() == Path::State::kReady;
-    if (open_now && lane.upsets != options_.devices->upsets(rail))
-      fail(lane, options_.devices->last_upset(rail));
+    if (!open_now || lane.upsets == options_.devices->upsets(rail)) continue;
+    renew_flusher(*lane.place);  // its address may have moved, too
+    fail(lane, options_.devices->last_upset(rail));
   }
   const TimePoint now = options_.now();
   for (Lane& lane : lanes_)

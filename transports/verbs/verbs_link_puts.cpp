@@ -42,7 +42,9 @@ Status VerbsLink::put(std::span<const std::byte> key, std::span<const std::byte>
   if (revoked_.test(target.number)) return make_error(Code::kAborted, "the target was given up");
   auto piece = options_.devices->memory().find(data);
   if (!piece || target.fragment > fragment_)
-    return make_error(Code::kUnsupported, "the data is not registered");
+    return make_error(Code::kUnsupported, "the {} bytes at {} are not registered{}", data.size(),
+                      static_cast<const void*>(data.data()),
+                      piece ? " on ports that take messages as long as the receiver's" : "");
   works_.add(
       {.owner = owner, .target = std::move(target), .data = data, .piece = std::move(piece)});
   push_puts();
@@ -85,12 +87,17 @@ void VerbsLink::push_puts() {
   }
 }
 
+// The peer may leave once all is acknowledged. So the last fragment of a target in memory of a GPU
+// is acknowledged only when kernels see it all.
 void VerbsLink::tell_seen() {
   for (Lane& lane : lanes_) {
-    if (lane.seen == lane.told || !lane.path.has_room()) continue;
-    if (const Status told = lane.path.write({}, {Notice::kPutsSeen, low(lane.seen)}); !told)
+    std::uint64_t seen = lane.seen;
+    for (const Flush& flush : flushes_)
+      if (flush.lane == index_of(lane)) seen = std::min(seen, flush.seen - 1);
+    if (seen <= lane.told || !lane.path.has_room()) continue;
+    if (const Status told = lane.path.write({}, {Notice::kPutsSeen, low(seen)}); !told)
       fail(lane, told.error().what);
-    lane.told = lane.seen;
+    lane.told = seen;
   }
 }
 
@@ -145,6 +152,8 @@ Status VerbsLink::land(const Lane& lane, std::uint16_t number) {
     flushes_.push_back({.ticket = next_ticket_++,
                         .number = number,
                         .piece = std::move(landed->piece),
+                        .lane = index_of(lane),
+                        .seen = lane.seen,
                         .to_ask = landed->devices});
   else
     events_.push_back({.kind = Event::Kind::kLanded, .number = number});
@@ -163,8 +172,8 @@ void VerbsLink::push_flushes() {
   });
 }
 
-/// A device that cannot read any more loses its paths. Once these are drained, nothing that it
-/// wrote is on its way.
+/// A device that cannot read any more loses its paths. What it wrote left it before these were
+/// drained, which takes longer than any way over PCI; there is no better witness.
 void VerbsLink::push_flush(Flush& flush, std::size_t index) {
   OnDevice& place = *places_[index];
   const std::uint32_t bit = 1U << index;
@@ -200,9 +209,9 @@ bool VerbsLink::has_flusher(OnDevice& place) {
   return false;
 }
 
-void VerbsLink::lose_flusher(OnDevice& place, const std::string& why) {
+/// The next flush makes another one. Whether any waits for it.
+bool VerbsLink::renew_flusher(OnDevice& place) {
   place.flusher.reset();
-  place.never_flushes = true;
   const std::uint32_t bit = 1U << index_of(place);
   bool any = false;
   for (Flush& flush : flushes_) {
@@ -210,7 +219,12 @@ void VerbsLink::lose_flusher(OnDevice& place, const std::string& why) {
     flush.to_ask |= flush.asked & bit;
     flush.asked &= ~bit;
   }
-  if (!any) return;
+  return any;
+}
+
+void VerbsLink::lose_flusher(OnDevice& place, const std::string& why) {
+  if (!renew_flusher(place)) return;
+  place.never_flushes = true;
   for (Lane& lane : lanes_)
     if (lane.place == &place)
       fail(lane, fmt::format("it does not read what it wrote to memory of a GPU: {}", why));
