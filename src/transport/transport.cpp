@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "src/base/result.hpp"
 #include "src/codec/compression.hpp"
 
 namespace tutti {

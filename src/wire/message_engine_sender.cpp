@@ -5,6 +5,17 @@
 #include "src/base/result.hpp"
 
 namespace tutti {
+namespace {
+
+Error no_cpu_reads(const StreamId& id, const Posted& post) {
+  return make_error(Code::kUnavailable,
+                    "the {} bytes at {} that go to rank {} are a GPU's, and that rank shows no "
+                    "registered memory for them: register the buffer that receives them, too, or "
+                    "set TUTTI_GPUDIRECT=0",
+                    post.bytes, static_cast<const void*>(post.data), id.destination);
+}
+
+}  // namespace
 
 // Most messages are of the same stream as the one before.
 MessageSender::Stream& MessageSender::stream(const StreamId& id) {
@@ -176,25 +187,23 @@ void MessageSender::announce_eager(Stream& stream, Transfer& transfer, Frame& fr
 // What cannot be put, for want of registered memory, takes the stream, unless it is a GPU's.
 void MessageSender::clear(Stream& stream, Transfer& transfer, std::span<const std::byte> key) {
   Posted& post = posted(transfer);
-  Status put = make_error(Code::kUnavailable,
-                          "rank {} has no room for the {} bytes at {}, which only a NIC can read: "
-                          "register the buffer that receives them, too, or set TUTTI_GPUDIRECT=0",
-                          stream.id.destination, post.bytes, static_cast<const void*>(post.data));
+  std::optional<Error> why_not;
   if (!key.empty() && puts_ != nullptr) {
     putting_[&transfer] = &stream;
-    put = puts_->put(key, {post.data, post.bytes}, &transfer);
+    const Status put = puts_->put(key, {post.data, post.bytes}, &transfer);
     if (put) {
       post.phase = Phase::kMoving;
       post.assigned = post.bytes;
       return;
     }
     putting_.erase(&transfer);
+    why_not = put.error();
   }
   if (transfer.device_memory) {
     // Where the receiver has given up, it says why: that is on its way.
     post.phase = Phase::kMoving;
-    if (put.error().code != Code::kAborted) give_up(stream, post, put.error());
-    return;
+    if (why_not && why_not->code == Code::kAborted) return;
+    return give_up(stream, post, why_not ? *std::move(why_not) : no_cpu_reads(stream.id, post));
   }
   post.phase = Phase::kCleared;
   ++stream.cleared;

@@ -95,6 +95,45 @@ TEST_F(HostilePeer, CannotSendMoreThanTheMessage) {
   EXPECT_THAT(listen(), HasSubstr("was not cleared"));
 }
 
+// Where nobody may touch it: an access ends the test.
+const std::span<std::byte> kOfAGpu(reinterpret_cast<std::byte*>(0x1000), 5000);
+const StreamId kInForDevices{1, 1, 0, kDeviceLanes};
+const StreamId kOutForDevices{1, 0, 1, kDeviceLanes};
+
+TEST_F(HostilePeer, CannotSendUnannouncedDataForDevices) {
+  say({.type = FrameType::kEager, .stream = kInForDevices, .bytes = 8, .payload = 8});
+  EXPECT_THAT(listen(), HasSubstr("8 bytes that it has to announce"));
+}
+
+TEST_F(HostilePeer, CannotMakeThisSideWriteToAGpu) {
+  Transfer in;
+  in.device_memory = true;
+  engine_.recv(kInForDevices, {}, kOfAGpu, in);
+  say({.type = FrameType::kReadyToSend, .stream = kInForDevices, .message = 1, .bytes = 5000});
+  EXPECT_EQ(listen(), "");
+  EXPECT_EQ(in.state, Transfer::State::kFailed);
+  EXPECT_THAT(in.error.what, HasSubstr("the 5000 bytes at 0x1000 that receive from rank 1 are a "
+                                       "GPU's, and no NIC can write them"));
+  say({.type = FrameType::kData,
+       .stream = kInForDevices,
+       .message = 1,
+       .bytes = 5000,
+       .payload = 5000});
+  EXPECT_EQ(listen(), "");  // it goes nowhere
+}
+
+TEST_F(HostilePeer, CannotMakeThisSideReadFromAGpu) {
+  Transfer out;
+  out.device_memory = true;
+  engine_.send(kOutForDevices, {}, kOfAGpu, out);
+  EXPECT_EQ(out.state, Transfer::State::kPending);
+  const std::uint64_t first = 2 * kMessageEpoch;  // what a sender calls its first message
+  say({.type = FrameType::kClearToSend, .stream = kOutForDevices, .message = first, .bytes = 5000});
+  EXPECT_EQ(listen(), "");
+  EXPECT_EQ(out.state, Transfer::State::kFailed);
+  EXPECT_THAT(out.error.what, HasSubstr("the 5000 bytes at 0x1000 that go to rank 1 are a GPU's"));
+}
+
 TEST_F(HostilePeer, MaySendWithoutAskingWhatWasClearedEarly) {
   Blob first(100000);
   Blob second(100000);
