@@ -1,12 +1,11 @@
 // Calls on GPU buffers, in the order of the caller's streams.
 //
-// Messages between hosts whose NICs reach memory of GPUs need no copy where the buffers are
-// registered (src/comm/nic_memory.hpp), and otherwise one in pinned memory, as all else.
-//
 // Where all ranks of a communicator are threads of this process and use one GPU, a collective is a
 // few kernels over the buffers of all of them (src/exec/cuda/joint_calls.hpp). Where each has a GPU
 // and these reach each other's memory, it is a kernel on each (src/comm/peer_calls.hpp). Everything
 // else runs on the host, on copies that pass through host memory (src/exec/cuda/host_staging.hpp).
+// Of that, messages between hosts need no copies where NICs reach memory of the GPUs and the
+// buffers are registered (src/comm/nic_memory.hpp).
 #pragma once
 
 #include <chrono>
@@ -164,7 +163,7 @@ class DeviceCalls {
   std::map<exec::cuda::Progression, std::uint64_t> counts_;  ///< of calls that were begun
   exec::cuda::HostStaging host_staging_;
 
-  NicMemory* nic_memory_ = nullptr;
+  NicMemory* nic_memory_ = nullptr;  ///< not null where nics_ has any
   /// By rank, whether NICs carry messages from this GPU to that one; none: to none.
   std::vector<bool> nics_;
   /// Bytes of calls that the host ran: copied in and out, and moved where they were.

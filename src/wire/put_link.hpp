@@ -38,8 +38,8 @@ class PutLink {
   // --- the side that sends ---
 
   /// Writes `data` into the target that `key` names. `data` stays in place until kSent is reported
-  /// with `owner`. kUnsupported: it takes the stream. kAborted: the same, and the peer has
-  /// given the target up. kPeerFailed: the key makes no sense.
+  /// with `owner`. kUnsupported: it takes the stream, if that may. kAborted: the same, and the peer
+  /// has given the target up. kPeerFailed: the key makes no sense.
   virtual Status put(std::span<const std::byte> key, std::span<const std::byte> data,
                      void* owner) = 0;
   /// Once this returns, the data of `owner` is no longer read, and nothing more is reported.

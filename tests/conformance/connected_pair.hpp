@@ -40,7 +40,7 @@ const Medium& checked_shm_medium();
 const Medium& verbs_medium();
 /// The same with registered buffers.
 const Medium& registered_verbs_medium();
-/// The same by lanes whose messages are only put.
+/// The same by lanes whose buffers may be a GPU's (kDeviceLanes).
 const Medium& device_lanes_medium();
 /// Registered, in an order that a seed decides, with losses and paths that fail.
 const Medium& hostile_verbs_medium();
