@@ -212,11 +212,12 @@ Status VerbsLink::advance() {
   const auto all = [this]() -> Status {
     TUTTI_TRY(poll_completions());
     if (is_time_to_look()) TUTTI_TRY(look_around());
+    // What is short and lets the peer go on leaves before what is long.
     push_stream();
-    push_puts();
     push_flushes();
     tell_consumed();
     tell_seen();
+    push_puts();
     return flush_control();
   };
   Status done = all();
