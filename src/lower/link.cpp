@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -19,6 +20,7 @@ class Linker {
     for (Rank rank = 0; rank < ranks(); ++rank) renumber(rank);
     for (Rank rank = 0; rank < ranks(); ++rank) find_conflicts(rank);
     settle_stages();
+    post_receives_early();
     Lowered lowered;
     lowered.request = schedule_.request;
     lowered.algorithm = schedule_.algorithm;
@@ -109,20 +111,48 @@ class Linker {
         changed = true;
       };
       for (Rank rank = 0; rank < ranks(); ++rank) {
-        for (const auto& [before, after] : conflicts_[rank]) {
-          const DraftOp& earlier = drafts_[rank].ops[before];
-          std::uint32_t bound = stage_[rank][before];
-          if (earlier.receives) {  // its data is there one stage after it was sent
-            const MessageId& message = *earlier.receives;
-            bound = std::max(bound, stage_of_send(message) + 1);
-          }
-          at_least(stage_[rank][after], bound);
-        }
+        for (const auto& [before, after] : conflicts_[rank])
+          at_least(stage_[rank][after], earliest_after(rank, before));
         for (std::uint32_t id = 0; id < drafts_[rank].ops.size(); ++id)
           for (const MessageId& message : drafts_[rank].ops[id].messages)
             at_least(stage_[rank][id], stage_of_publication(message) + 1);
       }
     }
+  }
+
+  /// Receives are posted an iteration before their sends where their memory is free by then. So
+  /// leave to send is there in time, and a rank may be a slice ahead of another. The two ends of a
+  /// stream pair in posting order: all receives of a stream move, or none.
+  void post_receives_early() {
+    using Stream = std::tuple<Rank, Rank, Lane>;
+    const auto stream = [](const MessageId& message) {
+      return Stream(message.source, message.destination, message.lane);
+    };
+    const auto has_receives = [](const Draft& draft) {
+      return std::ranges::any_of(draft.ops, [](const DraftOp& op) { return !!op.receives; });
+    };
+    if (one_round(options_.protocol) || std::ranges::none_of(drafts_, has_receives)) return;
+    for (std::vector<std::uint32_t>& stages : stage_)
+      for (std::uint32_t& stage : stages) ++stage;
+    std::set<Stream> stay;
+    for (Rank rank = 0; rank < ranks(); ++rank)
+      for (const auto& [before, after] : conflicts_[rank]) {
+        const auto& received = drafts_[rank].ops[after].receives;
+        if (received && stage_[rank][after] <= earliest_after(rank, before))
+          stay.insert(stream(*received));
+      }
+    for (Rank rank = 0; rank < ranks(); ++rank)
+      for (std::uint32_t id = 0; id < drafts_[rank].ops.size(); ++id) {
+        const auto& received = drafts_[rank].ops[id].receives;
+        if (received && !stay.contains(stream(*received))) --stage_[rank][id];
+      }
+  }
+  /// The earliest stage of what depends on this op in its rank.
+  [[nodiscard]] std::uint32_t earliest_after(Rank rank, std::uint32_t id) const {
+    const std::uint32_t own = stage_[rank][id];
+    // Data is there one stage after it was sent.
+    const auto& received = drafts_[rank].ops[id].receives;
+    return received ? std::max(own, stage_of_send(*received) + 1) : own;
   }
   [[nodiscard]] std::uint32_t stage_of_send(const MessageId& message) const {
     return stage_[message.source][drafts_[message.source].sends.at(message)];

@@ -407,7 +407,7 @@ TEST(Lowering, APlaceGoesFromSliceToSliceInOrder) {
   auto lowered = lower(*schedule, *ir::verify(*schedule), placement, {});
   ASSERT_TRUE(lowered);
   const auto keeps_a_sum = [](const Op& op) {
-    return op.stage > 3 && op.kind == OpKind::kCombine && op.sources.size() > 1 &&
+    return op.stage > 4 && op.kind == OpKind::kCombine && op.sources.size() > 1 &&
            op.destinations.size() > 1 && op.destinations[0].memory == ProgramMemory::kScratch;
   };
   auto& ops = lowered->programs[0].ops;
@@ -419,7 +419,7 @@ TEST(Lowering, APlaceGoesFromSliceToSliceInOrder) {
   late->destinations[0].pieces = early->destinations[0].pieces;
   const Status status = check(*lowered, placement);
   ASSERT_FALSE(status);
-  EXPECT_NE(status.error().what.find("writes slice 0 where slice 2 has been"), std::string::npos)
+  EXPECT_NE(status.error().what.find("writes slice 0 where slice 3 has been"), std::string::npos)
       << status.error().what;
 }
 
