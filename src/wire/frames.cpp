@@ -11,6 +11,8 @@ namespace tutti {
 namespace {
 
 constexpr std::size_t kCheckOffset = 84;
+// Of a brief header, by how much the sequence number has grown.
+constexpr std::array<std::uint32_t, 2> kBriefMagic = {0x53545554, 0x4e545554};  // "TUTS", "TUTN"
 
 // A value as the wire has it, and back: little-endian.
 template <class T>
@@ -171,6 +173,39 @@ Result<Frame> decode(std::span<const std::byte, kHeaderBytes> header) {
         "a frame of type {} with {} bytes, offset {}, payload {}, reason {}: they do not fit", type,
         frame.bytes, frame.offset, frame.payload, reason);
   return frame;
+}
+
+std::optional<BriefHeader> encode_brief(const Frame& frame, const Frame& before) {
+  const std::uint64_t step = frame.tag.sequence - before.tag.sequence;
+  if (frame.type != FrameType::kEager || before.type != FrameType::kEager ||
+      step >= kBriefMagic.size() || frame.message != before.message + 1 ||
+      frame.bytes != before.bytes || frame.stream != before.stream ||
+      frame.tag.call != before.tag.call)
+    return std::nullopt;
+  BriefHeader header;
+  Writer(header.data()).put(kBriefMagic[step]).put(static_cast<std::uint32_t>(frame.message));
+  return header;
+}
+
+Result<std::size_t> header_length(std::span<const std::byte, kBriefHeaderBytes> begin) {
+  const auto magic = Reader(begin.data()).get<std::uint32_t>();
+  if (magic == kBriefMagic[0] || magic == kBriefMagic[1]) return kBriefHeaderBytes;
+  if (magic == kFrameMagic) return kHeaderBytes;
+  return make_error(Code::kPeerFailed, "bytes {:#010x} where a frame should begin", magic);
+}
+
+Status decode_brief(std::span<const std::byte, kBriefHeaderBytes> header, Frame& frame) {
+  Reader in(header.data());
+  const auto magic = in.get<std::uint32_t>();
+  const auto message = in.get<std::uint32_t>();
+  if (frame.type != FrameType::kEager || message != static_cast<std::uint32_t>(frame.message + 1))
+    return make_error(
+        Code::kPeerFailed,
+        "a brief header of message {} (modulo 2^32), where the message before it was {}", message,
+        frame.message);
+  ++frame.message;
+  frame.tag.sequence += magic == kBriefMagic[1] ? 1 : 0;
+  return ok_status();
 }
 
 }  // namespace tutti

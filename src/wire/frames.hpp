@@ -9,11 +9,18 @@
 //   80 payload u32 84 check u32
 // `check` covers the other 84 bytes. It detects a reader that lost its place in the stream, and
 // bits flipped where TCP computes no checksum (veth pairs).
+//
+// Most small messages are like the one before. So an eager frame whose stream, call and length are
+// those of the eager frame before it on its link, and whose message number is the next one, has a
+// brief header instead, of 8 bytes:
+//    0 magic u32, one of two: the sequence number is the same, or the next one
+//    4 the low half of the message number, u32
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "src/transport/transport.hpp"
@@ -22,8 +29,9 @@
 namespace tutti {
 
 inline constexpr std::uint32_t kFrameMagic = 0x49545554;  // "TUTI"
-inline constexpr std::uint8_t kFrameVersion = 6;
+inline constexpr std::uint8_t kFrameVersion = 7;
 inline constexpr std::size_t kHeaderBytes = 88;
+inline constexpr std::size_t kBriefHeaderBytes = 8;
 
 /// Largest eager message. Eager messages travel together with their announcement.
 inline constexpr std::size_t kEagerLimit = 64 << 10;
@@ -91,5 +99,18 @@ FrameHeader encode(const Frame& frame);
 /// Validates all that does not depend on the connection's state: magic, version, check, ranges of
 /// enumerations, and sizes, which must respect the limits above and fit the type.
 Result<Frame> decode(std::span<const std::byte, kHeaderBytes> header);
+
+using BriefHeader = std::array<std::byte, kBriefHeaderBytes>;
+
+/// The header of an eager frame that comes after `before`, the eager frame before it on its link;
+/// nothing if it needs the long one.
+std::optional<BriefHeader> encode_brief(const Frame& frame, const Frame& before);
+
+/// Bytes of the header that begins so; kPeerFailed if none does.
+Result<std::size_t> header_length(std::span<const std::byte, kBriefHeaderBytes> begin);
+
+/// Turns `frame`, the eager frame before it on its link, into the one of this header. kPeerFailed
+/// if it is not the next one.
+Status decode_brief(std::span<const std::byte, kBriefHeaderBytes> header, Frame& frame);
 
 }  // namespace tutti

@@ -1,13 +1,15 @@
 // Feeds a live engine with what a hostile peer may send, while this side posts and cancels.
 //
 // The input is a program of small records: some post a send or a receive, some cancel, most become
-// a frame whose fields come from a few values that collide often, and some are raw bytes. The peer
-// has two links, of which the second carries data alone.
+// a frame whose fields come from a few values that collide often, some repeat the eager frame
+// before them by a brief header, and some are raw bytes. The peer has two links, of which the
+// second carries data alone.
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "src/base/bytes.hpp"
@@ -53,6 +55,12 @@ Frame frame_from(ByteReader& in) {
   return frame;
 }
 
+Frame next_of(Frame frame, unsigned sequences) {
+  ++frame.message;
+  frame.tag.sequence += sequences;
+  return frame;
+}
+
 }  // namespace
 }  // namespace tutti
 
@@ -64,6 +72,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static std::array<std::array<std::byte, 200000>, kTransfers> buffers;
   std::array<Transfer, kTransfers> transfers;
   std::array<StreamId, kTransfers> streams;
+  Frame eager{.type = FrameType::kEager};
   {
     std::vector<std::unique_ptr<ByteLink>> links;
     for (const auto& script : scripts) links.push_back(std::make_unique<ScriptedLink>(script));
@@ -83,10 +92,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
           engine.recv(streams[slot], tag_of(pick), buffer, transfer);
       } else if (record < 80) {
         engine.cancel(streams[slot], transfer);
-      } else if (record < 90) {
+      } else if (record < 85) {
         scripts[0]->append(in.bytes(std::min<std::size_t>(record, in.left())));
+      } else if (record < 110) {
+        const Frame before = std::exchange(eager, next_of(eager, record % 2));
+        scripts[0]->append(*encode_brief(eager, before));
+        scripts[0]->append(Blob(eager.payload));
       } else {
         const Frame frame = frame_from(in);
+        if (frame.type == FrameType::kEager) eager = frame;
         scripts[frame.type == FrameType::kData && record >= 160 ? 1 : 0]->append(frame);
       }
       engine.progress();

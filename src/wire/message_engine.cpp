@@ -80,6 +80,7 @@ class MessageEngine::Core {
   Result<Taken> read_some(std::size_t index);
   std::byte* landing(std::size_t index);
   Status parse_inbox(std::size_t index);
+  static Result<bool> parse_header(Link& link, std::size_t available);
   Status take_payload(std::size_t index, std::size_t available);
   Status take_frame(std::size_t index);
   bool take_put_events();
@@ -337,15 +338,30 @@ Status MessageEngine::Core::parse_inbox(std::size_t index) {
       continue;
     }
     if (link.departed) return make_error(Code::kPeerFailed, "more after its goodbye");
-    if (available < kHeaderBytes) break;
-    const std::span<const std::byte, kHeaderBytes> header(link.inbox.data() + link.inbox_begin,
-                                                          kHeaderBytes);
-    link.inbox_begin += kHeaderBytes;
-    TUTTI_ASSIGN(link.frame, decode(header));
+    TUTTI_ASSIGN(const bool whole, parse_header(link, available));
+    if (!whole) break;
     TUTTI_TRY(take_frame(index));
   }
   link.close_ranks();
   return ok_status();
+}
+
+/// Whether a whole header was there.
+Result<bool> MessageEngine::Core::parse_header(Link& link, std::size_t available) {
+  const std::byte* const at = link.inbox.data() + link.inbox_begin;
+  if (available < kBriefHeaderBytes) return false;
+  const std::span<const std::byte, kBriefHeaderBytes> begin(at, kBriefHeaderBytes);
+  TUTTI_ASSIGN(const std::size_t length, header_length(begin));
+  if (available < length) return false;
+  link.inbox_begin += length;
+  if (length == kBriefHeaderBytes) {
+    TUTTI_TRY(decode_brief(begin, link.eager));
+    link.frame = link.eager;
+  } else {
+    TUTTI_ASSIGN(link.frame, decode(std::span<const std::byte, kHeaderBytes>(at, kHeaderBytes)));
+    if (link.frame.type == FrameType::kEager) link.eager = link.frame;
+  }
+  return true;
 }
 
 Status MessageEngine::Core::take_payload(std::size_t index, std::size_t available) {

@@ -40,6 +40,7 @@ struct EngineLink {
   std::size_t inbox_begin = 0;
   std::size_t inbox_end = 0;
   Frame frame;  ///< the frame whose payload is arriving
+  Frame eager;  ///< the last one of its type
   std::size_t payload_left = 0;
   bool departed = false;               ///< the peer said goodbye
   std::optional<Error> write_error{};  ///< of the last write

@@ -157,7 +157,7 @@ class Outbox {
   /// Returns true when the payload was copied. Otherwise it became the tail, and taken_by_link()
   /// returns `owner` once it has been sent.
   bool add(const Frame& frame, std::span<const std::byte> payload = {}, Transfer* owner = nullptr) {
-    append(encode(frame));
+    append_header(frame);
     if (payload.size() <= kCopyLimit) {
       append(payload);
       return true;
@@ -196,11 +196,19 @@ class Outbox {
 
  private:
   static constexpr std::size_t kCapacity = 64 << 10;
+  void append_header(const Frame& frame) {
+    if (const auto brief = encode_brief(frame, eager_))
+      append(*brief);
+    else
+      append(encode(frame));
+    if (frame.type == FrameType::kEager) eager_ = frame;
+  }
   void append(std::span<const std::byte> bytes) {
     if (!bytes.empty()) std::memcpy(buffer_.data() + end_, bytes.data(), bytes.size());
     end_ += bytes.size();
   }
 
+  Frame eager_{};  // the last one
   std::vector<std::byte> buffer_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;

@@ -437,6 +437,60 @@ TEST(Frames, EveryFlippedBitIsNoticed) {
   }
 }
 
+constexpr Frame kEagerFrame{
+    .type = FrameType::kEager,
+    .stream = {1, 2, 3, 4},
+    .message = 0xffffffff,
+    .tag = {99, {Collective::kReduce, DataType::kBfloat16, ReduceOp::kAvg, 3, 12}},
+    .bytes = 24,
+    .payload = 24};
+
+Frame after(Frame frame, std::uint64_t sequences) {
+  ++frame.message;
+  frame.tag.sequence += sequences;
+  return frame;
+}
+
+TEST(Frames, AMessageLikeTheOneBeforeItHasABriefHeader) {
+  for (const std::uint64_t sequences : {0, 1}) {
+    const Frame next = after(kEagerFrame, sequences);
+    const auto brief = encode_brief(next, kEagerFrame);
+    ASSERT_TRUE(brief);
+    ASSERT_TRUE(header_length(*brief));
+    EXPECT_EQ(*header_length(*brief), kBriefHeaderBytes);
+    Frame frame = kEagerFrame;
+    ASSERT_TRUE(decode_brief(*brief, frame));
+    EXPECT_EQ(encode(frame), encode(next));
+    EXPECT_FALSE(decode_brief(*brief, frame)) << "twice";
+  }
+}
+
+TEST(Frames, OtherMessagesHaveALongHeader) {
+  const auto differs = [](auto change) {
+    Frame next = after(kEagerFrame, 1);
+    change(next);
+    return !encode_brief(next, kEagerFrame);
+  };
+  EXPECT_TRUE(differs([](Frame& next) { next.type = FrameType::kReadyToSend; }));
+  EXPECT_TRUE(differs([](Frame& next) { next.stream.lane = 5; }));
+  EXPECT_TRUE(differs([](Frame& next) { ++next.message; }));
+  EXPECT_TRUE(differs([](Frame& next) { ++next.tag.sequence; }));
+  EXPECT_TRUE(differs([](Frame& next) { next.tag.sequence -= 2; }));
+  EXPECT_TRUE(differs([](Frame& next) { next.tag.call.root = 4; }));
+  EXPECT_TRUE(differs([](Frame& next) { next.bytes = next.payload = 23; }));
+  EXPECT_FALSE(encode_brief(after(Frame{}, 1), Frame{})) << "nothing was before it";
+}
+
+TEST(Frames, EveryFlippedBitOfABriefHeaderIsNoticed) {
+  const BriefHeader good = *encode_brief(after(kEagerFrame, 1), kEagerFrame);
+  for (std::size_t bit = 0; bit < kBriefHeaderBytes * 8; ++bit) {
+    BriefHeader bad = good;
+    bad[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+    Frame frame = kEagerFrame;
+    EXPECT_FALSE(header_length(bad) && decode_brief(bad, frame)) << "bit " << bit;
+  }
+}
+
 TEST(Frames, SizesThatDoNotFitTheTypeAreRefused) {
   for (const Frame& frame :
        {Frame{.type = FrameType::kEager, .bytes = kEagerLimit + 1, .payload = kEagerLimit + 1},
