@@ -134,18 +134,34 @@ void slow_pairs(const JobFacts& job, std::vector<Finding>& findings) {
   slow_pairs("RDMA", rdma, findings);
 }
 
-/// RDMA that works and is not asked for.
+/// RDMA that works and is not asked for. It may be a software device, or lose packets: so it is
+/// told whether it is the better one.
 void unused_rdma(const JobFacts& job, std::vector<Finding>& findings) {
   const auto works = [](const PairFacts& pair) {
     return pair.of_first && pair.of_first->rdma && least_mb_s(*pair.of_first->rdma) > 0;
   };
+  const auto is_slower = [](const PairFacts& pair) {
+    return least_mb_s(*pair.of_first->rdma) < least_mb_s(pair.of_first->tcp);
+  };
   const bool asked = std::ranges::any_of(
       job.hosts, [](const HostFacts& host) { return transport_of(host) != "tcp"; });
   if (asked || job.pairs.empty() || !std::ranges::all_of(job.pairs, works)) return;
-  findings.push_back({Severity::kNote, "all hosts",
-                      "RDMA works between all pairs that were checked, and jobs do not use it",
-                      "the default is TCP (TUTTI_TRANSPORT=tcp)",
-                      "set TUTTI_TRANSPORT=auto on all hosts, and compare the times of your job"});
+  if (const auto slow = std::ranges::find_if(job.pairs, is_slower); slow != job.pairs.end())
+    findings.push_back(
+        {Severity::kNote, "all hosts",
+         fmt::format("jobs do not use RDMA, which works, but is slower than TCP: {:.1f} MB/s and "
+                     "{:.1f} MB/s between {} and {}",
+                     least_mb_s(*slow->of_first->rdma), least_mb_s(slow->of_first->tcp),
+                     job.hosts[slow->pair.first].name, job.hosts[slow->pair.second].name),
+         "devices in software (rxe, siw) are, and RoCE that loses packets",
+         "leave TUTTI_TRANSPORT=tcp; if the NICs should be faster, look for losses (`ethtool -S "
+         "INTERFACE`) and at the traffic class"});
+  else
+    findings.push_back(
+        {Severity::kNote, "all hosts",
+         "RDMA works between all pairs that were checked, and jobs do not use it",
+         "the default is TCP (TUTTI_TRANSPORT=tcp)",
+         "set TUTTI_TRANSPORT=auto on all hosts, and compare the times of your job"});
 }
 
 }  // namespace
