@@ -37,7 +37,8 @@ struct OutsideView {
 OutsideView outside_view(const Program& program) {
   OutsideView view;
   view.slots = program.slots;
-  view.last_stage = program.last_stage;
+  // How many iterations a rank has matters where it counts them for others.
+  if (program.published_ops > 0) view.last_stage = program.last_stage;
   for (const Op& op : program.ops) {
     if (op.published) {
       OutsideView::Publication publication;

@@ -13,14 +13,15 @@ namespace {
 
 class Linker {
  public:
-  Linker(const ir::Schedule& schedule, const LowerOptions& options, std::vector<Draft> drafts)
-      : schedule_(schedule), options_(options), drafts_(std::move(drafts)) {}
+  Linker(const ir::Schedule& schedule, const LowerOptions& options, std::vector<Draft> drafts,
+         Receives receives)
+      : schedule_(schedule), options_(options), drafts_(std::move(drafts)), receives_(receives) {}
 
   Lowered run() {
     for (Rank rank = 0; rank < ranks(); ++rank) renumber(rank);
     for (Rank rank = 0; rank < ranks(); ++rank) find_conflicts(rank);
     settle_stages();
-    post_receives_early();
+    if (receives_ == Receives::kEarly && !one_round(options_.protocol)) post_receives_early();
     Lowered lowered;
     lowered.request = schedule_.request;
     lowered.algorithm = schedule_.algorithm;
@@ -125,27 +126,24 @@ class Linker {
   /// stream pair in posting order: all receives of a stream move, or none.
   void post_receives_early() {
     using Stream = std::tuple<Rank, Rank, Lane>;
-    const auto stream = [](const MessageId& message) {
-      return Stream(message.source, message.destination, message.lane);
-    };
-    const auto has_receives = [](const Draft& draft) {
-      return std::ranges::any_of(draft.ops, [](const DraftOp& op) { return !!op.receives; });
-    };
-    if (one_round(options_.protocol) || std::ranges::none_of(drafts_, has_receives)) return;
-    for (std::vector<std::uint32_t>& stages : stage_)
-      for (std::uint32_t& stage : stages) ++stage;
     std::set<Stream> stay;
+    const auto moves = [&](const DraftOp& op) {
+      const auto& received = op.receives;
+      return received &&
+             !stay.contains(Stream(received->source, received->destination, received->lane));
+    };
     for (Rank rank = 0; rank < ranks(); ++rank)
       for (const auto& [before, after] : conflicts_[rank]) {
         const auto& received = drafts_[rank].ops[after].receives;
         if (received && stage_[rank][after] <= earliest_after(rank, before))
-          stay.insert(stream(*received));
+          stay.emplace(received->source, received->destination, received->lane);
       }
+    if (std::ranges::none_of(
+            drafts_, [&](const Draft& draft) { return std::ranges::any_of(draft.ops, moves); }))
+      return;
     for (Rank rank = 0; rank < ranks(); ++rank)
-      for (std::uint32_t id = 0; id < drafts_[rank].ops.size(); ++id) {
-        const auto& received = drafts_[rank].ops[id].receives;
-        if (received && !stay.contains(stream(*received))) --stage_[rank][id];
-      }
+      for (std::uint32_t id = 0; id < drafts_[rank].ops.size(); ++id)
+        if (!moves(drafts_[rank].ops[id])) ++stage_[rank][id];  // all others come later
   }
   /// The earliest stage of what depends on this op in its rank.
   [[nodiscard]] std::uint32_t earliest_after(Rank rank, std::uint32_t id) const {
@@ -302,6 +300,7 @@ class Linker {
   const ir::Schedule& schedule_;
   const LowerOptions& options_;
   std::vector<Draft> drafts_;
+  const Receives receives_;
   std::vector<std::vector<std::uint32_t>> stage_;
   std::vector<std::vector<Conflict>> conflicts_;
   std::uint32_t slot_depth_ = 2;
@@ -309,8 +308,9 @@ class Linker {
 
 }  // namespace
 
-Lowered link(const ir::Schedule& schedule, const LowerOptions& options, std::vector<Draft> drafts) {
-  return Linker(schedule, options, std::move(drafts)).run();
+Lowered link(const ir::Schedule& schedule, const LowerOptions& options, std::vector<Draft> drafts,
+             Receives receives) {
+  return Linker(schedule, options, std::move(drafts), receives).run();
 }
 
 }  // namespace tutti::lower

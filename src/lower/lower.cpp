@@ -87,18 +87,24 @@ Result<Lowered> lower(const ir::Schedule& schedule, const ir::Proof& proof,
   const bool direct = options.protocol == ProgramProtocol::kDirect;
   const Messages messages =
       direct ? *settle_movers(schedule, options) : messages_of(schedule);  // can_lower() has looked
-  std::vector<Draft> drafts;
-  for (Rank rank = 0; rank < schedule.request.ranks; ++rank)
-    drafts.push_back(draft_rank(schedule, proof, placement, options, messages, rank));
-  Lowered lowered = link(schedule, options, std::move(drafts));
-  lowered.sent = sent_chunks(schedule, placement);
-  lowered.lossy_steps = proof.lossy_steps;
-  lowered.same_bits = proof.same_bits.value_or(true);
-  CheckOptions checks;
-  checks.scales_input = options.scales_input;
-  if (!proof.recipes.empty()) checks.recipes = &proof.recipes;
-  TUTTI_TRY(check(lowered, placement, checks));
-  return lowered;
+  const auto lowered_with = [&](Receives receives) -> Result<Lowered> {
+    std::vector<Draft> drafts;
+    for (Rank rank = 0; rank < schedule.request.ranks; ++rank)
+      drafts.push_back(draft_rank(schedule, proof, placement, options, messages, rank));
+    Lowered lowered = link(schedule, options, std::move(drafts), receives);
+    lowered.sent = sent_chunks(schedule, placement);
+    lowered.lossy_steps = proof.lossy_steps;
+    lowered.same_bits = proof.same_bits.value_or(true);
+    CheckOptions checks;
+    checks.scales_input = options.scales_input;
+    if (!proof.recipes.empty()) checks.recipes = &proof.recipes;
+    TUTTI_TRY(check(lowered, placement, checks));
+    return lowered;
+  };
+  auto lowered = lowered_with(Receives::kEarly);
+  if (lowered || one_round(options.protocol) || placement.all_mapped()) return lowered;
+  // Streams that wait for each other may allow no early receives.
+  return lowered_with(Receives::kWithTheirSends);
 }
 
 std::string describe(const Lowered& lowered, Rank rank, std::uint32_t op_id) {

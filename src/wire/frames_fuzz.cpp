@@ -96,8 +96,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         scripts[0]->append(in.bytes(std::min<std::size_t>(record, in.left())));
       } else if (record < 110) {
         const Frame before = std::exchange(eager, next_of(eager, record % 2));
-        scripts[0]->append(*encode_brief(eager, before));
-        scripts[0]->append(Blob(eager.payload));
+        ScriptedLink::Script& script = *scripts[record < 108 ? 0 : 1];
+        script.append(*encode_brief(eager, before));
+        script.append(Blob(eager.payload));
       } else {
         const Frame frame = frame_from(in);
         if (frame.type == FrameType::kEager) eager = frame;

@@ -437,6 +437,19 @@ TEST(Frames, EveryFlippedBitIsNoticed) {
   }
 }
 
+TEST_F(HostilePeer, IsSentBriefHeadersOfMessagesLikeTheOneBefore) {
+  const Blob data(24);
+  std::vector<std::size_t> written;
+  std::array<Transfer, 5> out;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::size_t before = script_->room;
+    const std::size_t bytes = i == 3 ? 20 : 24;
+    engine_.send(kOut, {.sequence = i, .call = {}}, std::span(data).first(bytes), out[i]);
+    written.push_back(before - script_->room);
+  }
+  EXPECT_EQ(written, (std::vector<std::size_t>{88 + 24, 8 + 24, 8 + 24, 88 + 20, 88 + 24}));
+}
+
 constexpr Frame kEagerFrame{
     .type = FrameType::kEager,
     .stream = {1, 2, 3, 4},

@@ -8,6 +8,7 @@
 
 #include "algorithms/algorithms.hpp"
 #include "src/base/result.hpp"
+#include "src/ir/text.hpp"
 #include "src/ir/verify.hpp"
 #include "src/lower/check.hpp"
 #include "src/lower/lower.hpp"
@@ -348,6 +349,76 @@ TEST(Lowering, RanksInPlaceAndOutOfPlaceUnderstandEachOtherInTheHostAlgorithms) 
         interoperable(lowered_on_one_host(name, request), lowered_on_one_host(name, in_place)))
         << name;
   }
+}
+
+// A rank that publishes nothing may have fewer iterations in place.
+TEST(Lowering, AGatherInPlaceUnderstandsOneOutOfPlaceOnAnotherHost) {
+  const Placement each{{0, 1, 2}};
+  const ir::Request request{Collective::kGather, 3, 0, false};
+  ir::Request in_place = request;
+  in_place.in_place = true;
+  for (const std::string_view name : {"direct", "binomial"}) {
+    const auto out = schedule_of(name, request), in = schedule_of(name, in_place);
+    ASSERT_TRUE(out && in);
+    const auto lowered_out = lower(*out, *ir::verify(*out), each, {});
+    const auto lowered_in = lower(*in, *ir::verify(*in), each, {});
+    ASSERT_TRUE(lowered_out && lowered_in);
+    EXPECT_TRUE(interoperable(*lowered_out, *lowered_in)) << name;
+  }
+}
+
+TEST(Lowering, MessagesAreReceivedAnIterationBeforeTheyAreSent) {
+  const auto schedule = schedule_of("two_shot", {Collective::kAllReduce, 2, 0, false});
+  ASSERT_TRUE(schedule);
+  const auto lowered = lower(*schedule, *ir::verify(*schedule), Placement{{0, 1}}, {});
+  ASSERT_TRUE(lowered);
+  const auto stages = [&](Rank rank, OpKind kind) {
+    std::vector<std::uint32_t> found;
+    for (const Op& op : lowered->programs[rank].ops)
+      if (op.kind == kind) found.push_back(op.stage);
+    return found;
+  };
+  for (const Rank rank : {0, 1}) {
+    EXPECT_EQ(stages(rank, OpKind::kSend), (std::vector<std::uint32_t>{1, 2}));
+    EXPECT_EQ(stages(1 - rank, OpKind::kRecv), (std::vector<std::uint32_t>{0, 1}));
+  }
+}
+
+// The receive of rank 1 waits for its send of the same place. That ends with rank 0's receive on
+// lane 1, which cannot be early.
+TEST(Lowering, ReceivesThatCannotBeEarlyAreNot) {
+  const auto schedule = ir::parse(R"(tutti-schedule 1
+collective all_gather
+ranks 2
+in_place no
+algorithm chain
+chunks_per_block 1
+lanes 2
+
+rank 0
+scratch 0
+0: recv tmp[0] from 1
+1: copy in[0] into out[0]
+2: copy tmp[0] into out[1] after 0
+3: recv tmp[0] from 1 lane 1 after 2
+4: send tmp[0] to 1 after 3
+5: send in[0] to 1
+
+rank 1
+scratch 0
+0: copy in[0] into out[1]
+1: send out[1] to 0 after 0
+2: copy in[0] into out[1] after 1
+3: send out[1] to 0 lane 1 after 2
+4: recv out[1] from 0 after 3
+5: copy in[0] into out[1] after 4
+6: recv out[0] from 0
+)");
+  ASSERT_TRUE(schedule) << schedule.error().what;
+  const auto proof = ir::verify(*schedule);
+  ASSERT_TRUE(proof) << proof.error().what;
+  const auto lowered = lower(*schedule, *proof, Placement{{0, 1}}, {});
+  EXPECT_TRUE(lowered) << lowered.error().what;
 }
 
 // 65 inputs are more than one op adds up, and a published plan keeps no copy of an own one.

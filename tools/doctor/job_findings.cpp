@@ -141,7 +141,8 @@ void unused_rdma(const JobFacts& job, std::vector<Finding>& findings) {
     return pair.of_first && pair.of_first->rdma && least_mb_s(*pair.of_first->rdma) > 0;
   };
   const auto is_slower = [](const PairFacts& pair) {
-    return least_mb_s(*pair.of_first->rdma) < least_mb_s(pair.of_first->tcp);
+    constexpr double kNoise = 0.9;
+    return least_mb_s(*pair.of_first->rdma) < kNoise * least_mb_s(pair.of_first->tcp);
   };
   const bool asked = std::ranges::any_of(
       job.hosts, [](const HostFacts& host) { return transport_of(host) != "tcp"; });

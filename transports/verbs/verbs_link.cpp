@@ -309,6 +309,7 @@ Result<bool> VerbsLink::check() {
     return std::move(well).error();
   }
   if (!may_sleep) return false;
+  if (works_.has_next() && lane_for_put() != nullptr) return true;  // the next call posts more
   bool armed_now = false;
   for (auto& place : places_) {
     if (place->broken || !place->completions || place->armed) continue;

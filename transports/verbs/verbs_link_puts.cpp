@@ -65,8 +65,8 @@ VerbsLink::Lane* VerbsLink::lane_for_put() {
   return best;
 }
 
-/// At most one fragment a path. A device in software moves it all while it is posted, and the peer
-/// must hear meanwhile what has come from it: else both sides send by turns.
+/// At most as many fragments as there are paths. A device in software moves a fragment while it is
+/// posted, and the peer must hear meanwhile what has come from it: else both sides send by turns.
 void VerbsLink::push_puts() {
   for (std::size_t turns = lanes_.size(); turns > 0 && works_.has_next(); --turns) {
     Lane* const lane = lane_for_put();
