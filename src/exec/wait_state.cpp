@@ -20,8 +20,6 @@ void WaitState::blocked_on_any(Rank peer, std::span<const WaitWord> words, bool 
 void WaitState::idle(std::uint32_t polls, CallerActivity caller) {
   const WaitPolicy& policy = this->policy(caller);
   polls = std::min(polls, fruitless_++);
-  // The pause is for loops around one load. A poll of connections takes longer than that.
-  if (policy.phase(polls) == WaitPhase::kSpin && !connections_.empty()) return;
   if (policy.phase(polls) != WaitPhase::kSleep || (connections_.empty() && !on_several_))
     return wait_once(policy, polls, blocked_);
   WaitSet waits;

@@ -414,7 +414,7 @@ class RankDrafter {
 
   void post_recv(const Step& step, const MessageId& message) {
     DraftOp op;
-    op.round = round() == 0 ? 0 : round() - 1;  // posted one iteration before it is needed
+    op.round = round() == 0 ? 0 : round() - 1;  // with its send, or earlier: see link()
     op.op.kind = OpKind::kRecv;
     op.op.peer = step.peer;
     op.op.lane = step.lane;

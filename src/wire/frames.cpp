@@ -70,6 +70,10 @@ std::uint32_t check_of(const std::byte* header) {
   return static_cast<std::uint32_t>(hash ^ (hash >> 32));
 }
 
+Error no_frame(std::uint32_t magic) {
+  return make_error(Code::kPeerFailed, "bytes {:#010x} where a frame should begin", magic);
+}
+
 bool sizes_fit(const Frame& frame) {
   switch (frame.type) {
     case FrameType::kEager:
@@ -126,8 +130,7 @@ Result<Frame> decode(std::span<const std::byte, kHeaderBytes> header) {
   Reader in(header.data());
   const auto magic = in.get<std::uint32_t>();
   const auto version = in.get<std::uint8_t>();
-  if (magic != kFrameMagic)
-    return make_error(Code::kPeerFailed, "bytes {:#010x} where a frame should begin", magic);
+  if (magic != kFrameMagic) return no_frame(magic);
   if (version != kFrameVersion)
     return make_error(Code::kPeerFailed,
                       "a frame of version {}, this library speaks {}; use one version everywhere",
@@ -191,7 +194,7 @@ Result<std::size_t> header_length(std::span<const std::byte, kBriefHeaderBytes> 
   const auto magic = Reader(begin.data()).get<std::uint32_t>();
   if (magic == kBriefMagic[0] || magic == kBriefMagic[1]) return kBriefHeaderBytes;
   if (magic == kFrameMagic) return kHeaderBytes;
-  return make_error(Code::kPeerFailed, "bytes {:#010x} where a frame should begin", magic);
+  return no_frame(magic);
 }
 
 Status decode_brief(std::span<const std::byte, kBriefHeaderBytes> header, Frame& frame) {
