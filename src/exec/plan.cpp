@@ -1,6 +1,7 @@
 #include "src/exec/plan.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "src/codec/make_format.hpp"
 #include "src/exec/converter.hpp"
@@ -129,16 +130,10 @@ Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> l
   plan->number_coded();
   plan->bind_waits();
   plan->bind_passes();
+  plan->bind_pieces();
+  plan->find_order();
   plan->find_users(team);
-  plan->rings_.resize(plan->program_->ops.size());
-  for (std::size_t id = 0; id < plan->program_->ops.size(); ++id) {
-    const lower::Op& op = plan->program_->ops[id];
-    if (op.peer == kNoRank) continue;
-    plan->transfer_ops_.push_back(static_cast<std::uint32_t>(id));
-    plan->rings_[id].pieces = static_cast<std::uint32_t>(op.like.size());
-    plan->rings_[id].transfers =
-        std::make_unique<Transfer[]>(TransferRing::kDepth * op.like.size());
-  }
+  plan->make_rings(team);
   return plan;
 }
 
@@ -281,6 +276,73 @@ void Plan::bind_passes_of(const lower::Op& op) {
     passes_.back().first = static_cast<std::uint32_t>(places_.size());
     passes_.back().bytes = bytes;
     places_.insert(places_.end(), places.begin(), places.end());
+  }
+}
+
+SlicedPlace Plan::sliced_place_of(const lower::Operand& operand, std::uint32_t piece) const {
+  const std::size_t number = operand.pieces[piece];
+  SlicedPlace place{.memory = operand.memory, .owner = operand.owner};
+  switch (operand.memory) {
+    case lower::ProgramMemory::kScratch:
+      place.offset = number * stride_;
+      place.step = program_->scratch_pieces * stride_;
+      place.instances = program_->scratch_depth;
+      break;
+    case lower::ProgramMemory::kSlot: {
+      const lower::Program& owner = lowered_->programs[operand.owner];
+      place.offset = (owner.slots[operand.index].first_piece + number) * slot_stride_;
+      place.step = owner.slot_pieces * slot_stride_;
+      place.instances = slot_instances_;
+      break;
+    }
+    default: {
+      const bool is_input = operand.memory == lower::ProgramMemory::kInput;
+      place.offset =
+          (is_input ? chunks_.in_input(number) : chunks_.in_output(number)) * element_bytes_;
+      place.step = slice_elements_ * element_bytes_;
+    }
+  }
+  return place;
+}
+
+void Plan::bind_pieces() {
+  if (lower::one_round(lowered_->protocol)) return;
+  const auto is_formatted = [](const lower::Operand& operand) {
+    return operand.format != ir::kPlain;
+  };
+  for (const lower::Op& op : program_->ops) {
+    pieces_.push_back({.first = static_cast<std::uint32_t>(sliced_places_.size()),
+                       .sources = static_cast<std::uint16_t>(op.sources.size()),
+                       .destinations = static_cast<std::uint16_t>(op.destinations.size()),
+                       .converts = std::ranges::any_of(op.sources, is_formatted) ||
+                                   std::ranges::any_of(op.destinations, is_formatted)});
+    for (std::uint32_t piece = 0; piece < op.like.size(); ++piece)
+      for (const auto* operands : {&op.sources, &op.destinations})
+        for (const lower::Operand& operand : *operands)
+          sliced_places_.push_back(sliced_place_of(operand, piece));
+  }
+}
+
+void Plan::find_order() {
+  if (lower::one_round(lowered_->protocol) || slices_ > 1) return;
+  order_.resize(program_->ops.size());
+  std::iota(order_.begin(), order_.end(), 0);
+  std::ranges::stable_sort(order_, {}, [&](std::uint32_t op) { return program_->ops[op].stage; });
+}
+
+void Plan::make_rings(const Team& team) {
+  rings_.resize(program_->ops.size());
+  for (std::uint32_t id = 0; id < program_->ops.size(); ++id) {
+    const lower::Op& op = program_->ops[id];
+    if (op.peer == kNoRank) continue;
+    transfer_ops_.push_back(id);
+    TransferRing& ring = rings_[id];
+    const bool sends = op.kind == lower::OpKind::kSend;
+    ring.connection = team.member(op.peer).connection.get();
+    ring.stream = {team.options().communicator, sends ? team.rank() : op.peer,
+                   sends ? op.peer : team.rank(), op.lane};
+    ring.pieces = static_cast<std::uint32_t>(op.like.size());
+    ring.transfers = std::make_unique<Transfer[]>(TransferRing::kDepth * op.like.size());
   }
 }
 

@@ -44,9 +44,31 @@ struct Pass {
   std::size_t bytes = 0;          ///< not 0, unless blocks have different sizes
 };
 
+/// Where a staged program finds the slices of a piece in one memory.
+struct SlicedPlace {
+  lower::ProgramMemory memory = lower::ProgramMemory::kInput;
+  Rank owner = kNoRank;         ///< of a slot
+  std::size_t offset = 0;       ///< of slice 0 from the start of the memory
+  std::size_t step = 0;         ///< bytes to the next slice
+  std::uint64_t instances = 0;  ///< slices s and s + instances share their place; 0: none do
+  [[nodiscard]] std::size_t of_slice(std::uint64_t slice) const {
+    if (slice == 0) return offset;
+    return offset + (instances == 0 ? slice : slice % instances) * step;
+  }
+};
+
+/// The pieces of an op of a staged program.
+struct BoundPieces {
+  std::uint32_t first = 0;  ///< index of its first place; by piece: sources, then destinations
+  std::uint16_t sources = 0, destinations = 0;
+  bool converts = false;  ///< any of a combination's operands is formatted
+};
+
 /// Transfers of one kSend or kRecv op: a ring over slices with `pieces` transfers each.
 struct TransferRing {
   static constexpr std::uint64_t kDepth = lower::kTransfersInFlight;
+  Connection* connection = nullptr;
+  StreamId stream;  ///< of calls that are not for devices
   std::unique_ptr<Transfer[]> transfers;
   std::uint32_t pieces = 0;
   std::uint64_t posted[kDepth] = {};  ///< slice + 1 in each position of the ring; 0: none
@@ -86,17 +108,25 @@ class Plan {
   [[nodiscard]] std::span<const Place> destinations(const Pass& pass) const {
     return places(pass).subspan(pass.sources);
   }
+  /// Of a staged program.
+  [[nodiscard]] const BoundPieces& pieces(std::uint32_t op) const { return pieces_[op]; }
+  [[nodiscard]] std::span<const SlicedPlace> sources(const BoundPieces& op,
+                                                     std::size_t piece) const {
+    return {places_of(op, piece), op.sources};
+  }
+  [[nodiscard]] std::span<const SlicedPlace> destinations(const BoundPieces& op,
+                                                          std::size_t piece) const {
+    return {places_of(op, piece) + op.sources, op.destinations};
+  }
+  /// The ops in the order in which one slice runs them; none if there are several slices.
+  [[nodiscard]] std::span<const std::uint32_t> order() const { return order_; }
   /// The ops that send or receive messages.
   [[nodiscard]] std::span<const std::uint32_t> transfer_ops() const { return transfer_ops_; }
 
   [[nodiscard]] std::uint64_t slices() const { return slices_; }
   [[nodiscard]] std::size_t element_bytes() const { return element_bytes_; }
-  /// Bytes from one piece of a slot, or of scratch, to the next.
-  [[nodiscard]] std::size_t slot_stride() const { return slot_stride_; }
+  /// Bytes from one piece of scratch to the next.
   [[nodiscard]] std::size_t scratch_stride() const { return stride_; }
-  /// Slices s and s + slot_instances() share their slots. At least slot_depth, so that what the
-  /// program waits for suffices.
-  [[nodiscard]] std::uint64_t slot_instances() const { return slot_instances_; }
   /// Of a staged program, the same on all ranks.
   [[nodiscard]] std::size_t slot_bytes() const {
     return slot_instances_ * lowered_->max_slot_pieces * slot_stride_;
@@ -116,11 +146,6 @@ class Plan {
   /// The number of the first value of a piece that an op encodes.
   [[nodiscard]] std::size_t first_coded(std::uint32_t op, std::uint32_t piece) const {
     return first_coded_[op][piece];
-  }
-  /// Whether the operands of a combination are formatted, any of them.
-  [[nodiscard]] bool converts(const lower::Op& op) const {
-    return !formats_.empty() && (std::ranges::any_of(op.sources, is_formatted) ||
-                                 std::ranges::any_of(op.destinations, is_formatted));
   }
   /// Null: plain.
   [[nodiscard]] const codec::Format* format(ir::FormatId format) const {
@@ -159,7 +184,6 @@ class Plan {
   }
 
  private:
-  static bool is_formatted(const lower::Operand& operand) { return operand.format != ir::kPlain; }
   using Formats = std::vector<std::shared_ptr<const codec::Format>>;
   Plan(std::shared_ptr<const lower::Lowered> lowered, const Team& team, const Volume& volume,
        Formats formats);
@@ -172,6 +196,14 @@ class Plan {
   void bind_waits();
   void bind_passes();
   void bind_passes_of(const lower::Op& op);
+  void bind_pieces();
+  [[nodiscard]] SlicedPlace sliced_place_of(const lower::Operand& operand,
+                                            std::uint32_t piece) const;
+  [[nodiscard]] const SlicedPlace* places_of(const BoundPieces& op, std::size_t piece) const {
+    return sliced_places_.data() + op.first + piece * (std::size_t{op.sources} + op.destinations);
+  }
+  void find_order();
+  void make_rings(const Team& team);
   [[nodiscard]] Place place_of(const lower::Operand& operand, std::uint32_t piece) const;
   void find_users(const Team& team);
 
@@ -191,10 +223,15 @@ class Plan {
   bool fills_packet_ = false;
   std::size_t stride_ = 0;  ///< of scratch, which may hold values plain and in any format
   std::size_t slot_stride_ = 0;
+  /// Slices s and s + slot_instances_ share their slots. At least slot_depth, so that what the
+  /// program waits for suffices.
   std::uint64_t slot_instances_ = 1;
   std::vector<std::vector<BoundWait>> waits_;
   std::vector<Pass> passes_;
   std::vector<Place> places_;
+  std::vector<BoundPieces> pieces_;
+  std::vector<SlicedPlace> sliced_places_;
+  std::vector<std::uint32_t> order_;
   std::uint64_t entry_readers_ = ~std::uint64_t{0};
   std::vector<Rank> buffer_users_, buffer_writers_;
   std::vector<TransferRing> rings_;

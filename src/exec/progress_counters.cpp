@@ -1,5 +1,7 @@
 #include "src/exec/progress_counters.hpp"
 
+#include <algorithm>
+
 namespace tutti::exec {
 
 ProgressCounters::ProgressCounters(Team& team)
@@ -26,10 +28,12 @@ void ProgressCounters::publish(std::uint64_t position) {
 
 std::span<const std::uint64_t> ProgressCounters::leave(const Plan& plan) {
   std::vector<std::uint64_t>& ends = ends_[calls_ % 2];
-  for (Rank rank = 0; rank < team_.size(); ++rank) {
+  const auto leaves = [&](Rank rank) {
     starts_[rank] += plan.lowered().programs[rank].positions(plan.slices());
     ends[rank] = starts_[rank];
-  }
+  };
+  leaves(team_.rank());
+  std::ranges::for_each(team_.mapped_peers(), leaves);
   ++calls_;
   return ends;
 }

@@ -31,7 +31,7 @@ class ProgressCounters {
   /// This rank has reached `position`.
   void publish(std::uint64_t position);
   /// This rank leaves a call that ran `plan`; publish(0) then tells its peers. Returns the value of
-  /// each rank's counter when that rank has left, too.
+  /// the counter of each mapped rank when that rank has left, too.
   std::span<const std::uint64_t> leave(const Plan& plan);
 
  private:
@@ -39,7 +39,7 @@ class ProgressCounters {
 
   Team& team_;
   std::uint64_t calls_ = 0;
-  // Per rank, in counts since the beginning:
+  // Per rank on this host, in counts since the beginning:
   std::vector<std::uint64_t> starts_;  ///< at the start of this call
   std::vector<std::uint64_t>
       ends_[2];  ///< at the end of the last even and the last odd call that this rank left

@@ -7,18 +7,16 @@ using lower::ProgramMemory;
 
 void StagedRun::start() {
   iteration_ = 0;
-  op_ = 0;
+  turn_ = 0;
   own_slots_ = scratch_ = nullptr;
 }
 
-/// Nobody comes beyond this in call k + 2 before all have left call k: on that Team::peer_region()
-/// relies.
+/// Nobody comes beyond this in call k + 2 before all have left call k: on that
+/// StagingRegions::of_peer() relies.
 Result<bool> StagedRun::take_memory() {
   const Plan& plan = launch_.plan();
-  for (Rank peer = 0; peer < team_.size(); ++peer) {
-    if (peer == team_.rank() || team_.member(peer).block == nullptr) continue;
+  for (const Rank peer : team_.mapped_peers())
     if (!progress_.left_call_before_last(peer)) return false;
-  }
   team_.staging().begin(progress_.calls(), plan.slot_bytes());
   if (!plan.program().slots.empty()) {
     const bool receives = plan.output_bytes(team_.rank()) > 0;
@@ -31,34 +29,44 @@ Result<bool> StagedRun::take_memory() {
   return true;
 }
 
-Result<bool> StagedRun::run() {
+// Flattened, since for short messages the calls between these functions cost more than their work.
+[[gnu::flatten]] Result<bool> StagedRun::run() {
   const Plan& plan = launch_.plan();
-  const lower::Program& program = plan.program();
-  const std::uint64_t iterations = program.iterations(plan.slices());
-  while (iteration_ < iterations) {
-    const lower::Op& op = program.ops[op_];
-    const std::uint64_t slice = iteration_ - op.stage;
-    if (iteration_ >= op.stage && slice < plan.slices()) {
-      TUTTI_ASSIGN(const bool may_run, ready(op_, slice));
-      if (!may_run) return false;
-      if (op.stage > 0) launch_.start_stopwatch();
-      launch_.start_writing();
-      TUTTI_TRY(execute(op_, slice));
-      launch_.end_writing();
-      if (op.published) progress_.publish(program.position(op_, slice));
+  if (plan.slices() == 1) {
+    for (const std::span<const std::uint32_t> order = plan.order(); turn_ < order.size(); ++turn_) {
+      TUTTI_ASSIGN(const bool ran, run(order[turn_], 0));
+      if (!ran) return false;
     }
-    if (++op_ == program.ops.size()) {
-      op_ = 0;
-      ++iteration_;
-    }
+    return true;
   }
+  const std::span<const lower::Op> ops = plan.program().ops;
+  const std::uint64_t iterations = plan.program().iterations(plan.slices());
+  for (; iteration_ < iterations; ++iteration_, turn_ = 0)
+    for (; turn_ < ops.size(); ++turn_) {
+      const std::uint64_t slice = iteration_ - ops[turn_].stage;  // too large before the op's first
+      if (slice >= plan.slices()) continue;
+      TUTTI_ASSIGN(const bool ran, run(turn_, slice));
+      if (!ran) return false;
+    }
+  return true;
+}
+
+/// Runs an op for a slice, if it may run.
+Result<bool> StagedRun::run(std::uint32_t op_id, std::uint64_t slice) {
+  const lower::Op& op = launch_.plan().program().ops[op_id];
+  TUTTI_ASSIGN(const bool may_run, ready(op_id, slice));
+  if (!may_run) return false;
+  if (op.stage > 0) launch_.start_stopwatch();
+  launch_.start_writing();
+  TUTTI_TRY(op.kind == OpKind::kCombine ? combine(op_id, slice) : post(op_id, slice));
+  launch_.end_writing();
+  if (op.published) progress_.publish(launch_.plan().program().position(op_id, slice));
   return true;
 }
 
 Result<bool> StagedRun::ready(std::uint32_t op_id, std::uint64_t slice) {
-  const Plan& plan = launch_.plan();
-  const lower::Op& op = plan.program().ops[op_id];
-  for (const BoundWait& wait : plan.waits(op_id)) {
+  const lower::Op& op = launch_.plan().program().ops[op_id];
+  for (const BoundWait& wait : launch_.plan().waits(op_id)) {
     const std::int64_t wanted = static_cast<std::int64_t>(slice) + wait.delta;
     if (wanted < 0) continue;
     // First, since the progress of a peer that makes another call means nothing here.
@@ -78,12 +86,13 @@ Result<bool> StagedRun::ready(std::uint32_t op_id, std::uint64_t slice) {
   return true;
 }
 
-Result<bool> StagedRun::transfers_done(std::uint32_t op_id, std::uint64_t slice) {
+[[gnu::noinline]] Result<bool> StagedRun::transfers_done(std::uint32_t op_id, std::uint64_t slice) {
   TransferRing& ring = launch_.plan().ring(op_id);
-  if (ring.posted[slice % TransferRing::kDepth] != slice + 1) return true;
+  std::uint64_t& posted = ring.posted[slice % TransferRing::kDepth];
+  if (posted != slice + 1) return true;
   bool progressed = false;
-  for (std::uint32_t piece = 0; piece < ring.pieces; ++piece) {
-    const Transfer& transfer = ring.at(slice, piece);
+  const std::span<Transfer> transfers(&ring.at(slice, 0), ring.pieces);
+  for (const Transfer& transfer : transfers) {
     Transfer::State state = transfer.state.load(std::memory_order_acquire);
     if (state == Transfer::State::kPending && !progressed) {
       team_.progress_connections();
@@ -96,11 +105,13 @@ Result<bool> StagedRun::transfers_done(std::uint32_t op_id, std::uint64_t slice)
       return false;
     }
   }
-  ring.posted[slice % TransferRing::kDepth] = 0;
+  posted = 0;
+  --unfinished_;
   return true;
 }
 
 Result<bool> StagedRun::drained() {
+  if (unfinished_ == 0) return team_.flushed();
   for (const std::uint32_t id : launch_.plan().transfer_ops()) {
     for (const std::uint64_t posted : launch_.plan().ring(id).posted) {
       if (posted == 0) continue;
@@ -114,35 +125,24 @@ Result<bool> StagedRun::drained() {
 void StagedRun::cancel() {
   Plan& plan = launch_.plan();
   for (const std::uint32_t id : plan.transfer_ops()) {
-    const lower::Op& op = plan.program().ops[id];
     TransferRing& ring = plan.ring(id);
     for (std::uint64_t& posted : ring.posted) {
       if (posted == 0) continue;
       for (std::uint32_t piece = 0; piece < ring.pieces; ++piece)
-        team_.member(op.peer).connection->cancel(stream_of(op), ring.at(posted - 1, piece));
+        ring.connection->cancel(stream_of(ring), ring.at(posted - 1, piece));
       posted = 0;
     }
   }
+  unfinished_ = 0;
 }
 
 // --- executing an op ---
 
-Status StagedRun::execute(std::uint32_t op_id, std::uint64_t slice) {
-  const lower::Op& op = launch_.plan().program().ops[op_id];
-  switch (op.kind) {
-    case OpKind::kCombine:
-      return combine(op_id, slice);
-    case OpKind::kSend:
-    case OpKind::kRecv:
-      return post(op_id, slice);
-  }
-  return ok_status();
-}
-
 Status StagedRun::combine(std::uint32_t op_id, std::uint64_t slice) {
   const Plan& plan = launch_.plan();
+  const BoundPieces& pieces = plan.pieces(op_id);
+  if (pieces.converts) return convert(op_id, slice);
   const lower::Op& op = plan.program().ops[op_id];
-  if (plan.converts(op)) return convert(op_id, slice);
   std::uint64_t scaled = 0;
   for (std::size_t s = 0; launch_.scales_input() && s < op.sources.size(); ++s)
     if (op.sources[s].memory == ProgramMemory::kInput) scaled |= std::uint64_t{1} << s;
@@ -150,23 +150,26 @@ Status StagedRun::combine(std::uint32_t op_id, std::uint64_t slice) {
   for (std::uint32_t i = 0; i < op.like.size(); ++i) {
     const std::size_t bytes = plan.slice_size(op.like[i], slice) * plan.element_bytes();
     if (bytes == 0) continue;
-    for (std::size_t s = 0; s < op.sources.size(); ++s) {
-      TUTTI_ASSIGN(sources_[s], locate(op.sources[s], i, slice));
+    const std::byte** source = sources_.data();
+    for (const SlicedPlace& place : plan.sources(pieces, i)) {
+      TUTTI_ASSIGN(*source++, locate(place, slice));
     }
-    for (std::size_t d = 0; d < op.destinations.size(); ++d) {
-      TUTTI_ASSIGN(std::byte* const data, locate(op.destinations[d], i, slice));
-      destinations_[d] = {data, launch_.stores_to(op.destinations[d].memory, bytes)};
+    Destination* destination = destinations_.data();
+    for (const SlicedPlace& place : plan.destinations(pieces, i)) {
+      TUTTI_ASSIGN(destination->data, locate(place, slice));
+      (destination++)->stores = launch_.stores_to(place.memory, bytes);
     }
-    launch_.combine({sources_.data(), op.sources.size()}, scaled,
-                    {destinations_.data(), op.destinations.size()}, bytes, op.completes);
+    launch_.combine({sources_.data(), source}, scaled, {destinations_.data(), destination}, bytes,
+                    op.completes);
   }
   return ok_status();
 }
 
 /// The same where some operands are formatted.
-Status StagedRun::convert(std::uint32_t op_id, std::uint64_t slice) {
+[[gnu::noinline]] Status StagedRun::convert(std::uint32_t op_id, std::uint64_t slice) {
   const Plan& plan = launch_.plan();
   const lower::Op& op = plan.program().ops[op_id];
+  const BoundPieces& pieces = plan.pieces(op_id);
   const bool encodes = lower::encodes(op);
   const Coding* const coding = launch_.args().coding;
   const BusyTime::Counted counted(coding != nullptr ? coding->busy : nullptr);
@@ -174,13 +177,13 @@ Status StagedRun::convert(std::uint32_t op_id, std::uint64_t slice) {
     const std::size_t elements = plan.slice_size(op.like[i], slice);
     if (elements == 0) continue;
     for (std::size_t s = 0; s < op.sources.size(); ++s) {
-      TUTTI_ASSIGN(const std::byte* const data, locate(op.sources[s], i, slice));
+      TUTTI_ASSIGN(const std::byte* const data, locate(plan.sources(pieces, i)[s], slice));
       const bool scaled = launch_.scales_input() && op.sources[s].memory == ProgramMemory::kInput;
       coded_sources_[s] = {data, plan.format(op.sources[s].format), scaled};
     }
     for (std::size_t d = 0; d < op.destinations.size(); ++d) {
       const lower::Operand& destination = op.destinations[d];
-      TUTTI_ASSIGN(std::byte* const data, locate(destination, i, slice));
+      TUTTI_ASSIGN(std::byte* const data, locate(plan.destinations(pieces, i)[d], slice));
       const std::size_t bytes = plan.bytes_in(destination.format, elements);
       coded_destinations_[d] = {{data, launch_.stores_to(destination.memory, bytes)},
                                 plan.format(destination.format)};
@@ -213,21 +216,23 @@ Error StagedRun::invalid_code(const lower::Op& op) const {
 Status StagedRun::post(std::uint32_t op_id, std::uint64_t slice) {
   Plan& plan = launch_.plan();
   const lower::Op& op = plan.program().ops[op_id];
+  const BoundPieces& pieces = plan.pieces(op_id);
   const bool sends = op.kind == OpKind::kSend;
-  const StreamId stream = stream_of(op);
-  const MessageTag tag{entries_.sequence(), *launch_.args().call};
-  Connection& connection = *team_.member(op.peer).connection;
   TransferRing& ring = plan.ring(op_id);
-  ring.posted[slice % TransferRing::kDepth] = slice + 1;
+  const StreamId stream = stream_of(ring);
+  const MessageTag tag{entries_.sequence(), *launch_.args().call};
   // Both sides know that nothing travels; but where each rank has a count of its own, which of
   // them is wrong shows where messages meet, and so there is one from each block.
+  const bool all_travel = plan.chunk_places().uneven() && slice == 0;
   const auto travels = [&](std::uint32_t piece) {
-    return plan.slice_size(op.like[piece], slice) > 0 ||
-           (plan.chunk_places().uneven() && slice == 0);
+    return all_travel || plan.slice_size(op.like[piece], slice) > 0;
   };
-  std::uint32_t last = 0;  // that travels
-  for (std::uint32_t i = 0; i < ring.pieces; ++i)
-    if (travels(i)) last = i;
+  std::uint64_t& posted = ring.posted[slice % TransferRing::kDepth];
+  posted = slice + 1;
+  ++unfinished_;
+  bool all_done = true;
+  std::uint32_t last = ring.pieces - 1;  // that travels
+  while (last > 0 && !travels(last)) --last;
   for (std::uint32_t i = 0; i < ring.pieces; ++i) {
     Transfer& transfer = ring.at(slice, i);
     if (!travels(i)) {
@@ -235,69 +240,55 @@ Status StagedRun::post(std::uint32_t op_id, std::uint64_t slice) {
       continue;
     }
     const std::size_t elements = plan.slice_size(op.like[i], slice);
-    const lower::Operand& operand = sends ? op.sources[0] : op.destinations[0];
-    const std::size_t bytes = plan.bytes_in(operand.format, elements);
-    TUTTI_ASSIGN(std::byte* const data, locate(operand, i, slice));
     transfer.device_memory = launch_.args().device_memory;
-    if (sends && i != last)
-      connection.send_with_next(stream, tag, {data, bytes}, transfer);
-    else if (sends)
-      connection.send(stream, tag, {data, bytes}, transfer);
-    else
-      connection.recv(stream, tag, {data, bytes}, transfer);
+    if (sends) {
+      TUTTI_ASSIGN(const std::byte* const data, locate(plan.sources(pieces, i)[0], slice));
+      const std::span message(data, plan.bytes_in(op.sources[0].format, elements));
+      if (i != last)
+        ring.connection->send_with_next(stream, tag, message, transfer);
+      else
+        ring.connection->send(stream, tag, message, transfer);
+    } else {
+      TUTTI_ASSIGN(std::byte* const data, locate(plan.destinations(pieces, i)[0], slice));
+      const std::size_t bytes = plan.bytes_in(op.destinations[0].format, elements);
+      ring.connection->recv(stream, tag, {data, bytes}, transfer);
+    }
+    all_done &= transfer.state.load(std::memory_order_acquire) == Transfer::State::kDone;
+  }
+  if (all_done) {  // as of a short message, which was copied
+    posted = 0;
+    --unfinished_;
   }
   return ok_status();
 }
 
-StreamId StagedRun::stream_of(const lower::Op& op) const {
-  const bool sends = op.kind == OpKind::kSend;
-  const Lane lane = launch_.args().for_devices ? kDeviceLanes | op.lane : op.lane;
-  return {team_.options().communicator, sends ? team_.rank() : op.peer,
-          sends ? op.peer : team_.rank(), lane};
+StreamId StagedRun::stream_of(const TransferRing& ring) const {
+  StreamId stream = ring.stream;
+  if (launch_.args().for_devices) stream.lane |= kDeviceLanes;
+  return stream;
 }
 
 // --- locating operands ---
 
-Result<std::byte*> StagedRun::locate(const lower::Operand& operand, std::uint32_t piece,
-                                     std::uint64_t slice) {
-  const Plan& plan = launch_.plan();
-  const std::uint32_t chunk = operand.pieces[piece];
-  const auto at = [&](const std::byte* buffer, std::size_t begin) {
-    return const_cast<std::byte*>(buffer) +
-           (begin + plan.slice_begin(slice)) * plan.element_bytes();
-  };
-  switch (operand.memory) {
+Result<std::byte*> StagedRun::locate(const SlicedPlace& place, std::uint64_t slice) {
+  const std::size_t offset = place.of_slice(slice);
+  switch (place.memory) {
     case ProgramMemory::kInput:
-      return at(launch_.args().input, plan.chunk_places().in_input(chunk));
+      return const_cast<std::byte*>(launch_.args().input) + offset;
     case ProgramMemory::kOutput:
-      return at(launch_.args().output, plan.chunk_places().in_output(chunk));
-    case ProgramMemory::kScratch: {
-      const lower::Program& program = plan.program();
-      const std::uint64_t index =
-          (slice % program.scratch_depth) * program.scratch_pieces + operand.pieces[piece];
-      return scratch_ + index * plan.scratch_stride();
+      return launch_.args().output + offset;
+    case ProgramMemory::kScratch:
+      return scratch_ + offset;
+    case ProgramMemory::kSlot: {
+      if (place.owner == team_.rank()) return own_slots_ + offset;
+      TUTTI_ASSIGN(std::byte* const region, team_.staging().of_peer(place.owner));
+      return region + offset;
     }
-    case ProgramMemory::kSlot:
-      return slot_memory(operand, piece, slice);
     case ProgramMemory::kPublished:
     case ProgramMemory::kPeerOutput:
       break;  // of one-round programs, which run in passes
   }
-  TUTTI_CHECK(false, "memory={} in a staged program", name_of(operand.memory));
-}
-
-Result<std::byte*> StagedRun::slot_memory(const lower::Operand& operand, std::uint32_t piece,
-                                          std::uint64_t slice) {
-  const Plan& plan = launch_.plan();
-  const lower::Lowered& lowered = plan.lowered();
-  const lower::Program& owner = lowered.programs[operand.owner];
-  std::byte* region = own_slots_;
-  if (operand.owner != team_.rank()) {
-    TUTTI_ASSIGN(region, team_.staging().of_peer(operand.owner));
-  }
-  const std::uint64_t index = (slice % plan.slot_instances()) * owner.slot_pieces +
-                              owner.slots[operand.index].first_piece + operand.pieces[piece];
-  return region + index * plan.slot_stride();
+  TUTTI_CHECK(false, "memory={} in a staged program", name_of(place.memory));
 }
 
 }  // namespace tutti::exec

@@ -45,27 +45,24 @@ class StagedRun {
   void cancel();
 
  private:
+  Result<bool> run(std::uint32_t op_id, std::uint64_t slice);
   Result<bool> ready(std::uint32_t op_id, std::uint64_t slice);
   Result<bool> transfers_done(std::uint32_t op_id, std::uint64_t slice);
 
-  Status execute(std::uint32_t op_id, std::uint64_t slice);
   Status combine(std::uint32_t op_id, std::uint64_t slice);
   Status convert(std::uint32_t op_id, std::uint64_t slice);
   [[nodiscard]] Error invalid_code(const lower::Op& op) const;
   Status post(std::uint32_t op_id, std::uint64_t slice);
-  [[nodiscard]] StreamId stream_of(const lower::Op& op) const;
-
-  Result<std::byte*> locate(const lower::Operand& operand, std::uint32_t piece,
-                            std::uint64_t slice);
-  Result<std::byte*> slot_memory(const lower::Operand& operand, std::uint32_t piece,
-                                 std::uint64_t slice);
+  [[nodiscard]] StreamId stream_of(const TransferRing& ring) const;
+  Result<std::byte*> locate(const SlicedPlace& place, std::uint64_t slice);
 
   Team& team_;
   Launch& launch_;
   Entries& entries_;
   ProgressCounters& progress_;
   std::uint64_t iteration_ = 0;
-  std::uint32_t op_ = 0;
+  std::uint32_t turn_ = 0;        // which op of the iteration, or of the order of one slice
+  std::uint32_t unfinished_ = 0;  // ops for a slice each, whose transfers are not known to be done
   std::byte* own_slots_ = nullptr;
   MessageScratch scratch_memory_;
   std::byte* scratch_ = nullptr;

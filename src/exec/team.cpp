@@ -61,6 +61,7 @@ Status Team::add_mapped(Rank rank, std::span<std::byte> mapping, std::uint64_t o
                     std::move(connection),
                     nullptr,
                     std::move(label)};
+  mapped_peers_.insert(std::ranges::lower_bound(mapped_peers_, rank), rank);
   return ok_status();
 }
 
@@ -119,6 +120,7 @@ Error Team::left_error(Rank peer) const {
 void Team::depart(bool tell) {
   staging_.close();
   remote_.clear();
+  mapped_peers_.clear();
   own_block().progress.left.store(1, std::memory_order_release);
   for (Rank peer = 0; peer < size(); ++peer) {
     Member& member = members_[peer];

@@ -79,6 +79,8 @@ class Team {
   [[nodiscard]] Rank rank() const { return rank_; }
   [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(members_.size()); }
   [[nodiscard]] const Member& member(Rank rank) const { return members_[rank]; }
+  /// The others whose memory is mapped, in order.
+  [[nodiscard]] std::span<const Rank> mapped_peers() const { return mapped_peers_; }
   [[nodiscard]] const lower::Placement& placement() const { return placement_; }
   [[nodiscard]] const TeamOptions& options() const { return options_; }
   [[nodiscard]] RankBlock& own_block() { return *members_[rank_].block; }
@@ -120,6 +122,7 @@ class Team {
   TeamOptions options_;
   std::vector<Member> members_;
   std::vector<Connection*> remote_;  ///< distinct connections of unmapped members
+  std::vector<Rank> mapped_peers_;
   struct Observer {
     Rank rank;
     ProcessLife process;
