@@ -98,7 +98,7 @@ bool sizes_fit(const Frame& frame) {
 
 }  // namespace
 
-FrameHeader encode(const Frame& frame) {
+[[gnu::noinline]] FrameHeader encode(const Frame& frame) {
   FrameHeader header;
   const CallSignature& call = frame.tag.call;
   Writer(header.data())
@@ -126,7 +126,7 @@ FrameHeader encode(const Frame& frame) {
   return header;
 }
 
-Result<Frame> decode(std::span<const std::byte, kHeaderBytes> header) {
+[[gnu::noinline]] Result<Frame> decode(std::span<const std::byte, kHeaderBytes> header) {
   Reader in(header.data());
   const auto magic = in.get<std::uint32_t>();
   const auto version = in.get<std::uint8_t>();

@@ -29,7 +29,7 @@
 namespace tutti {
 
 inline constexpr std::uint32_t kFrameMagic = 0x49545554;  // "TUTI"
-inline constexpr std::uint8_t kFrameVersion = 7;
+inline constexpr std::uint8_t kFrameVersion = 8;
 inline constexpr std::size_t kHeaderBytes = 88;
 inline constexpr std::size_t kBriefHeaderBytes = 8;
 
@@ -41,7 +41,9 @@ inline constexpr std::size_t kEagerLimitBesidePuts = 16 << 10;
 /// may take any of the connection's links.
 inline constexpr std::size_t kChunkBytes = 128 << 10;
 /// Most announced messages per stream that the receiver has not matched yet.
-inline constexpr std::uint32_t kStreamWindow = 32;
+inline constexpr std::uint32_t kStreamWindow = 64;
+/// Most messages per stream that are cleared before they are announced.
+inline constexpr std::uint32_t kClearedEarly = 32;
 /// An eager message takes one of its connection's credits per this many bytes, and at least one.
 inline constexpr std::size_t kCreditBytes = 16 << 10;
 /// Credits of one connection. With kCreditBytes they bound the memory of a receiver that posts

@@ -47,7 +47,7 @@ MessageReceiver::Stream& MessageReceiver::stream(const StreamId& id) {
   return *latest_;
 }
 
-MessageReceiver::Stream& MessageReceiver::find_or_create(const StreamId& id) {
+[[gnu::noinline]] MessageReceiver::Stream& MessageReceiver::find_or_create(const StreamId& id) {
   const auto found = streams_.find(id);
   if (found != streams_.end()) return found->second;
   if (streams_.size() >= forget_at_) forget_idle_streams();
@@ -98,7 +98,7 @@ bool MessageReceiver::cancel(const StreamId& id, Transfer& transfer) {
 }
 
 /// Ends the stream because of a receive of this side.
-void MessageReceiver::give_up(Stream& stream, const Posted& post, Error why) {
+[[gnu::noinline]] void MessageReceiver::give_up(Stream& stream, const Posted& post, Error why) {
   Frame notice = frame_for(FrameType::kBreak, stream.id, post);
   notice.reason = BreakReason::kRecvCancelled;
   break_stream(
@@ -125,7 +125,7 @@ Status MessageReceiver::on_eager(const Frame& frame) {
   return ok_status();
 }
 
-Status MessageReceiver::keep(Stream& stream, const Frame& frame) {
+[[gnu::noinline]] Status MessageReceiver::keep(Stream& stream, const Frame& frame) {
   const bool eager = frame.type == FrameType::kEager;
   if (stream.announced_count >= kStreamWindow ||
       (eager && kept_credits_ + credits_of(frame.bytes) > kConnectionCredits))
@@ -144,7 +144,7 @@ Status MessageReceiver::keep(Stream& stream, const Frame& frame) {
   return ok_status();
 }
 
-Status MessageReceiver::on_ready_to_send(const Frame& frame) {
+[[gnu::noinline]] Status MessageReceiver::on_ready_to_send(const Frame& frame) {
   TUTTI_ASSIGN(Stream* const stream, stream_of_peer(frame.stream));
   if (stream->broken || was_matched(*stream, frame.message)) return ok_status();
   TUTTI_TRY(keep(*stream, frame));
@@ -154,7 +154,7 @@ Status MessageReceiver::on_ready_to_send(const Frame& frame) {
 // Chunks of a message come in any order. They lie on a grid, so those that are told apart do not
 // overlap, and all together are as long as the message: a peer that sends one twice spoils its own
 // data and nothing else.
-Status MessageReceiver::on_data(std::size_t link, const Frame& frame) {
+[[gnu::noinline]] Status MessageReceiver::on_data(std::size_t link, const Frame& frame) {
   const auto found = streams_.find(frame.stream);
   if (found == streams_.end())
     return make_error(Code::kPeerFailed, "data of a stream without messages");
@@ -229,7 +229,7 @@ void MessageReceiver::finish(Stream& stream, Transfer& transfer) {
 
 // As data of a message that was cleared early, its puts stand for the announcement: the sender has
 // compared both.
-void MessageReceiver::on_landed(std::uint16_t target) {
+[[gnu::noinline]] void MessageReceiver::on_landed(std::uint16_t target) {
   if (target >= shown_.size() || shown_[target].transfer == nullptr) return;  // it was given up
   const Shown shown = std::exchange(shown_[target], {});
   Posted& post = posted(*shown.transfer);
@@ -243,14 +243,14 @@ void MessageReceiver::on_landed(std::uint16_t target) {
 }
 
 /// The sender sends by the stream, or knows nothing of the target.
-void MessageReceiver::release_target(Transfer& transfer) {
+[[gnu::noinline]] void MessageReceiver::release_target(Transfer& transfer) {
   Posted& post = posted(transfer);
   if (post.target == kNoTarget) return;
   shown_[post.target] = {};
   puts_->release(std::exchange(post.target, kNoTarget));
 }
 
-Status MessageReceiver::on_break(const Frame& frame) {
+[[gnu::noinline]] Status MessageReceiver::on_break(const Frame& frame) {
   TUTTI_ASSIGN(Stream* const stream, stream_of_peer(frame.stream));
   if (stream->broken) return ok_status();
   const Error error = cancelled_error(frame, frame.stream.source);
@@ -312,7 +312,7 @@ MessageReceiver::Accepted MessageReceiver::accept(Stream& stream, const Frame& s
 // The first unmatched receive is for `message`: the numbers were not known, or the sender has
 // forgotten the stream meanwhile, and with it every early CTS. It does not forget while a message
 // is under way.
-Status MessageReceiver::renumber(Stream& stream, std::uint64_t message) {
+[[gnu::noinline]] Status MessageReceiver::renumber(Stream& stream, std::uint64_t message) {
   for (Transfer* transfer = stream.unmatched; transfer != nullptr; transfer = transfer->next)
     if (!is_unmatched(*transfer))
       return make_error(Code::kPeerFailed, "message {} of a stream whose message {} is under way",
@@ -343,7 +343,7 @@ Transfer* MessageReceiver::next_to_clear_early(Stream& stream) {
   if (stream.early_candidate == nullptr) return nullptr;
   const std::uint64_t ahead =
       posted(*stream.early_candidate).message - posted(*stream.unmatched).message;
-  return ahead < kStreamWindow ? stream.early_candidate : nullptr;
+  return ahead < kClearedEarly ? stream.early_candidate : nullptr;
 }
 
 Status MessageReceiver::match(Stream& stream) {
@@ -369,7 +369,8 @@ Status MessageReceiver::match(Stream& stream) {
   return ok_status();
 }
 
-void MessageReceiver::consume(Stream& stream, Announced& message, const Accepted& accepted) {
+[[gnu::noinline]] void MessageReceiver::consume(Stream& stream, Announced& message,
+                                                const Accepted& accepted) {
   Posted& post = posted(*accepted.transfer);
   const bool is_ready_to_send = message.frame.type == FrameType::kReadyToSend;
   if (is_ready_to_send && !accepted.cleared_early) {  // else its CTS is on the way
@@ -386,7 +387,7 @@ void MessageReceiver::consume(Stream& stream, Announced& message, const Accepted
   free_announced_.push_back(message);
 }
 
-void MessageReceiver::drop_announced(Stream& stream) {
+[[gnu::noinline]] void MessageReceiver::drop_announced(Stream& stream) {
   while (!stream.announced.empty()) {
     Announced& message = stream.announced.pop_front();
     --stream.announced_count;
@@ -401,7 +402,7 @@ void MessageReceiver::drop_announced(Stream& stream) {
 
 // Called between frames or by the owner of a transfer; the payload of a message that is landing
 // here has nowhere to go any more.
-void MessageReceiver::fail_posted(Stream& stream, const Error& error) {
+[[gnu::noinline]] void MessageReceiver::fail_posted(Stream& stream, const Error& error) {
   for (Landing& landing : landings_)
     if (landing.stream == &stream && landing.transfer != nullptr)
       landing = {.stream = &stream, .eager = landing.eager};
@@ -418,7 +419,7 @@ void MessageReceiver::fail_posted(Stream& stream, const Error& error) {
   fail_all(stream.queue, error);
 }
 
-void MessageReceiver::break_stream(Stream& stream, Broken broken) {
+[[gnu::noinline]] void MessageReceiver::break_stream(Stream& stream, Broken broken) {
   fail_posted(stream, broken.error);
   if (landings_[0].stream == &stream && landings_[0].announced != nullptr)
     landings_[0] = {.stream = &stream};  // drop_announced owes its credit
@@ -470,7 +471,7 @@ bool MessageReceiver::produce_lazily() {
   return false;
 }
 
-bool MessageReceiver::produce_for(Stream& stream) {
+[[gnu::noinline]] bool MessageReceiver::produce_for(Stream& stream) {
   if (stream.broken && stream.broken->notify) {
     add_break(out_, *stream.broken);
   } else if (stream.to_clear > 0) {

@@ -23,7 +23,7 @@ MessageSender::Stream& MessageSender::stream(const StreamId& id) {
   return *latest_;
 }
 
-MessageSender::Stream& MessageSender::find_or_create(const StreamId& id) {
+[[gnu::noinline]] MessageSender::Stream& MessageSender::find_or_create(const StreamId& id) {
   const auto found = streams_.find(id);
   if (found != streams_.end()) return found->second;
   if (streams_.size() >= forget_at_) forget_idle_streams();
@@ -34,7 +34,7 @@ MessageSender::Stream& MessageSender::find_or_create(const StreamId& id) {
 }
 
 // An idle stream holds nothing that the next message of the stream needs.
-void MessageSender::forget_idle_streams() {
+[[gnu::noinline]] void MessageSender::forget_idle_streams() {
   latest_ = nullptr;
   std::erase_if(streams_, [this](const auto& entry) {
     const Stream& stream = entry.second;
@@ -67,7 +67,7 @@ bool MessageSender::cancel(const StreamId& id, Transfer& transfer) {
 }
 
 /// Ends the stream because of a send of this side.
-void MessageSender::give_up(Stream& stream, const Posted& post, Error why) {
+[[gnu::noinline]] void MessageSender::give_up(Stream& stream, const Posted& post, Error why) {
   Frame notice = frame_for(FrameType::kBreak, stream.id, post);
   notice.reason = BreakReason::kSendCancelled;
   break_stream(
@@ -75,7 +75,7 @@ void MessageSender::give_up(Stream& stream, const Posted& post, Error why) {
       Broken{.error = std::move(why), .notice = notice, .offender = std::nullopt, .notify = true});
 }
 
-void MessageSender::break_stream(Stream& stream, Broken broken) {
+[[gnu::noinline]] void MessageSender::break_stream(Stream& stream, Broken broken) {
   for (Transfer* transfer = stream.queue.front(); transfer != nullptr; transfer = transfer->next)
     for (Outbox* out : outs_) out->detach(*transfer);
   for (Tail& tail : tails_)
@@ -158,8 +158,8 @@ bool MessageSender::announce(Stream& stream) {
   return true;
 }
 
-std::optional<MessageSender::EarlyClear> MessageSender::take_early(Stream& stream,
-                                                                   const Posted& post) {
+[[gnu::noinline]] std::optional<MessageSender::EarlyClear> MessageSender::take_early(
+    Stream& stream, const Posted& post) {
   while (!stream.early.empty() && stream.early.front().frame.message < post.message)
     stream.early.pop_front();
   if (stream.early.empty() || stream.early.front().frame.message != post.message) return {};
@@ -185,7 +185,8 @@ void MessageSender::announce_eager(Stream& stream, Transfer& transfer, Frame& fr
 }
 
 // What cannot be put, for want of registered memory, takes the stream, unless it is a GPU's.
-void MessageSender::clear(Stream& stream, Transfer& transfer, std::span<const std::byte> key) {
+[[gnu::noinline]] void MessageSender::clear(Stream& stream, Transfer& transfer,
+                                            std::span<const std::byte> key) {
   Posted& post = posted(transfer);
   std::optional<Error> why_not;
   if (!key.empty() && puts_ != nullptr) {
@@ -219,13 +220,13 @@ void MessageSender::on_put_done(Transfer& transfer) {
 }
 
 /// Data of these is no longer read.
-void MessageSender::stop_puts(Fifo<Transfer>& queue) {
+[[gnu::noinline]] void MessageSender::stop_puts(Fifo<Transfer>& queue) {
   if (putting_.empty()) return;
   for (Transfer* transfer = queue.front(); transfer != nullptr; transfer = transfer->next)
     if (putting_.erase(transfer) > 0) puts_->cancel(transfer);
 }
 
-bool MessageSender::send_chunk(Stream& stream, std::size_t link) {
+[[gnu::noinline]] bool MessageSender::send_chunk(Stream& stream, std::size_t link) {
   if (stream.cleared == 0) return false;
   // A receiver looks at the other links for what is too long to be eager.
   const std::size_t least = link == 0 ? 0 : eager_limit_ + 1;
@@ -272,7 +273,8 @@ void MessageSender::moved(Stream& stream, Transfer& transfer, std::size_t bytes)
 
 // The CTS may cross the announcement, or the message itself if that is eager. The stream may be
 // unknown here, because this side has forgotten it.
-Status MessageSender::on_clear_to_send(const Frame& frame, std::span<const std::byte> key) {
+[[gnu::noinline]] Status MessageSender::on_clear_to_send(const Frame& frame,
+                                                         std::span<const std::byte> key) {
   const auto found = streams_.find(frame.stream);
   if (found == streams_.end() || found->second.broken) return ok_status();
   Stream& stream = found->second;
@@ -293,8 +295,8 @@ Status MessageSender::on_clear_to_send(const Frame& frame, std::span<const std::
   return ok_status();
 }
 
-Status MessageSender::clear_early(Stream& stream, const Frame& frame,
-                                  std::span<const std::byte> key) {
+[[gnu::noinline]] Status MessageSender::clear_early(Stream& stream, const Frame& frame,
+                                                    std::span<const std::byte> key) {
   const bool in_order = stream.early.empty() || stream.early.back().frame.message < frame.message;
   if (!in_order || frame.message - stream.next_message >= kStreamWindow)
     return make_error(Code::kPeerFailed, "message {} was cleared out of order", frame.message);
@@ -302,7 +304,7 @@ Status MessageSender::clear_early(Stream& stream, const Frame& frame,
   return ok_status();
 }
 
-Status MessageSender::on_credit(const Frame& frame) {
+[[gnu::noinline]] Status MessageSender::on_credit(const Frame& frame) {
   const auto found = streams_.find(frame.stream);
   if (found == streams_.end() || frame.offset > found->second.eagers ||
       frame.bytes > found->second.credits)
@@ -321,7 +323,8 @@ Status MessageSender::on_credit(const Frame& frame) {
   return ok_status();
 }
 
-Status MessageSender::on_break(const Frame& frame, const std::optional<Frame>& offender) {
+[[gnu::noinline]] Status MessageSender::on_break(const Frame& frame,
+                                                 const std::optional<Frame>& offender) {
   const auto found = streams_.find(frame.stream);
   if (found == streams_.end() && streams_.size() >= kMaxPeerStreams)
     return make_error(Code::kPeerFailed, "more than {} streams", kMaxPeerStreams);
