@@ -1,6 +1,5 @@
 #include "transports/verbs/graveyard.hpp"
 
-#include <optional>
 #include <utility>
 
 namespace tutti::verbs {
@@ -28,10 +27,10 @@ void Graveyard::run() {
   for (;;) {
     news_.wait(lock, [this] { return over_ || !dead_.empty(); });
     if (dead_.empty()) return;
-    std::optional<Dead> next(std::move(dead_.front()));
-    dead_.pop_front();
+    std::deque<Dead> dead;
+    dead.swap(dead_);
     lock.unlock();
-    next.reset();
+    dead.clear();
     lock.lock();
   }
 }

@@ -74,8 +74,9 @@ void Path::fill(ibv_send_wr& work, ibv_sge& gathered, const Piece& piece) {
   gathered = {.addr = reinterpret_cast<std::uintptr_t>(piece.bytes.data()),
               .length = static_cast<std::uint32_t>(piece.bytes.size()),
               .lkey = piece.local_key};
-  work = {};
-  work.wr_id = ++posted_;
+  work.wr_id = ++posted_;  // not all of the request, whose 128 bytes serve other kinds, too
+  work.next = nullptr;
+  work.send_flags = 0;
   work.sg_list = &gathered;
   work.num_sge = piece.bytes.empty() ? 0 : 1;
   work.opcode = IBV_WR_RDMA_WRITE;

@@ -14,10 +14,14 @@
 
 namespace tutti::verbs {
 
-/// Work requests that one path has under way, each way.
+/// Sends that one path has under way.
 inline constexpr std::uint32_t kPathSends = 64;
-/// The peer's sends, and what both sides owe each other for them: see VerbsLink.
-inline constexpr std::uint32_t kPathReceives = 3 * kPathSends;
+/// Writes of a stream that the peer is not known to have read.
+inline constexpr std::uint32_t kStreamWrites = 256;
+/// Fragments of puts that one path has under way.
+inline constexpr std::uint32_t kMostFlying = 8;
+/// Words that may come before this side takes them: see VerbsLink.
+inline constexpr std::uint32_t kPathReceives = kStreamWrites + 64;
 
 /// A number in the immediate of a write: two bits say what it is, 30 are a value.
 enum class Notice : std::uint8_t {

@@ -19,7 +19,7 @@ namespace {
 // One write of the stream at most: short, so that reading and writing overlap.
 constexpr std::size_t kMostWrite = 32 << 10;
 // The peer hears how far its stream was read after so many of its writes, or a part of the ring.
-constexpr std::uint64_t kTellWrites = kPathSends / 4;
+constexpr std::uint64_t kTellWrites = kStreamWrites / 4;
 constexpr std::uint64_t kTellPart = 4;
 // The socket and the devices are asked once in so many calls while all paths are well.
 constexpr std::uint32_t kCallsApart = 64;
@@ -114,7 +114,7 @@ bool VerbsLink::uses_reserve() const {
 
 /// A stream that had to take a lane in reserve moves back: at once if nothing of it is under way,
 /// else by ending the lane, which tells how far it has come. The lane then opens again.
-void VerbsLink::leave_reserve() {
+[[gnu::noinline]] void VerbsLink::leave_reserve() {
   if (!stream_ || !lanes_[*stream_].in_reserve || uses_reserve()) return;
   if (posted_ == consumed_)
     stream_.reset();
@@ -139,7 +139,7 @@ VerbsLink::Lane* VerbsLink::stream_lane() {
 
 void VerbsLink::push_stream() {
   leave_reserve();
-  while (posted_ < written_ && unconsumed_.size() < kPathSends) {
+  while (posted_ < written_ && unconsumed_.size() < kStreamWrites) {
     Lane* const lane = stream_lane();
     if (lane == nullptr || !lane->path.has_room()) return;
     const std::size_t from = posted_ % outgoing_.size();
@@ -158,8 +158,8 @@ void VerbsLink::push_stream() {
   }
 }
 
-// The peer stops at kPathSends writes that it does not know to be read, so those that have arrived
-// and are still to be read must not be forgotten here.
+// The peer stops at kStreamWrites writes that it does not know to be read, so those that have
+// arrived and are still to be read must not be forgotten here.
 void VerbsLink::tell_consumed() {
   const bool many_writes = untold_.size() >= kTellWrites && untold_[kTellWrites - 1] <= read_;
   const bool worth_it =
@@ -212,6 +212,9 @@ Status VerbsLink::advance() {
   const auto all = [this]() -> Status {
     TUTTI_TRY(poll_completions());
     if (is_time_to_look()) TUTTI_TRY(look_around());
+    // Where nothing has changed, what could not leave before cannot leave now.
+    const bool changed = std::exchange(changed_, false);
+    if (!changed && !works_.has_next() && control_out_.empty()) return ok_status();
     // What is short and lets the peer go on leaves before what is long.
     push_stream();
     push_flushes();
@@ -225,7 +228,8 @@ Status VerbsLink::advance() {
   return done;
 }
 
-Result<std::size_t> VerbsLink::write(std::span<const iovec> pieces) {
+// This and read() are flattened; what is rare is kept out of line.
+[[gnu::flatten]] Result<std::size_t> VerbsLink::write(std::span<const iovec> pieces) {
   if (dead_) return Error(*dead_);
   std::size_t total = 0;
   if (peer_) {
@@ -250,7 +254,7 @@ Result<std::size_t> VerbsLink::write(std::span<const iovec> pieces) {
   return total;
 }
 
-Result<std::size_t> VerbsLink::read(std::span<const iovec> pieces) {
+[[gnu::flatten]] Result<std::size_t> VerbsLink::read(std::span<const iovec> pieces) {
   Status well = advance();
   std::size_t total = 0;
   for (const iovec& piece : pieces) {
@@ -290,8 +294,9 @@ bool VerbsLink::is_time_to_look() {
   return options_.now() - looked_at_ >= kLooksApart;
 }
 
-Status VerbsLink::look_around() {
+[[gnu::noinline]] Status VerbsLink::look_around() {
   looked_at_ = options_.now();
+  changed_ = true;
   if (options_.attention) options_.attention->news.store(false, std::memory_order_relaxed);
   TUTTI_TRY(read_control());
   TUTTI_TRY(look_for_paths());
@@ -325,6 +330,7 @@ Result<bool> VerbsLink::check() {
 
 bool VerbsLink::finish() {
   read_ = arrived_;
+  changed_ = true;
   if (!advance() || control_ended_ || lanes_.empty()) return true;
   read_ = arrived_;
   if (posted_ < written_) return false;

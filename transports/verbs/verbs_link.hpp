@@ -19,9 +19,11 @@
 // Kernels may miss what a device wrote to memory of a GPU. So each device that wrote a part of such
 // a target reads from it (Flusher) before the target counts as landed.
 //
-// Words need a posted receive at the peer. A path has at most kPathSends writes under way that the
-// peer has not taken. For each, the peer owes at most one word of each of two kinds. So
-// kPathReceives are enough, and no write meets a peer that is not ready.
+// Words need a posted receive at the peer. At most kStreamWrites writes of the stream and
+// kMostFlying puts are not taken yet. The answers to the peer's own are fewer: one for each of its
+// puts, for its stream one for each kTellWrites writes, or each quarter of the ring, that it does
+// not know to be read, one after a path has failed, and one at the end. So kPathReceives are
+// enough, and no write meets a peer that is not ready.
 #pragma once
 
 #include <algorithm>
@@ -231,6 +233,7 @@ class VerbsLink final : public ByteLink, public PutLink {
   Blob control_out_;
   bool control_ended_ = false;
   std::uint32_t fruitless_ = 0;
+  bool changed_ = true;  // something came, or a path changed, since all that may leave was tried
 
   // The stream that leaves. Positions count bytes since the start.
   std::uint64_t written_ = 0;             // into the copy of the peer's ring

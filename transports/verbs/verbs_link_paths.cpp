@@ -28,7 +28,7 @@ void VerbsLink::say(const ControlMessage& message) {
   control_out_.insert(control_out_.end(), bytes.begin(), bytes.end());
 }
 
-Status VerbsLink::flush_control() {
+[[gnu::noinline]] Status VerbsLink::flush_control() {
   while (!control_out_.empty() && !control_ended_) {
     const ssize_t sent = ::send(options_.control.get(), control_out_.data(), control_out_.size(),
                                 MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -230,13 +230,14 @@ bool VerbsLink::end(Lane& lane, std::string why) {
   Path& path = lane.path;
   if (path.state() != Path::State::kOpening && path.state() != Path::State::kReady) return false;
   lane.reason = std::move(why);
+  changed_ = true;
   const bool was_ready = path.state() == Path::State::kReady;
   lane.ended_at = options_.now();
   path.end();
   return was_ready;
 }
 
-void VerbsLink::fail(Lane& lane, std::string why) {
+[[gnu::noinline]] void VerbsLink::fail(Lane& lane, std::string why) {
   if (end(lane, std::move(why)) && !control_ended_) {
     ++failovers_;
     log_warn("", "{} failed: {}; {} of {} paths are left", describe(lane), lane.reason,
@@ -387,6 +388,7 @@ Status VerbsLink::poll_device(OnDevice& place) {
     }
     if (*count > 0) {
       place.armed = false;  // what woke this side is taken before it sleeps again
+      changed_ = true;
       fruitless_ = 0;
     }
     for (const ibv_wc& completion : std::span(completions).first(*count)) {
@@ -408,7 +410,7 @@ Status VerbsLink::poll_device(OnDevice& place) {
   }
 }
 
-std::string VerbsLink::explain(const Lane& lane, ibv_wc_status status) const {
+[[gnu::noinline]] std::string VerbsLink::explain(const Lane& lane, ibv_wc_status status) const {
   const Device& device = *lane.place->device;
   const Rail& rail = options_.devices->rails()[lane.path.rail()];
   const auto port = device.port(rail.port);
@@ -421,7 +423,7 @@ std::string VerbsLink::explain(const Lane& lane, ibv_wc_status status) const {
 }
 
 // Without completions nobody knows what arrives. What is destroyed receives nothing.
-void VerbsLink::break_device(OnDevice& place, const std::string& why) {
+[[gnu::noinline]] void VerbsLink::break_device(OnDevice& place, const std::string& why) {
   place.broken = true;
   lose_flusher(place, why);
   for (Lane& lane : lanes_) {

@@ -8,8 +8,6 @@
 namespace tutti::verbs {
 namespace {
 
-// Fragments that one path has under way.
-constexpr std::size_t kMostFlying = 8;
 // Bytes of longer writes may land in any order, where packets take several ways.
 constexpr std::size_t kInOrder = 8 << 10;
 // A queue pair that has ended comes to rest within so many polls, or it is destroyed.
@@ -67,7 +65,7 @@ VerbsLink::Lane* VerbsLink::lane_for_put() {
 
 /// At most as many fragments as there are paths. A device in software moves a fragment while it is
 /// posted, and the peer must hear meanwhile what has come from it: else both sides send by turns.
-void VerbsLink::push_puts() {
+[[gnu::noinline]] void VerbsLink::push_puts() {
   for (std::size_t turns = lanes_.size(); turns > 0 && works_.has_next(); --turns) {
     Lane* const lane = lane_for_put();
     if (lane == nullptr) return;
@@ -91,7 +89,7 @@ void VerbsLink::push_puts() {
 
 // The peer may leave once all is acknowledged. So the last fragment of a target in memory of a GPU
 // is acknowledged only when kernels see it all.
-void VerbsLink::tell_seen() {
+[[gnu::noinline]] void VerbsLink::tell_seen() {
   for (Lane& lane : lanes_) {
     std::uint64_t seen = lane.seen;
     for (const Flush& flush : flushes_)
@@ -103,7 +101,7 @@ void VerbsLink::tell_seen() {
   }
 }
 
-Status VerbsLink::take_acknowledgement(Lane& lane, std::uint64_t fragments) {
+[[gnu::noinline]] Status VerbsLink::take_acknowledgement(Lane& lane, std::uint64_t fragments) {
   if (fragments > lane.flying.size())
     return make_error(Code::kPeerFailed, "it has seen {} puts of {}", fragments,
                       lane.flying.size());
@@ -147,7 +145,7 @@ std::size_t VerbsLink::index_of(const OnDevice& place) const {
       places_.begin());
 }
 
-Status VerbsLink::land(const Lane& lane, std::uint16_t number) {
+[[gnu::noinline]] Status VerbsLink::land(const Lane& lane, std::uint16_t number) {
   TUTTI_ASSIGN(auto landed, targets_.land(number, index_of(*lane.place)));
   if (!landed) return ok_status();
   if (landed->piece->gpu && landed->piece->gpu->needs_flush)
@@ -162,7 +160,7 @@ Status VerbsLink::land(const Lane& lane, std::uint16_t number) {
   return ok_status();
 }
 
-void VerbsLink::push_flushes() {
+[[gnu::noinline]] void VerbsLink::push_flushes() {
   if (flushes_.empty()) return;
   for (Flush& flush : flushes_)
     for (std::size_t place = 0; place < places_.size(); ++place)
@@ -232,7 +230,7 @@ void VerbsLink::lose_flusher(OnDevice& place, const std::string& why) {
       fail(lane, fmt::format("it does not read what it wrote to memory of a GPU: {}", why));
 }
 
-void VerbsLink::take_flush(OnDevice& place, const ibv_wc& completion) {
+[[gnu::noinline]] void VerbsLink::take_flush(OnDevice& place, const ibv_wc& completion) {
   if (const Status read = place.flusher->take(completion); !read)
     return lose_flusher(place, verbs::describe(*place.device->library(), completion.status));
   ++flushes_done_;

@@ -458,6 +458,42 @@ TEST(VerbsLink, APortThatGoesDownCostsNothingButAPath) {
   EXPECT_EQ(pair.link(0).ready_paths(), 2U) << "it comes back";
 }
 
+constexpr const char* kOneRail = R"({"devices": [
+  {"name": "a0", "ports": [{"gids": [{"gid": "::ffff:10.0.0.1"}]}]},
+  {"name": "b0", "ports": [{"gids": [{"gid": "::ffff:10.0.0.2"}]}]}]})";
+
+// The look that finds the path open again may be one of check(), which sends nothing itself.
+TEST(VerbsLink, WhatWaitsForAPathLeavesWhicheverCallFindsItOpen) {
+  for (int calls_before = 0; calls_before < 4; ++calls_before) {
+    TwoLinks pair(1, {.hosts = kOneRail, .ring = 64 << 10});
+    ASSERT_TRUE(run(pair, 1000));
+    std::byte buffer[10] = {};
+    const iovec piece{buffer, sizeof buffer};
+    std::size_t came = 0;
+    const auto poll = [&](int side) {
+      auto got = pair.link(side).read({&piece, 1});
+      if (got && *got == 0) {
+        pair.pass_time(std::chrono::microseconds(60));
+        const auto again = pair.link(side).check();
+        if (!again || *again) got = pair.link(side).read({&piece, 1});
+      }
+      ASSERT_TRUE(got);
+      if (side == 1) came += *got;
+    };
+    for (int side = 0; side < 2; ++side) {
+      if ((calls_before >> side & 1) != 0) {
+        ASSERT_TRUE(pair.link(side).read({}));
+      }
+    }
+    fake().set_port("b0", 1, false);
+    for (int round = 0; round < 6000; ++round) poll(round % 2);
+    ASSERT_TRUE(pair.link(0).write({&piece, 1}));
+    fake().set_port("b0", 1, true);
+    for (int round = 0; round < 200000 && came < sizeof buffer; ++round) poll(round % 2);
+    EXPECT_EQ(came, sizeof buffer) << calls_before << ": " << pair.link(0).report();
+  }
+}
+
 TEST(VerbsLink, AFarRailIsInReserveUntilTheNearOneFailsAndAgainOnceItIsBack) {
   TwoLinks pair(3, {.near = {"a1"}});
   ASSERT_TRUE(run(pair, 50000));
@@ -500,7 +536,7 @@ TEST(VerbsLink, ManySmallWritesThatAreReadLateDoNotStopTheSender) {
   std::byte small[10] = {};
   const iovec piece{small, sizeof small};
   std::size_t written = 0;
-  for (std::uint32_t i = 0; i < 2 * kPathSends; ++i) {
+  for (std::uint32_t i = 0; i < 2 * kStreamWrites; ++i) {
     const auto done = pair.link(0).write({&piece, 1});
     ASSERT_TRUE(done);
     written += *done;
