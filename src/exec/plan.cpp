@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "src/codec/make_format.hpp"
 #include "src/exec/converter.hpp"
@@ -327,7 +328,8 @@ void Plan::find_order() {
   if (lower::one_round(lowered_->protocol) || slices_ > 1) return;
   order_.resize(program_->ops.size());
   std::iota(order_.begin(), order_.end(), 0);
-  std::ranges::stable_sort(order_, {}, [&](std::uint32_t op) { return program_->ops[op].stage; });
+  std::ranges::sort(order_, {},
+                    [&](std::uint32_t op) { return std::pair(program_->ops[op].stage, op); });
 }
 
 void Plan::make_rings(const Team& team) {
