@@ -1,4 +1,4 @@
-// The list of all algorithms. Each has a file of its own.
+// The lists of algorithms. Each algorithm has a file of its own.
 //
 // A request is run by the algorithm of a given name for a given collective. The file of that name
 // describes the idea, the cost, and when it wins. docs/algorithms.md compares them.
@@ -10,8 +10,12 @@
 
 namespace tutti::algorithms {
 
-/// All algorithms, in the order of `tutti algo list`. Valid as long as the process.
+/// The algorithms that run on any hosts, in the order of `tutti algo list`. Valid as long as the
+/// process.
 std::span<const ir::Algorithm> all();
+/// Those whose schedules have groups, so they need a network that adds or copies. Valid as long as
+/// the process.
+std::span<const ir::Algorithm> in_network();
 
 ir::Algorithm one_shot();
 ir::Algorithm two_shot();

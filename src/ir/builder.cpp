@@ -108,12 +108,12 @@ void Builder::collect_dependencies(RankState& state, const Step& step) {
   sort_unique(dependencies_);
 }
 
-Builder::RankBuilder& Builder::RankBuilder::append(Verb verb, ChunkSet src, ChunkSet dst, Rank peer,
-                                                   Lane lane) {
+Builder::RankBuilder& Builder::RankBuilder::append(Step step) {
   Program& program = builder_->schedule_.programs[static_cast<std::size_t>(rank_)];
   RankState& state = builder_->states_[static_cast<std::size_t>(rank_)];
   const auto id = static_cast<StepId>(program.steps.size());
-  Step step{verb, canonical(src), canonical(dst), peer, lane, {}};
+  step.src = canonical(step.src);
+  step.dst = canonical(step.dst);
   builder_->collect_dependencies(state, step);
   // Copied, so that the step holds no more memory than it needs.
   step.deps.assign(builder_->dependencies_.begin(), builder_->dependencies_.end());
@@ -129,20 +129,29 @@ Builder::RankBuilder& Builder::RankBuilder::append(Verb verb, ChunkSet src, Chun
 }
 
 Builder::RankBuilder& Builder::RankBuilder::send(ChunkSet src, Rank peer, Lane lane) {
-  return append(Verb::kSend, src, {}, peer, lane);
+  return append({.verb = Verb::kSend, .src = src, .peer = peer, .lane = lane});
 }
 
 Builder::RankBuilder& Builder::RankBuilder::recv(ChunkSet dst, Rank peer, Lane lane) {
-  return append(Verb::kRecv, {}, dst, peer, lane);
+  return append({.verb = Verb::kRecv, .dst = dst, .peer = peer, .lane = lane});
 }
 
 Builder::RankBuilder& Builder::RankBuilder::copy(ChunkSet src, ChunkSet dst) {
   if (src.format == dst.format && builder_->same_memory(rank_, src, dst)) return *this;
-  return append(Verb::kCopy, src, dst);
+  return append({.verb = Verb::kCopy, .src = src, .dst = dst});
 }
 
 Builder::RankBuilder& Builder::RankBuilder::reduce(ChunkSet src, ChunkSet dst) {
-  return append(Verb::kReduce, src, dst);
+  return append({.verb = Verb::kReduce, .src = src, .dst = dst});
+}
+
+Builder::RankBuilder& Builder::RankBuilder::group_reduce(ChunkSet src, ChunkSet dst,
+                                                         GroupId group) {
+  return append({.verb = Verb::kGroupReduce, .src = src, .dst = dst, .group = group});
+}
+
+Builder::RankBuilder& Builder::RankBuilder::multicast(ChunkSet src, ChunkSet dst, GroupId group) {
+  return append({.verb = Verb::kMulticast, .src = src, .dst = dst, .group = group});
 }
 
 ChunkSet Builder::RankBuilder::scratch(ChunkSet like, FormatId format) {
@@ -169,6 +178,18 @@ FormatId Builder::format(std::string_view name) {
   auto known = std::find(formats.begin(), formats.end(), name);
   if (known == formats.end()) known = formats.emplace(formats.end(), name);
   return static_cast<FormatId>(known - formats.begin() + 1);
+}
+
+GroupId Builder::group(std::span<const Rank> ranks, std::size_t nth) {
+  std::vector<Group>& groups = schedule_.groups;
+  for (std::size_t id = 0; id < groups.size(); ++id)
+    if (std::ranges::equal(groups[id].ranks, ranks) && nth-- == 0) return static_cast<GroupId>(id);
+  groups.push_back({{ranks.begin(), ranks.end()}});
+  return static_cast<GroupId>(groups.size() - 1);
+}
+
+void Builder::add_groups(std::span<const Group> groups) {
+  schedule_.groups.insert(schedule_.groups.end(), groups.begin(), groups.end());
 }
 
 Schedule Builder::finish() && { return std::move(schedule_); }

@@ -41,6 +41,9 @@ class Builder {
     /// the same memory, so one generator serves both cases.
     RankBuilder& copy(ChunkSet src, ChunkSet dst);
     RankBuilder& reduce(ChunkSet src, ChunkSet dst);
+    /// `dst` may be empty, and in a multicast `src` as well: see schedule.hpp.
+    RankBuilder& group_reduce(ChunkSet src, ChunkSet dst, GroupId group);
+    RankBuilder& multicast(ChunkSet src, ChunkSet dst, GroupId group);
 
     /// Allocates scratch chunks, one for each chunk of `like` and of its length, contiguous and in
     /// order. They are for values in `format`.
@@ -48,17 +51,23 @@ class Builder {
     /// The same for data that is as long as these chunks (Program::scratch).
     ChunkSet scratch_for(std::span<const std::uint32_t> chunks, FormatId format = kPlain);
     FormatId format(std::string_view name) { return builder_->format(name); }
+    GroupId group(std::span<const Rank> ranks) { return builder_->group(ranks); }
 
    private:
     friend class Builder;
     RankBuilder(Builder& builder, Rank rank) : builder_(&builder), rank_(rank) {}
-    RankBuilder& append(Verb verb, ChunkSet src, ChunkSet dst, Rank peer = kNoRank, Lane lane = 0);
+    RankBuilder& append(Step step);
     Builder* builder_;
     Rank rank_;
   };
   RankBuilder rank(Rank r) { return {*this, r}; }
   /// The number of a format of this name, which is added if there is none.
   FormatId format(std::string_view name);
+  /// The number of the group of these ranks, ascending, which is added if there is none. Several
+  /// groups may have the same ranks, each a tree of its own: the one after `nth` others.
+  GroupId group(std::span<const Rank> ranks, std::size_t nth = 0);
+  /// To a builder that has no groups yet, so they keep their numbers.
+  void add_groups(std::span<const Group> groups);
 
   [[nodiscard]] std::int32_t ranks() const { return schedule_.request.ranks; }
   Schedule finish() &&;

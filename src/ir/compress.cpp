@@ -47,7 +47,7 @@ class Values {
       for (std::uint32_t i = 0; i < chunks; ++i) {
         if (step.verb == Verb::kSend && compressed) encoded_[at(step.src, i)] = true;
         if (step.verb == Verb::kCopy) at(step.dst, i) = at(step.src, i);
-        if (step.verb == Verb::kRecv || step.verb == Verb::kReduce) at(step.dst, i) = fresh();
+        if (uses_dst(step.verb) && step.verb != Verb::kCopy) at(step.dst, i) = fresh();
       }
     }
     number_cells();
@@ -126,6 +126,9 @@ class Rewriter {
       case Verb::kReduce:
         encode_what_is_sent_ever(step.dst);
         return reduce(step);
+      case Verb::kGroupReduce:
+      case Verb::kMulticast:
+        return take_part(step);
     }
   }
 
@@ -272,6 +275,16 @@ class Rewriter {
     for (std::uint32_t i = 0; i < step.dst.count; ++i) set_cell(step.dst, i, {});
   }
 
+  /// The network gets plain values, and returns such.
+  void take_part(const Step& step) {
+    const ChunkSet src = step.src.count == 0 ? ChunkSet{} : plain_of(step.src);
+    if (step.verb == Verb::kGroupReduce)
+      me_.group_reduce(src, step.dst, step.group);
+    else
+      me_.multicast(src, step.dst, step.group);
+    for (std::uint32_t i = 0; i < step.dst.count; ++i) set_cell(step.dst, i, {});
+  }
+
   const Schedule& plain_;
   const Selection& selection_;
   Builder::RankBuilder me_;
@@ -287,6 +300,7 @@ class Rewriter {
 Schedule compress(const Schedule& plain, CompressedMessages messages) {
   const Selection selection(plain.request, messages);
   Builder builder(plain.request, plain.algorithm, plain.chunks_per_block);
+  builder.add_groups(plain.groups);
   for (Rank rank = 0; rank < plain.request.ranks; ++rank)
     Rewriter(plain, selection, builder, rank).run();
   return std::move(builder).finish();

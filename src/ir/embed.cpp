@@ -1,5 +1,7 @@
 #include "src/ir/embed.hpp"
 
+#include <algorithm>
+#include <functional>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -134,6 +136,10 @@ class Embedder {
     for (StepId id = 0; id < program(member).steps.size(); ++id) {
       const End own{member, id};
       const Step& step = this->step(own);
+      if (uses_group(step.verb)) {
+        TUTTI_TRY(append_group_step(rank, member, step));
+        continue;
+      }
       const End other = others_[static_cast<std::size_t>(member)][id];
       TUTTI_CHECK(!uses_peer(step.verb) || other.member != kNoRank,
                   "a {} of {}'s rank {} has no other end", name_of(step.verb), leaf_.algorithm,
@@ -173,7 +179,43 @@ class Embedder {
       case Verb::kReduce:
         rank.reduce(piece.src, piece.dst);
         return;
+      case Verb::kGroupReduce:
+      case Verb::kMulticast:
+        return;  // append_group_step()
     }
+  }
+
+  /// As one step: what is split would have to be split alike on all members.
+  Status append_group_step(Builder::RankBuilder& rank, Rank member, const Step& step) {
+    TUTTI_ASSIGN(const ChunkSet src, in_one_set(member, step.src));
+    TUTTI_ASSIGN(const ChunkSet dst, in_one_set(member, step.dst));
+    std::vector<Rank> ranks;
+    for (const Rank of_leaf : leaf_.groups[step.group].ranks)
+      ranks.push_back(part_.members[static_cast<std::size_t>(of_leaf)]);
+    if (std::ranges::adjacent_find(ranks, std::greater_equal()) != ranks.end())
+      return make_error(Code::kUnsupported, "{} needs members in ascending order", leaf_.algorithm);
+    const GroupId group = whole_.group(ranks);
+    if (step.verb == Verb::kGroupReduce)
+      rank.group_reduce(src, dst, group);
+    else
+      rank.multicast(src, dst, group);
+    return ok_status();
+  }
+
+  Result<ChunkSet> in_one_set(Rank member, const ChunkSet& set) {
+    if (set.count == 0) return ChunkSet{};
+    list_cells(member, set, src_);
+    if (src_.empty())
+      return make_error(Code::kUnsupported, "{}: rank {} has no data of a group step",
+                        leaf_.algorithm, member);
+    ChunkSet found = start(src_.front());
+    for (std::size_t i = 1; i < src_.size(); ++i)
+      if (!extend(found, src_[i]))
+        return make_error(Code::kUnsupported,
+                          "{}: rank {}'s data of a group step is no set of chunks", leaf_.algorithm,
+                          member);
+    found.format = format_in_whole(set.format);
+    return found;
   }
 
   [[nodiscard]] FormatId format_in_whole(FormatId of_leaf) const {

@@ -35,7 +35,8 @@ struct Part {
 /// sides are left out. A message whose two ends lie differently becomes several messages on extra
 /// lanes. Each scratch chunk of the leaf must name the data it will hold, as a chunk of the larger
 /// of the leaf's buffers. kUnsupported when the two ends of a step hold different numbers of
-/// chunks: such a leaf needs blocks of equal size.
+/// chunks: such a leaf needs blocks of equal size; and when the data of a group step is not one set
+/// of chunks in the whole.
 Status embed(const Schedule& leaf, const Part& part, Builder& whole);
 
 }  // namespace tutti::ir

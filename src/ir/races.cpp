@@ -52,13 +52,15 @@ class HappensBefore {
 /// readers since: earlier accesses are ordered before those, and order is transitive.
 class RaceCheck {
  public:
-  RaceCheck(const Schedule& schedule, Rank rank)
+  RaceCheck(const Schedule& schedule, const GroupOperations& operations, Rank rank)
       : schedule_(schedule),
         rank_(rank),
         steps_(schedule.programs[static_cast<std::size_t>(rank)].steps),
         map_(schedule, rank),
         cells_(map_.size()),
-        order_(steps_) {}
+        order_(steps_) {
+    find_group_parts(operations);
+  }
 
   Status run() {
     for (StepId id = 0; id < steps_.size(); ++id) {
@@ -81,6 +83,27 @@ class RaceCheck {
     StepId step = kNoStep;
     std::uint32_t next = kNone;
   };
+
+  void find_group_parts(const GroupOperations& operations) {
+    for (std::size_t group = 0; group < operations.size(); ++group) {
+      const std::size_t place = place_in(schedule_.groups[group], rank_);
+      if (place == schedule_.groups[group].ranks.size()) continue;
+      group_parts_.resize(steps_.size());
+      for (const GroupOperation& operation : operations[group])
+        group_parts_[operation.parts[place].step] = operation.parts[place];
+    }
+  }
+
+  /// Whether a group step's destination chunk i is where the source chunk of its position is.
+  bool replaces_its_source(StepId id, std::uint32_t i) {
+    if (!uses_group(steps_[id].verb)) return false;
+    const ChunkSet& src = steps_[id].src;
+    const ChunkSet& dst = steps_[id].dst;
+    const GroupPart& part = group_parts_[id];
+    const std::uint32_t position = part.first + i;
+    return position >= part.first_sent && position - part.first_sent < src.count &&
+           &at(src, position - part.first_sent) == &at(dst, i);
+  }
 
   Cell& at(const ChunkSet& set, std::uint32_t i) { return cells_[map_.cell(set.space, set.at(i))]; }
 
@@ -107,6 +130,7 @@ class RaceCheck {
       Cell& cell = at(set, i);
       for (std::uint32_t read = cell.readers; read != kNone; read = reads_[read].next) {
         const StepId reader = reads_[read].step;
+        if (reader == id && replaces_its_source(id, i)) continue;
         if (reader == id) return overlap(id, set, i);
         if (!order_.ordered(reader, id)) return race(id, set, i, reader);
       }
@@ -139,14 +163,15 @@ class RaceCheck {
   CellMap map_;
   std::vector<Cell> cells_;
   std::vector<Read> reads_;
+  std::vector<GroupPart> group_parts_;  // by step; empty if this rank is in no group
   HappensBefore order_;
 };
 
 }  // namespace
 
-Status check_races(const Schedule& schedule) {
+Status check_races(const Schedule& schedule, const GroupOperations& operations) {
   for (Rank rank = 0; rank < schedule.request.ranks; ++rank)
-    TUTTI_TRY(RaceCheck(schedule, rank).run());
+    TUTTI_TRY(RaceCheck(schedule, operations, rank).run());
   return ok_status();
 }
 

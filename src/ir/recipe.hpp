@@ -26,6 +26,10 @@ constexpr Recipe recipe_of_input(Rank rank, std::uint32_t chunk) {
 constexpr Recipe recipe_of_sum(Recipe a, Recipe b) {
   return recipe_parts::scrambled(a + b) ^ recipe_parts::scrambled(~(a ^ b));
 }
+/// A sum that the network adds in any order: the wrapping sum of these over the addends.
+constexpr Recipe recipe_in_any_order(Recipe a) {
+  return recipe_parts::scrambled(a + 0x2545f4914f6cdd1d);
+}
 /// After a rank converted it into a format. Another rank may round the same number otherwise, where
 /// it rounds at random. Converting back to plain changes no number, so it changes no recipe.
 constexpr Recipe recipe_in(FormatId format, Rank rank, Recipe a) {

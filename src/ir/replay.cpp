@@ -83,7 +83,8 @@ struct Fifo {
 
 class Replay {
  public:
-  Replay(const Schedule& schedule, const Matching& matching, const VerifyOptions& options);
+  Replay(const Schedule& schedule, const Matching& matching, const GroupOperations& operations,
+         const VerifyOptions& options);
   Result<Proof> run() &&;
 
  private:
@@ -92,7 +93,13 @@ class Replay {
     std::vector<Value> cells;
     std::vector<Recipe> recipes;  // of the cells, if the schedule has formats
     StepId next = 0;
+    bool at_rendezvous = false;  // has come to the group step `next`, and waits for the others
     std::uint64_t chunks_sent = 0;
+  };
+  /// The operation that members of a group come to next.
+  struct Rendezvous {
+    std::size_t operation = 0;
+    std::size_t arrived = 0;
   };
 
   const Program& program(Rank rank) const {
@@ -114,7 +121,8 @@ class Replay {
   }
 
   Status advance(Rank rank);
-  bool blocked(Rank rank, StepId id) const;
+  bool blocked(Rank rank, StepId id);
+  bool waits_for_members(Rank rank, const Step& step);
   void wake(Rank rank);
   Error deadlock() const;
 
@@ -123,10 +131,16 @@ class Replay {
   Status receive(Rank rank, StepId id, const Step& step);
   void copy(Rank rank, const Step& step);
   Status reduce(Rank rank, StepId id, const Step& step);
+  Status operate(const Step& step);
+  Status add_parts(const Group& group, const GroupOperation& operation);
+  Result<Value> added(Rank rank, StepId id, Value sum, const Value& addend);
+  void collect_sent(const Group& group, const GroupOperation& operation);
+  Status deliver(const Group& group, const GroupOperation& operation);
   Status check_readable(Rank rank, StepId id, const ChunkSet& set);
   Status check_outputs(Rank rank);
   void collect_recipes();
   void count_round(Rank rank, StepId id, const Step& step);
+  void count_round(const Group& group, const GroupOperation& operation);
 
   std::string show(const Value& value) const;
   std::string show(SetId set) const;
@@ -139,24 +153,31 @@ class Replay {
 
   const Schedule& schedule_;
   const Matching& matching_;
+  const GroupOperations& operations_;
   VerifyOptions options_;
   RankSets sets_;
   std::vector<RankState> states_;
   std::vector<Fifo> fifos_;
-  std::vector<Rank> ready_;  // ranks that may be able to advance
+  std::vector<Rendezvous> rendezvous_;   // per group
+  std::vector<Value> network_;           // what an operation delivers, by position
+  std::vector<Recipe> network_recipes_;  // as many, or none
+  std::vector<Rank> ready_;              // ranks that may be able to advance
   std::vector<bool> is_ready_;
   Proof proof_;
 };
 
-Replay::Replay(const Schedule& schedule, const Matching& matching, const VerifyOptions& options)
+Replay::Replay(const Schedule& schedule, const Matching& matching,
+               const GroupOperations& operations, const VerifyOptions& options)
     : schedule_(schedule),
       matching_(matching),
+      operations_(operations),
       options_(options),
       sets_(schedule.request.ranks),
       fifos_(matching.channels.size()),
+      rendezvous_(operations.size()),
       is_ready_(schedule.programs.size(), false) {
   for (Rank rank = 0; rank < schedule.request.ranks; ++rank) {
-    RankState& s = states_.emplace_back(RankState{CellMap(schedule, rank), {}, {}, 0, 0});
+    RankState& s = states_.emplace_back(RankState{CellMap(schedule, rank), {}, {}, 0, false, 0});
     s.cells.resize(s.map.size());
     if (has_recipes()) s.recipes.resize(s.map.size());
     for (std::uint32_t chunk = 0; chunk < s.map.chunks(Space::kInput); ++chunk) {
@@ -194,13 +215,26 @@ Status Replay::advance(Rank rank) {
   const auto& steps = program(rank).steps;
   StepId& next = state(rank).next;
   while (next < steps.size() && !blocked(rank, next)) {
+    if (uses_group(steps[next].verb)) {
+      TUTTI_TRY(operate(steps[next]));  // goes on with all members
+      continue;
+    }
     TUTTI_TRY(execute(rank, next, steps[next]));
     ++next;
   }
   return ok_status();
 }
 
-bool Replay::blocked(Rank rank, StepId id) const {
+/// Whether others have yet to come to the operation. Counts each member once.
+bool Replay::waits_for_members(Rank rank, const Step& step) {
+  Rendezvous& rendezvous = rendezvous_[step.group];
+  if (!std::exchange(state(rank).at_rendezvous, true)) ++rendezvous.arrived;
+  return rendezvous.arrived < schedule_.groups[step.group].ranks.size();
+}
+
+bool Replay::blocked(Rank rank, StepId id) {
+  if (const Step& step = program(rank).steps[id]; uses_group(step.verb))
+    return waits_for_members(rank, step);
   const ChannelId channel = channel_of(rank, id);
   if (channel == kNoChannel) return false;
   const Fifo& fifo = fifos_[channel];
@@ -221,15 +255,26 @@ Error Replay::deadlock() const {
   const auto next_of = [&](Rank rank) { return states_[static_cast<std::size_t>(rank)].next; };
   Rank rank = 0;
   while (next_of(rank) == program(rank).steps.size()) ++rank;
+  const auto absent_member = [&](GroupId group) {
+    for (const Rank member : schedule_.groups[group].ranks) {
+      const RankState& s = states_[static_cast<std::size_t>(member)];
+      const bool there = s.at_rendezvous && program(member).steps[s.next].group == group;
+      if (!there) return member;
+    }
+    return kNoRank;
+  };
   std::string chain;
   std::vector<Rank> seen;
   while (std::find(seen.begin(), seen.end(), rank) == seen.end() && seen.size() < kMostShown) {
     seen.push_back(rank);
     const Step& step = program(rank).steps[next_of(rank)];
+    const Rank other = uses_group(step.verb) ? absent_member(step.group) : step.peer;
     chain += fmt::format("{}{} waits for rank {} to {}", chain.empty() ? "" : "; ",
-                         describe(schedule_, rank, next_of(rank)), step.peer,
-                         step.verb == Verb::kSend ? "make room" : "send");
-    rank = step.peer;
+                         describe(schedule_, rank, next_of(rank)), other,
+                         uses_group(step.verb)      ? "take part"
+                         : step.verb == Verb::kSend ? "make room"
+                                                    : "send");
+    rank = other;
   }
   return make_error(Code::kInvalidArgument,
                     "deadlock in program order with FIFOs of {} messages, where every rank was "
@@ -250,8 +295,106 @@ Status Replay::execute(Rank rank, StepId id, const Step& step) {
     case Verb::kCopy:
       copy(rank, step);
       break;
+    case Verb::kGroupReduce:
+    case Verb::kMulticast:
+      break;  // operate()
   }
   return ok_status();
+}
+
+/// All members have come to this step's operation.
+Status Replay::operate(const Step& step) {
+  const Group& group = schedule_.groups[step.group];
+  Rendezvous& rendezvous = rendezvous_[step.group];
+  const GroupOperation& operation = operations_[step.group][rendezvous.operation];
+  rendezvous = {rendezvous.operation + 1, 0};
+  count_round(group, operation);
+  network_.assign(operation.chunks, Value{});
+  network_recipes_.assign(has_recipes() ? operation.chunks : 0, Recipe{});
+  for (std::size_t place = 0; place < group.ranks.size(); ++place) {
+    const Rank rank = group.ranks[place];
+    const StepId id = operation.parts[place].step;
+    TUTTI_TRY(check_readable(rank, id, program(rank).steps[id].src));
+    state(rank).chunks_sent += program(rank).steps[id].src.count;
+  }
+  if (operation.verb == Verb::kGroupReduce)
+    TUTTI_TRY(add_parts(group, operation));
+  else
+    collect_sent(group, operation);
+  TUTTI_TRY(deliver(group, operation));
+  for (const Rank rank : group.ranks) {
+    state(rank).at_rendezvous = false;
+    ++state(rank).next;
+    wake(rank);
+  }
+  return ok_status();
+}
+
+/// The network promises no order, so recipes are joined in none.
+Status Replay::add_parts(const Group& group, const GroupOperation& operation) {
+  for (std::size_t place = 0; place < group.ranks.size(); ++place) {
+    const Rank rank = group.ranks[place];
+    const StepId id = operation.parts[place].step;
+    const ChunkSet& src = program(rank).steps[id].src;
+    for (std::uint32_t i = 0; i < operation.chunks; ++i) {
+      const Value& addend = at(rank, src, i);
+      if (place == 0) {
+        network_[i] = addend;
+      } else {
+        TUTTI_ASSIGN(network_[i], added(rank, id, network_[i], addend));
+      }
+      if (has_recipes()) network_recipes_[i] += recipe_in_any_order(recipe(rank, src, i));
+    }
+  }
+  return ok_status();
+}
+
+void Replay::collect_sent(const Group& group, const GroupOperation& operation) {
+  for (std::size_t place = 0; place < group.ranks.size(); ++place) {
+    const Rank rank = group.ranks[place];
+    const GroupPart& part = operation.parts[place];
+    const ChunkSet& src = program(rank).steps[part.step].src;
+    for (std::uint32_t i = 0; i < src.count; ++i) {
+      network_[part.first_sent + i] = at(rank, src, i);
+      if (has_recipes()) network_recipes_[part.first_sent + i] = recipe(rank, src, i);
+    }
+  }
+}
+
+Status Replay::deliver(const Group& group, const GroupOperation& operation) {
+  for (std::size_t place = 0; place < group.ranks.size(); ++place) {
+    const Rank rank = group.ranks[place];
+    const GroupPart& part = operation.parts[place];
+    const ChunkSet& dst = program(rank).steps[part.step].dst;
+    std::uint32_t complete = 0;
+    for (std::uint32_t i = 0; i < dst.count; ++i) {
+      const Value& value = network_[part.first + i];
+      at(rank, dst, i) = value;
+      if (has_recipes()) recipe(rank, dst, i) = network_recipes_[part.first + i];
+      complete += sets_.is_all(value.from) ? 1 : 0;
+    }
+    if (operation.verb == Verb::kMulticast) continue;
+    if (complete != 0 && complete != dst.count)
+      return fail(rank, part.step,
+                  "completes {} of {} chunks; all or none were expected, split the step", complete,
+                  dst.count);
+    proof_.completes[static_cast<std::size_t>(rank)][part.step] = complete != 0;
+  }
+  return ok_status();
+}
+
+/// Members leave an operation in the round after the last one has come.
+void Replay::count_round(const Group& group, const GroupOperation& operation) {
+  std::uint32_t round = 0;
+  for (std::size_t place = 0; place < group.ranks.size(); ++place) {
+    const Rank rank = group.ranks[place];
+    for (const StepId dep : program(rank).steps[operation.parts[place].step].deps)
+      round = std::max(round, proof_.round[static_cast<std::size_t>(rank)][dep]);
+  }
+  for (std::size_t place = 0; place < group.ranks.size(); ++place)
+    proof_.round[static_cast<std::size_t>(group.ranks[place])][operation.parts[place].step] =
+        round + 1;
+  proof_.rounds = std::max(proof_.rounds, round + 1);
 }
 
 void Replay::count_round(Rank rank, StepId id, const Step& step) {
@@ -324,28 +467,32 @@ void Replay::copy(Rank rank, const Step& step) {
   }
 }
 
+Result<Value> Replay::added(Rank rank, StepId id, Value sum, const Value& addend) {
+  if (addend.chunk != sum.chunk)
+    return fail(rank, id, "adds {} to {}; two sums of the same chunk were expected", show(addend),
+                show(sum));
+  if (!sets_.disjoint(addend.from, sum.from))
+    return fail(rank, id, "adds {} to {}; ranks that have not contributed yet were expected",
+                show(addend), show(sum));
+  const auto joined = sets_.join(addend.from, sum.from);
+  if (!joined)
+    return fail(rank, id, "makes more distinct sums than can be verified; fewer were expected");
+  sum.from = *joined;
+  sum.lossy = std::max(sum.lossy, addend.lossy) & Value::kMostLossy;
+  return sum;
+}
+
 Status Replay::reduce(Rank rank, StepId id, const Step& step) {
   TUTTI_TRY(check_readable(rank, id, step.dst));
   std::uint32_t complete = 0;
   for (std::uint32_t i = 0; i < step.src.count; ++i) {
-    const Value& addend = at(rank, step.src, i);
     Value& sum = at(rank, step.dst, i);
-    if (addend.chunk != sum.chunk)
-      return fail(rank, id, "adds {} to {}; two sums of the same chunk were expected", show(addend),
-                  show(sum));
-    if (!sets_.disjoint(addend.from, sum.from))
-      return fail(rank, id, "adds {} to {}; ranks that have not contributed yet were expected",
-                  show(addend), show(sum));
-    const auto joined = sets_.join(addend.from, sum.from);
-    if (!joined)
-      return fail(rank, id, "makes more distinct sums than can be verified; fewer were expected");
-    sum.from = *joined;
-    sum.lossy = std::max(sum.lossy, addend.lossy) & Value::kMostLossy;
+    TUTTI_ASSIGN(sum, added(rank, id, sum, at(rank, step.src, i)));
     if (has_recipes()) {
       Recipe& total = recipe(rank, step.dst, i);
       total = recipe_of_sum(total, recipe(rank, step.src, i));
     }
-    complete += sets_.is_all(*joined) ? 1 : 0;
+    complete += sets_.is_all(sum.from) ? 1 : 0;
   }
   if (complete != 0 && complete != step.src.count)
     return fail(rank, id, "completes {} of {} chunks; all or none were expected, split the step",
@@ -428,8 +575,8 @@ std::string Replay::show(SetId set) const {
 }  // namespace
 
 Result<Proof> replay(const Schedule& schedule, const Matching& matching,
-                     const VerifyOptions& options) {
-  return Replay(schedule, matching, options).run();
+                     const GroupOperations& operations, const VerifyOptions& options) {
+  return Replay(schedule, matching, operations, options).run();
 }
 
 }  // namespace tutti::ir

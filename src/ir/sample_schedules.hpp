@@ -2,6 +2,7 @@
 #pragma once
 
 #include <utility>
+#include <vector>
 
 #include "src/ir/builder.hpp"
 
@@ -91,6 +92,72 @@ inline Schedule ring_all_reduce(std::int32_t ranks, bool in_place) {
     }
     for (Rank t = 0; t + 1 < ranks; ++t)
       program.send(out(chunk(rank + 1 - t)), next).recv(out(chunk(rank - t)), previous);
+  }
+  return std::move(build).finish();
+}
+
+/// The network does it: one operation of all ranks. For the collectives of kGroupCollectives.
+inline Schedule by_the_network(const Request& request, std::uint32_t per_block) {
+  Builder build(request, "by_the_network", per_block);
+  std::vector<Rank> everyone;
+  for (Rank rank = 0; rank < request.ranks; ++rank) everyone.push_back(rank);
+  const GroupId group = build.group(everyone);
+  const auto blocks = static_cast<std::uint32_t>(request.ranks) * per_block;
+  for (Rank rank = 0; rank < request.ranks; ++rank) {
+    auto program = build.rank(rank);
+    const bool is_root = rank == request.root;
+    switch (request.collective) {
+      case Collective::kAllReduce:
+        program.group_reduce(in(0, per_block), out(0, per_block), group);
+        break;
+      case Collective::kReduce:
+        program.group_reduce(in(0, per_block), is_root ? out(0, per_block) : ChunkSet{}, group);
+        break;
+      case Collective::kReduceScatter:
+        program.group_reduce(in(0, blocks), out(0, per_block), group);
+        break;
+      case Collective::kAllGather:
+        program.multicast(in(0, per_block), out(0, blocks), group);
+        break;
+      default:
+        program.multicast(is_root ? in(0, per_block) : ChunkSet{},
+                          is_root ? ChunkSet{} : out(0, per_block), group);
+        if (is_root) program.copy(in(0, per_block), out(0, per_block));
+    }
+  }
+  return std::move(build).finish();
+}
+inline constexpr Collective kGroupCollectives[] = {Collective::kAllReduce, Collective::kReduce,
+                                                   Collective::kReduceScatter,
+                                                   Collective::kAllGather, Collective::kBroadcast};
+
+/// An all-reduce of four chunks, which take turns at two trees of the network.
+inline Schedule on_two_trees(std::int32_t ranks, bool in_place) {
+  Builder build({Collective::kAllReduce, ranks, 0, in_place}, "two_trees", 4);
+  std::vector<Rank> everyone;
+  for (Rank rank = 0; rank < ranks; ++rank) everyone.push_back(rank);
+  const GroupId trees[] = {build.group(everyone, 0), build.group(everyone, 1)};
+  for (Rank rank = 0; rank < ranks; ++rank)
+    for (std::uint32_t chunk = 0; chunk < 4; ++chunk)
+      build.rank(rank).group_reduce(in(chunk), out(chunk), trees[chunk % 2]);
+  return std::move(build).finish();
+}
+
+/// Pairs of neighbours reduce-scatter, then ranks of the same parity all-reduce, and pairs gather:
+/// each rank is a member of two groups. `ranks`: even, from 4.
+inline Schedule in_two_levels(std::int32_t ranks, bool in_place) {
+  Builder build({Collective::kAllReduce, ranks, 0, in_place}, "two_levels", 2);
+  std::vector<Rank> rails[2];
+  for (Rank rank = 0; rank < ranks; ++rank) rails[rank % 2].push_back(rank);
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    const Rank first = rank - rank % 2;
+    const GroupId pair = build.group(std::vector<Rank>{first, first + 1});
+    const GroupId rail = build.group(rails[rank % 2]);
+    const auto own = static_cast<std::uint32_t>(rank % 2);
+    auto program = build.rank(rank);
+    program.group_reduce(in(0, 2), out(own), pair);
+    program.group_reduce(out(own), out(own), rail);
+    program.multicast(out(own), out(0, 2), pair);
   }
   return std::move(build).finish();
 }

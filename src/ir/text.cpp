@@ -8,22 +8,30 @@
 namespace tutti::ir {
 namespace {
 
-void print_scratch(std::string& text, const std::vector<std::uint32_t>& scratch) {
-  if (scratch.empty()) return;
-  text += "scratch";
-  for (std::size_t begin = 0; begin < scratch.size();) {
+/// A line of a key and numbers: "scratch 0..3 7".
+template <class Number>
+void print_ranges(std::string& text, std::string_view key, const std::vector<Number>& numbers) {
+  text += key;
+  for (std::size_t begin = 0; begin < numbers.size();) {
     std::size_t end = begin + 1;
-    while (end < scratch.size() && scratch[end] == scratch[end - 1] + 1) ++end;
-    fmt::format_to(std::back_inserter(text), " {}", scratch[begin]);
-    if (end - begin > 1) fmt::format_to(std::back_inserter(text), "..{}", scratch[end - 1]);
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
+    fmt::format_to(std::back_inserter(text), " {}", numbers[begin]);
+    if (end - begin > 1) fmt::format_to(std::back_inserter(text), "..{}", numbers[end - 1]);
     begin = end;
   }
   text += "\n";
 }
 
+std::string print_group_action(const Step& step, std::span<const std::string> formats) {
+  std::string text(name_of(step.verb));
+  if (step.src.count != 0) text += " " + print(step.src, formats);
+  if (step.dst.count != 0) text += " into " + print(step.dst, formats);
+  return text + fmt::format(" over {}", step.group);
+}
+
 void print_program(std::string& text, const Program& program,
                    std::span<const std::string> formats) {
-  print_scratch(text, program.scratch);
+  if (!program.scratch.empty()) print_ranges(text, "scratch", program.scratch);
   for (std::size_t id = 0; id < program.steps.size(); ++id) {
     const Step& step = program.steps[id];
     fmt::format_to(std::back_inserter(text), "{}: {}", id, print_action(step, formats));
@@ -60,6 +68,9 @@ std::string print_action(const Step& step, std::span<const std::string> formats)
       return fmt::format("send {} to {}{}", print(step.src, formats), step.peer, lane);
     case Verb::kRecv:
       return fmt::format("recv {} from {}{}", print(step.dst, formats), step.peer, lane);
+    case Verb::kGroupReduce:
+    case Verb::kMulticast:
+      return print_group_action(step, formats);
     case Verb::kCopy:
     case Verb::kReduce:
       break;
@@ -84,6 +95,7 @@ std::string print(const Schedule& schedule) {
   line("lanes", schedule.lanes);
   if (!schedule.formats.empty())
     fmt::format_to(std::back_inserter(text), "formats {}\n", fmt::join(schedule.formats, " "));
+  for (const Group& group : schedule.groups) print_ranges(text, "group", group.ranks);
   for (std::size_t rank = 0; rank < schedule.programs.size(); ++rank) {
     text += "\n";
     line("rank", rank);

@@ -134,12 +134,15 @@ class Parser {
   Status layout();
   Status algorithm();
   Status formats();
+  Status group();
+  Result<std::pair<std::uint64_t, std::uint64_t>> range(std::uint64_t limit, std::string_view what);
   Result<std::uint64_t> field(std::string_view key, std::uint64_t first, std::uint64_t limit);
 
   Status program(std::uint64_t rank);
   Status scratch(Program& program);
   Status step(Program& program);
   Status action(Step& step);
+  Status group_action(Step& step);
   Status peer(Step& step, std::string_view preposition);
   Status dependencies(Step& step, std::uint64_t own);
   Result<ChunkSet> operand();
@@ -170,7 +173,9 @@ Status Parser::header() {
   schedule_.chunks_per_block = static_cast<std::uint32_t>(per_block);
   TUTTI_ASSIGN(const std::uint64_t lanes, field("lanes", 1, std::uint64_t{kMostLanes} + 1));
   schedule_.lanes = static_cast<std::uint32_t>(lanes);
-  return formats();
+  TUTTI_TRY(formats());
+  while (line_.peek() == "group") TUTTI_TRY(group());
+  return ok_status();
 }
 
 /// A line of a key and a number.
@@ -243,6 +248,35 @@ Status Parser::formats() {
   return next_line();
 }
 
+/// The numbers of "3" or "2..5", below `limit`.
+Result<std::pair<std::uint64_t, std::uint64_t>> Parser::range(std::uint64_t limit,
+                                                              std::string_view what) {
+  std::string_view rest = line_.peek();
+  const auto first = to_number(take_until(rest, "..").value_or(rest));
+  const auto last = to_number(rest);
+  if (!first || !last || *last < *first || *last >= limit)
+    return line_.unexpected(fmt::format("a {} below {} or a range such as 2..5", what, limit));
+  return std::pair(*first, *last);
+}
+
+/// group 0..3 7: the ranks of the next group.
+Status Parser::group() {
+  if (schedule_.groups.size() == kMostGroups)
+    return line_.unexpected(fmt::format("at most {} groups", kMostGroups));
+  line_.skip();
+  std::vector<Rank>& ranks = schedule_.groups.emplace_back().ranks;
+  do {
+    TUTTI_ASSIGN(const auto next,
+                 range(static_cast<std::uint64_t>(schedule_.request.ranks), "rank"));
+    if (!ranks.empty() && next.first <= static_cast<std::uint64_t>(ranks.back()))
+      return line_.unexpected("ranks in ascending order");
+    for (std::uint64_t rank = next.first; rank <= next.second; ++rank)
+      ranks.push_back(static_cast<Rank>(rank));
+    line_.skip();
+  } while (!line_.done());
+  return next_line();
+}
+
 Status Parser::program(std::uint64_t rank) {
   if (line_.peek() != "rank") return line_.unexpected(fmt::format("a step or `rank {}`", rank));
   line_.skip();
@@ -259,15 +293,11 @@ Status Parser::scratch(Program& program) {
   line_.skip();
   if (line_.done()) return line_.unexpected("a chunk or a range of chunks");
   while (!line_.done()) {
-    std::string_view rest = line_.peek();
-    const auto first = to_number(take_until(rest, "..").value_or(rest));
-    const auto last = to_number(rest);
-    if (!first || !last || *last < *first || *last >= kMostChunks)
-      return line_.unexpected(fmt::format("a chunk below {} or a range such as 2..5", kMostChunks));
-    scratch_chunks_ += *last - *first + 1;
+    TUTTI_ASSIGN(const auto next, range(kMostChunks, "chunk"));
+    scratch_chunks_ += next.second - next.first + 1;
     if (scratch_chunks_ > kMostScratch)
       return line_.unexpected(fmt::format("at most {} scratch chunks in all", kMostScratch));
-    for (std::uint64_t chunk = *first; chunk <= *last; ++chunk)
+    for (std::uint64_t chunk = next.first; chunk <= next.second; ++chunk)
       program.scratch.push_back(static_cast<std::uint32_t>(chunk));
     line_.skip();
   }
@@ -288,9 +318,11 @@ Status Parser::step(Program& program) {
 Status Parser::action(Step& step) {
   int verb = 0;
   while (verb < kVerbs && line_.peek() != name_of(static_cast<Verb>(verb))) ++verb;
-  if (verb == kVerbs) return line_.unexpected("one of send, recv, copy and reduce");
+  if (verb == kVerbs)
+    return line_.unexpected("one of send, recv, copy, reduce, group_reduce and multicast");
   line_.skip();
   step.verb = static_cast<Verb>(verb);
+  if (uses_group(step.verb)) return group_action(step);
   if (uses_src(step.verb)) {
     TUTTI_ASSIGN(step.src, operand());
   }
@@ -298,6 +330,21 @@ Status Parser::action(Step& step) {
   if (step.verb != Verb::kRecv) TUTTI_TRY(line_.keyword("into"));
   TUTTI_ASSIGN(step.dst, operand());
   return step.verb == Verb::kRecv ? peer(step, "from") : ok_status();
+}
+
+/// [chunks] [into chunks] over GROUP
+Status Parser::group_action(Step& step) {
+  if (line_.peek() != "into" && line_.peek() != "over") {
+    TUTTI_ASSIGN(step.src, operand());
+  }
+  if (line_.peek() == "into") {
+    line_.skip();
+    TUTTI_ASSIGN(step.dst, operand());
+  }
+  TUTTI_TRY(line_.keyword("over"));
+  TUTTI_ASSIGN(const std::uint64_t group, line_.number("a group", 0, schedule_.groups.size()));
+  step.group = static_cast<GroupId>(group);
+  return ok_status();
 }
 
 Status Parser::peer(Step& step, std::string_view preposition) {

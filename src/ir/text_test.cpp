@@ -77,6 +77,7 @@ class RandomSchedule {
       schedule.formats.push_back("f" + std::to_string(format) + "_" + std::to_string(below(10)));
     formats_ = static_cast<std::uint32_t>(schedule.formats.size());
     schedule.lanes = lanes_ = 1 + below(std::min(kMostLanes, 1U << below(15)));
+    for (groups_ = below(3); schedule.groups.size() < groups_;) schedule.groups.push_back(group());
     for (std::uint32_t rank = 0; rank < ranks_; ++rank) schedule.programs.push_back(program());
     return schedule;
   }
@@ -92,6 +93,14 @@ class RandomSchedule {
             static_cast<FormatId>(below(formats_ + 1))};
   }
 
+  Group group() {
+    Group group;
+    for (std::uint32_t rank = 0; rank < ranks_; ++rank)
+      if (below(3) != 0) group.ranks.push_back(static_cast<Rank>(rank));
+    if (group.ranks.empty()) group.ranks.push_back(0);
+    return group;
+  }
+
   Program program() {
     Program program;
     for (std::uint32_t i = below(12); i > 0; --i)
@@ -103,8 +112,12 @@ class RandomSchedule {
     for (StepId id = 0; id < steps; ++id) {
       Step step;
       step.verb = static_cast<Verb>(below(kVerbs));
-      if (uses_src(step.verb)) step.src = chunks();
-      if (uses_dst(step.verb)) step.dst = chunks();
+      if (uses_group(step.verb) && groups_ == 0) step.verb = Verb::kCopy;
+      const bool has_src = !uses_group(step.verb) || below(3) != 0;
+      const bool has_dst = !uses_group(step.verb) || below(3) != 0;
+      if (uses_src(step.verb) && has_src) step.src = chunks();
+      if (uses_dst(step.verb) && has_dst) step.dst = chunks();
+      if (uses_group(step.verb)) step.group = static_cast<GroupId>(below(groups_));
       if (uses_peer(step.verb)) {
         step.peer = static_cast<Rank>(below(ranks_));
         step.lane = static_cast<Lane>(below(lanes_));
@@ -120,6 +133,7 @@ class RandomSchedule {
   std::uint32_t ranks_ = 1;
   std::uint32_t lanes_ = 1;
   std::uint32_t formats_ = 0;
+  std::uint32_t groups_ = 0;
 };
 
 TEST(Text, PrintsOneLineAStep) { EXPECT_EQ(print(samples::ring_all_reduce(2, false)), kRing2); }

@@ -1,11 +1,13 @@
 #include "src/ir/verify.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <string>
 
 #include "src/base/printable.hpp"
 #include "src/base/result.hpp"
 #include "src/ir/cells.hpp"
+#include "src/ir/group_operations.hpp"
 #include "src/ir/match.hpp"
 #include "src/ir/races.hpp"
 #include "src/ir/replay.hpp"
@@ -46,8 +48,26 @@ std::uint64_t most_blocks(const Request& request) {
   return static_cast<std::uint64_t>(std::max(root.input, root.output));
 }
 
-Status check_shape(const Schedule& schedule) {
+Status check_groups(const Schedule& schedule, std::size_t trees) {
+  if (schedule.groups.size() > std::min(trees, kMostGroups))
+    return make_error(Code::kInvalidArgument,
+                      "{} groups need as many trees of the network; at most {} were expected",
+                      schedule.groups.size(), std::min(trees, kMostGroups));
+  for (std::size_t id = 0; id < schedule.groups.size(); ++id) {
+    const std::vector<Rank>& ranks = schedule.groups[id].ranks;
+    const bool in_order = std::ranges::adjacent_find(ranks, std::greater_equal()) == ranks.end();
+    if (ranks.size() < 2 || !in_order || ranks.front() < 0 ||
+        ranks.back() >= schedule.request.ranks)
+      return make_error(Code::kInvalidArgument,
+                        "group {}: at least two ranks below {} were expected, in ascending order",
+                        id, schedule.request.ranks);
+  }
+  return ok_status();
+}
+
+Status check_shape(const Schedule& schedule, const VerifyOptions& options) {
   TUTTI_TRY(check_request(schedule.request));
+  TUTTI_TRY(check_groups(schedule, options.trees));
   if (schedule.programs.size() != static_cast<std::size_t>(schedule.request.ranks))
     return make_error(Code::kInvalidArgument, "{} programs were expected, found {}",
                       schedule.request.ranks, schedule.programs.size());
@@ -119,11 +139,39 @@ class ProgramCheck {
                         "{} and spaces {} and {}",
                         rank_, id, static_cast<int>(step.verb), static_cast<int>(step.src.space),
                         static_cast<int>(step.dst.space));
-    TUTTI_TRY(check_operand(id, "source", step.src, uses_src(step.verb)));
-    TUTTI_TRY(check_operand(id, "destination", step.dst, uses_dst(step.verb)));
-    TUTTI_TRY(uses_peer(step.verb) ? check_peer(id, step) : check_local(id, step));
+    TUTTI_TRY(check_operand(id, "source", step.src, has_src(step)));
+    TUTTI_TRY(check_operand(id, "destination", step.dst, has_dst(step)));
+    TUTTI_TRY(check_kind(id, step));
     TUTTI_TRY(check_destination(id, step));
     return check_deps(id, step);
+  }
+
+  /// Group steps have what their operands say.
+  static bool has_src(const Step& step) {
+    return uses_src(step.verb) && (step.verb != Verb::kMulticast || step.src.count != 0);
+  }
+  static bool has_dst(const Step& step) {
+    return uses_dst(step.verb) && (!uses_group(step.verb) || step.dst.count != 0);
+  }
+
+  Status check_kind(StepId id, const Step& step) const {
+    if (!uses_group(step.verb) && step.group != kNoGroup)
+      return fail(id, "no group was expected, found {}", step.group);
+    if (!uses_peer(step.verb) && (step.peer != kNoRank || step.lane != 0))
+      return fail(id, "no peer and lane 0 were expected, found peer {} and lane {}", step.peer,
+                  step.lane);
+    if (uses_peer(step.verb)) return check_peer(id, step);
+    return uses_group(step.verb) ? check_group(id, step) : check_local(id, step);
+  }
+
+  Status check_group(StepId id, const Step& step) const {
+    if (step.group >= schedule_.groups.size())
+      return fail(id, "a group below {} was expected, found {}", schedule_.groups.size(),
+                  step.group);
+    const Group& group = schedule_.groups[step.group];
+    if (place_in(group, rank_) == group.ranks.size())
+      return fail(id, "rank {} is no member of group {}", rank_, step.group);
+    return ok_status();
   }
 
   Status check_operand(StepId id, std::string_view name, const ChunkSet& set, bool used) const {
@@ -159,9 +207,6 @@ class ProgramCheck {
   }
 
   Status check_local(StepId id, const Step& step) const {
-    if (step.peer != kNoRank || step.lane != 0)
-      return fail(id, "no peer and lane 0 were expected, found peer {} and lane {}", step.peer,
-                  step.lane);
     if (step.src.count != step.dst.count)
       return fail(id, "as many destination as source chunks were expected, found {} and {}",
                   step.dst.count, step.src.count);
@@ -182,9 +227,10 @@ class ProgramCheck {
   }
 
   Status check_destination(StepId id, const Step& step) const {
-    if (step.verb == Verb::kReduce && !reduces(schedule_.request.collective))
-      return fail(id, "{} reduces nothing; no reduce was expected",
-                  name_of(schedule_.request.collective));
+    const bool adds = step.verb == Verb::kReduce || step.verb == Verb::kGroupReduce;
+    if (adds && !reduces(schedule_.request.collective))
+      return fail(id, "{} reduces nothing; no {} was expected",
+                  name_of(schedule_.request.collective), name_of(step.verb));
     if (step.verb == Verb::kReduce && step.dst.format != kPlain)
       return fail(id, "adds to formatted values; a plain sum was expected");
     if (!uses_dst(step.verb) || step.dst.space != Space::kInput) return ok_status();
@@ -216,12 +262,13 @@ class ProgramCheck {
 Result<Proof> verify(const Schedule& schedule, const VerifyOptions& options) {
   if (options.fifo_depth == 0)
     return make_error(Code::kInvalidArgument, "a FIFO depth of at least 1 message was expected");
-  TUTTI_TRY(check_shape(schedule));
+  TUTTI_TRY(check_shape(schedule, options));
   for (Rank rank = 0; rank < schedule.request.ranks; ++rank)
     TUTTI_TRY(ProgramCheck(schedule, rank).run());
   TUTTI_ASSIGN(const Matching matching, match(schedule));
-  TUTTI_TRY(check_races(schedule));
-  return replay(schedule, matching, options);
+  TUTTI_ASSIGN(const GroupOperations operations, group_operations(schedule));
+  TUTTI_TRY(check_races(schedule, operations));
+  return replay(schedule, matching, operations, options);
 }
 
 std::string describe(const Schedule& schedule, Rank rank, StepId step) {

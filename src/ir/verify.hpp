@@ -5,9 +5,13 @@
 //   1. well-formed: operands lie inside their spaces, unused fields hold defaults, deps point
 //      backward, peers exist;
 //   2. every send matches a receive of as many chunks of the same sizes; no message is left over;
+//      The parts of each group operation fit together, and groups are at most `trees`;
 //   3. no deadlock with FIFOs of `fifo_depth` messages per (source, destination, lane), when each
-//      rank runs in program order. In-order processes with bounded FIFOs are deterministic, so one
-//      replay covers every timing. Executions that run lanes concurrently only have more freedom;
+//      rank runs in program order and group operations are rendezvous: each member waits there
+//      until all have come. In-order processes with bounded FIFOs and rendezvous are deterministic,
+//      so one replay covers every timing. Executions that run lanes concurrently, or that let a
+//      member go on before the others have come, only have more freedom. Each group has a tree of
+//      its own, so it never waits for a tree, and who comes first cannot matter;
 //   4. no race: if two steps of a rank touch the same chunk and one of them writes, `deps` order
 //      them. Chunks that alias in place count as one;
 //   5. no operand is read before it is defined, no contribution is added twice, different chunks
@@ -32,21 +36,22 @@ namespace tutti::ir {
 
 struct VerifyOptions {
   std::uint32_t fifo_depth = 1;
+  std::size_t trees = kMostGroups;  ///< that the network has for this job
 };
 
 inline constexpr std::uint32_t kMostLossyCounted = 31;
 
 /// What the replay found out. Lowering relies on it.
 struct Proof {
-  /// completes[rank][step]: this kReduce yields the sum over all ranks, so kAvg divides here. With
-  /// one rank no step completes, because nothing is added.
+  /// completes[rank][step]: this reduction yields the sum over all ranks, so kAvg divides here.
+  /// With one rank no step completes, because nothing is added.
   std::vector<std::vector<bool>> completes;
   /// round[rank][step]: number of messages on the longest chain of `deps` and messages that leads
-  /// to this step. A kRecv counts its own message. Independent messages between the same ranks
-  /// share a round.
+  /// to this step. A kRecv counts its own message, and a group step one for the operation.
+  /// Independent messages between the same ranks share a round.
   std::vector<std::vector<std::uint32_t>> round;
   std::uint32_t rounds = 0;           ///< longest chain of messages
-  std::uint64_t max_chunks_sent = 0;  ///< most chunks sent by any rank
+  std::uint64_t max_chunks_sent = 0;  ///< most chunks sent by any rank, also to the network
   std::uint64_t steps = 0;            ///< over all ranks
   /// Most conversions into formats on the way from an input to an output; kMostLossyCounted: so
   /// many or more.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <deque>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -111,6 +112,23 @@ struct Wire {
   std::size_t receives_complete = 0;
 };
 
+/// One member's part in an operation of a group.
+struct Contribution {
+  const Step* step = nullptr;     // null: has not started
+  std::vector<Element> elements;  // what it contributes
+  std::vector<bool> is_there;
+  std::vector<std::size_t> chunk_ends;  // in elements, of its source
+};
+
+/// The k-th operation of a group, by place in the group.
+using Operation = std::vector<Contribution>;
+
+/// One member's way through the operations of a group.
+struct Progress {
+  std::size_t numbered = 0;  // while the tasks are made
+  std::size_t started = 0;
+};
+
 /// One step being executed, or waiting to be.
 struct Task {
   Rank rank = 0;
@@ -119,7 +137,8 @@ struct Task {
   std::size_t waits_for = 0;            // dependencies that are not complete
   std::vector<std::size_t> dependents;  // tasks
   Wire* wire = nullptr;                 // kSend, kRecv
-  std::size_t number = 0;               // of the message on the wire
+  std::size_t number = 0;  // of the message on the wire, or of the operation of the group
+  std::size_t place = 0;   // in the group
   std::uint64_t priority = 0;
 
   bool started = false;
@@ -136,11 +155,22 @@ class Execution {
 
  private:
   void link(std::size_t first_task, std::size_t index);
+  void number_part(Task& task);
   bool can_act(const Task& task) const;
   std::optional<std::size_t> choose();
   Status start(Task& task);
   Status locate(Task& task);
   void touch(Task& task);
+  std::optional<std::size_t> possible(const Task& task) const;
+  bool is_possible(const Task& task, std::size_t i) const;
+  void start_part(Task& task);
+  Status check_parts(const Task& task) const;
+  void touch_group(Task& task, std::size_t i);
+  std::optional<Element> delivered(const Task& task, std::size_t j) const;
+  Operation& operation(const Task& task) { return operations_[task.step->group][task.number]; }
+  const Operation& operation(const Task& task) const {
+    return operations_[task.step->group][task.number];
+  }
   void compute(Task& task, std::size_t i);
   void complete(std::size_t index);
   Status act(std::size_t index);
@@ -159,6 +189,8 @@ class Execution {
   std::vector<Memory> memories_;
   std::vector<Task> tasks_;
   std::map<std::tuple<Rank, Rank, Lane>, Wire> wires_;
+  std::vector<std::deque<Operation>> operations_;  // by group
+  std::vector<std::vector<Progress>> progress_;    // by group and place
   std::vector<std::size_t> open_;  // tasks whose dependencies are complete, started or not
   std::size_t left_ = 0;           // tasks not complete
 };
@@ -171,6 +203,10 @@ Execution::Execution(const Schedule& schedule, const ExecuteOptions& options)
       random_(options.seed),
       count_(block_length(schedule.chunks_per_block)),
       chunking_(count_, Chunking::kUnitBytes, schedule.chunks_per_block) {
+  for (const Group& group : schedule.groups) {
+    operations_.emplace_back();
+    progress_.emplace_back(group.ranks.size());
+  }
   for (Rank rank = 0; rank < schedule.request.ranks; ++rank) {
     memories_.emplace_back(schedule, rank, chunking_, count_, random_);
     const auto& steps = schedule.programs[static_cast<std::size_t>(rank)].steps;
@@ -199,6 +235,7 @@ void Execution::link(std::size_t first_task, std::size_t index) {
   };
   for (const StepId dep : task.step->deps) depend_on(dep);
   if (options_.ordering == Ordering::kProgramOrder && task.id > 0) depend_on(task.id - 1);
+  if (uses_group(task.step->verb)) return number_part(task);
   if (!uses_peer(task.step->verb)) return;
   const bool sends = task.step->verb == Verb::kSend;
   const Rank source = sends ? task.rank : task.step->peer;
@@ -207,7 +244,23 @@ void Execution::link(std::size_t first_task, std::size_t index) {
   task.number = sends ? task.wire->sends_numbered++ : task.wire->receives_numbered++;
 }
 
+void Execution::number_part(Task& task) {
+  const std::vector<Rank>& members = schedule_.groups[task.step->group].ranks;
+  task.place = static_cast<std::size_t>(std::ranges::find(members, task.rank) - members.begin());
+  if (task.place == members.size()) {
+    ++task.waits_for;  // for ever: it is no member
+    return;
+  }
+  task.number = progress_[task.step->group][task.place].numbered++;
+  auto& operations = operations_[task.step->group];
+  if (operations.size() <= task.number) operations.emplace_back(members.size());
+}
+
 bool Execution::can_act(const Task& task) const {
+  if (uses_group(task.step->verb)) {
+    if (!task.started) return progress_[task.step->group][task.place].started == task.number;
+    return task.left.empty() || possible(task);
+  }
   if (task.started || task.wire == nullptr) return true;
   const Wire& wire = *task.wire;
   if (task.step->verb == Verb::kSend)
@@ -271,7 +324,7 @@ Status Execution::locate(Task& task) {
   if (!found)
     return make_error(Code::kInvalidArgument, "rank {} step {} leaves its memory", task.rank,
                       task.id);
-  if (task.wire == nullptr && task.src.size() != task.dst.size())
+  if (is_local(task.step->verb) && task.src.size() != task.dst.size())
     return make_error(Code::kInvalidArgument, "rank {} step {} puts {} elements into {}", task.rank,
                       task.id, task.src.size(), task.dst.size());
   return ok_status();
@@ -280,6 +333,10 @@ Status Execution::locate(Task& task) {
 Status Execution::start(Task& task) {
   TUTTI_TRY(locate(task));
   task.started = true;
+  if (uses_group(task.step->verb)) {
+    start_part(task);
+    return check_parts(task);
+  }
   const std::size_t elements = length(task);
   if (task.step->verb == Verb::kSend) {
     task.wire->messages.push_back({std::vector<Element>(elements), false});
@@ -299,8 +356,103 @@ Status Execution::start(Task& task) {
   return ok_status();
 }
 
+/// Elements of the source come first in `left`, then those of the destination.
+void Execution::start_part(Task& task) {
+  ++progress_[task.step->group][task.place].started;
+  Contribution& own = operation(task)[task.place];
+  own.step = task.step;
+  own.elements.resize(task.src.size());
+  own.is_there.resize(task.src.size(), false);
+  std::vector<std::size_t> chunk;
+  for (std::uint32_t i = 0; i < task.step->src.count; ++i) {
+    memories_[static_cast<std::size_t>(task.rank)].locate(task.step->src.space,
+                                                          task.step->src.at(i), chunk);
+    own.chunk_ends.push_back(chunk.size());
+  }
+  task.left.resize(task.src.size() + task.dst.size());
+  std::iota(task.left.begin(), task.left.end(), std::size_t{0});
+  std::shuffle(task.left.begin(), task.left.end(), random_);
+}
+
+/// As soon as all members have started.
+Status Execution::check_parts(const Task& task) const {
+  const Operation& parts = operation(task);
+  std::size_t senders = 0;
+  for (const Contribution& part : parts) {
+    if (part.step == nullptr) return ok_status();
+    senders += part.elements.empty() ? 0 : 1;
+  }
+  for (const Contribution& part : parts) {
+    const bool sums = part.step->verb == Verb::kGroupReduce;
+    const bool fits = part.step->verb == parts[0].step->verb &&
+                      (!sums || part.elements.size() == parts[0].elements.size());
+    if (!fits || (!sums && senders != 1 && senders != parts.size()))
+      return make_error(Code::kInvalidArgument,
+                        "operation {} of group {} has parts that do not fit together", task.number,
+                        task.step->group);
+  }
+  return ok_status();
+}
+
+/// What an operation delivers as element j of a destination; nothing while a contribution is
+/// missing.
+std::optional<Element> Execution::delivered(const Task& task, std::size_t j) const {
+  const Operation& parts = operation(task);
+  for (const Contribution& part : parts)
+    if (part.step == nullptr) return std::nullopt;
+  if (task.step->verb == Verb::kMulticast) {
+    for (const Contribution& part : parts) {
+      if (j < part.elements.size())
+        return part.is_there[j] ? std::optional(part.elements[j]) : std::nullopt;
+      j -= part.elements.size();
+    }
+    return Element{0};
+  }
+  const std::size_t chunks = task.step->src.count;
+  if (task.step->dst.count < chunks) {
+    const std::size_t first = task.place * (chunks / parts.size());
+    if (first > 0) j += parts[task.place].chunk_ends[first - 1];
+  }
+  Element sum = 0;
+  const FormatId format = task.step->src.format;
+  for (const Contribution& part : parts) {
+    if (j >= part.elements.size()) return Element{0};
+    if (!part.is_there[j]) return std::nullopt;
+    sum += format == kPlain ? part.elements[j] : decode(part.elements[j], format);
+  }
+  return format == kPlain ? sum : encode(sum, format);
+}
+
+bool Execution::is_possible(const Task& task, std::size_t i) const {
+  return i < task.src.size() || delivered(task, i - task.src.size());
+}
+
+/// An index into `left`.
+std::optional<std::size_t> Execution::possible(const Task& task) const {
+  for (std::size_t at = task.left.size(); at-- > 0;)
+    if (is_possible(task, task.left[at])) return at;
+  return std::nullopt;
+}
+
+void Execution::touch_group(Task& task, std::size_t i) {
+  Memory& memory = memories_[static_cast<std::size_t>(task.rank)];
+  if (i < task.src.size()) {
+    Contribution& own = operation(task)[task.place];
+    own.elements[i] = memory.at(task.src[i]);
+    own.is_there[i] = true;
+  } else {
+    memory.at(task.dst[i - task.src.size()]) = *delivered(task, i - task.src.size());
+  }
+}
+
 /// One access: an element of a message, or the reading or the writing half of a computation.
 void Execution::touch(Task& task) {
+  if (uses_group(task.step->verb)) {
+    std::swap(task.left[*possible(task)], task.left.back());
+    touch_group(task, task.left.back());
+    task.left.pop_back();
+    return;
+  }
   std::swap(task.left[random_() % task.left.size()], task.left.back());
   const std::size_t i = task.left.back();
   Memory& memory = memories_[static_cast<std::size_t>(task.rank)];
@@ -332,6 +484,8 @@ void Execution::compute(Task& task, std::size_t i) {
       break;
     case Verb::kSend:
     case Verb::kRecv:
+    case Verb::kGroupReduce:
+    case Verb::kMulticast:
       task.computed[i] = value;
   }
   task.is_computed[i] = true;
@@ -352,6 +506,11 @@ Status Execution::check() const {
       return make_error(Code::kInvalidArgument, "{} messages from rank {} to rank {} are left over",
                         wire.messages.size() - wire.receives_complete, std::get<0>(ends),
                         std::get<1>(ends));
+  for (const auto& operations : operations_)
+    for (const Operation& parts : operations)
+      for (const Contribution& part : parts)
+        if (part.step == nullptr)
+          return make_error(Code::kInvalidArgument, "a member misses an operation of its group");
   for (Rank rank = 0; rank < schedule_.request.ranks; ++rank) {
     if (const auto damaged = memories_[static_cast<std::size_t>(rank)].damaged_input())
       return make_error(Code::kInvalidArgument, "rank {} changed element {} of its input", rank,

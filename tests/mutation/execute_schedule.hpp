@@ -5,8 +5,10 @@
 // of a channel start in order. At most `fifo_depth` of them are between their send and the end of
 // their receive. A started step touches its elements one by one, in any order, at any time until it
 // completes, while other steps run. It reads and writes a computed element at two different
-// moments. Fresh memory holds garbage, inputs are random, and encoded data looks nothing like plain
-// data. Chunks differ in length where they may.
+// moments. The operations of a group start in order on each member. A member contributes its
+// elements one by one, and gets each result at any time after all members have contributed to it; a
+// member that gets nothing does not wait for the others. Fresh memory holds garbage, inputs are
+// random, and encoded data looks nothing like plain data. Chunks differ in length where they may.
 #pragma once
 
 #include <cstdint>

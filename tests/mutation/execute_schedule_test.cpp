@@ -48,6 +48,31 @@ TEST(ScheduleExecution, ExecutesADirectScheduleOfEveryCollectiveExactly) {
   }
 }
 
+TEST(ScheduleExecution, ExecutesWhatTheNetworkDoesExactly) {
+  for (const bool in_place : {false, true}) {
+    for (const Collective collective : samples::kGroupCollectives)
+      for (const std::int32_t ranks : {2, 5}) {
+        const Request request{collective, ranks, rooted(collective) ? ranks - 1 : 0, in_place};
+        EXPECT_EQ(harm(samples::by_the_network(request, 3)), "")
+            << name_of(collective) << " n=" << ranks;
+      }
+    EXPECT_EQ(harm(samples::on_two_trees(3, in_place)), "");
+    EXPECT_EQ(harm(samples::in_two_levels(6, in_place)), "");
+  }
+}
+
+TEST(ScheduleExecution, FindsThatAMemberMissesAnOperation) {
+  Schedule schedule = samples::by_the_network({Collective::kReduce, 3, 0, false}, 1);
+  steps(schedule, 2).clear();
+  EXPECT_THAT(harm(schedule), HasSubstr("stuck"));
+}
+
+TEST(ScheduleExecution, FindsThatMembersTakeGroupsInDifferentOrders) {
+  Schedule schedule = samples::on_two_trees(3, false);
+  std::swap(steps(schedule, 1)[0], steps(schedule, 1)[1]);
+  EXPECT_THAT(harm(schedule), HasSubstr("stuck"));
+}
+
 TEST(ScheduleExecution, ExecutesTheRingExactly) {
   for (const bool in_place : {false, true}) EXPECT_EQ(harm(ring_all_reduce(5, in_place)), "");
 }

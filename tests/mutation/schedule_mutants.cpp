@@ -54,6 +54,10 @@ class Mutator {
         return stride();
       case Mutation::kFormat:
         return format();
+      case Mutation::kGroup:
+        return group();
+      case Mutation::kMember:
+        return member();
       case Mutation::kScratch:
         break;
     }
@@ -75,6 +79,8 @@ class Mutator {
   /// One of the operands that the step uses.
   ChunkSet& operand() {
     const Verb verb = step().verb;
+    if (uses_group(verb) && step().src.count == 0) return step().dst;
+    if (uses_group(verb) && step().dst.count == 0) return step().src;
     if (uses_src(verb) && uses_dst(verb)) return below(2) == 0 ? step().src : step().dst;
     return uses_src(verb) ? step().src : step().dst;
   }
@@ -161,7 +167,10 @@ class Mutator {
 
   bool verb() {
     if (uses_peer(step().verb)) return false;
-    step().verb = step().verb == Verb::kCopy ? Verb::kReduce : Verb::kCopy;
+    if (uses_group(step().verb))
+      step().verb = step().verb == Verb::kMulticast ? Verb::kGroupReduce : Verb::kMulticast;
+    else
+      step().verb = step().verb == Verb::kCopy ? Verb::kReduce : Verb::kCopy;
     return true;
   }
 
@@ -206,7 +215,7 @@ class Mutator {
       changed.count = count;
       if (count == 1) changed.stride = 1;
     };
-    const bool both = !uses_peer(step().verb) && below(2) == 0;
+    const bool both = is_local(step().verb) && below(2) == 0;
     change(set);
     if (!both) return fits(set);
     change(step().src);
@@ -219,6 +228,38 @@ class Mutator {
     if (set.count == 1) return false;
     set.stride = static_cast<std::uint32_t>(1 + below(3));
     return fits(set);
+  }
+
+  /// A group of the same or fewer ranks, or one that another step of this rank goes over.
+  bool group() {
+    if (!uses_group(step().verb)) return false;
+    const GroupId before = step().group;
+    if (below(2) == 0) {
+      step().group = static_cast<GroupId>(below(schedule_.groups.size()));
+    } else {
+      schedule_.groups.push_back(schedule_.groups[before]);
+      std::vector<Rank>& ranks = schedule_.groups.back().ranks;
+      if (ranks.size() > 2 && below(2) == 0)
+        ranks.erase(ranks.begin() + static_cast<std::ptrdiff_t>(below(ranks.size())));
+      step().group = static_cast<GroupId>(schedule_.groups.size() - 1);
+      if (below(2) == 0) {  // the others follow
+        for (const Rank rank : ranks)
+          for (Step& other : schedule_.programs[static_cast<std::size_t>(rank)].steps)
+            if (other.group == before) other.group = step().group;
+      }
+    }
+    return step().group != before;
+  }
+
+  bool member() {
+    if (schedule_.groups.empty()) return false;
+    std::vector<Rank>& ranks = schedule_.groups[below(schedule_.groups.size())].ranks;
+    const auto known = std::ranges::lower_bound(ranks, rank_);
+    if (known == ranks.end() || *known != rank_)
+      ranks.insert(known, rank_);
+    else
+      ranks.erase(known);
+    return true;
   }
 
   bool scratch() {
@@ -245,7 +286,7 @@ std::string_view name_of(Mutation mutation) {
   constexpr std::string_view kNames[] = {
       "drop a step",  "duplicate a step",   "swap two steps", "other chunk",       "other peer",
       "other lane",   "other verb",         "other space",    "drop a dependency", "other count",
-      "other stride", "other scratch size", "other format"};
+      "other stride", "other scratch size", "other format",   "other group",       "other members"};
   return kNames[static_cast<std::size_t>(mutation)];
 }
 

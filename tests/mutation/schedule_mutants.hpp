@@ -24,8 +24,10 @@ enum class Mutation : std::uint8_t {
   kStride,      ///< an operand's chunks lie further apart, or closer
   kScratch,     ///< a scratch chunk is sized like another chunk
   kFormat,      ///< an operand is read or written in another format
+  kGroup,       ///< a group step goes over another group
+  kMember,      ///< a group has one member more, or one less
 };
-inline constexpr int kMutations = 13;
+inline constexpr int kMutations = 15;
 
 std::string_view name_of(Mutation mutation);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "algorithms/algorithms.hpp"
+#include "src/ir/sample_schedules.hpp"
 #include "src/ir/text.hpp"
 #include "src/ir/verify.hpp"
 #include "tests/mutation/execute_schedule.hpp"
@@ -29,16 +31,23 @@ std::uint64_t test_seed() {
   return text != nullptr ? std::strtoull(text, nullptr, 10) : std::random_device{}();
 }
 
-/// The schedules of every algorithm for every request of 2 to 9 ranks that it supports.
+/// The schedules of every algorithm for every request of 2 to 9 ranks that it supports, and some
+/// whose ranks are members of two groups.
 std::vector<Schedule> originals() {
   std::vector<Schedule> schedules;
+  for (const bool in_place : {false, true}) {
+    for (const Rank ranks : {2, 3, 6}) schedules.push_back(samples::on_two_trees(ranks, in_place));
+    for (const Rank ranks : {4, 8}) schedules.push_back(samples::in_two_levels(ranks, in_place));
+  }
   const auto add = [&](const Algorithm& algorithm, const Request& request) {
     if (!algorithm.supports(request)) return;
     Result<Schedule> schedule = algorithm.generate(request);
     ASSERT_TRUE(schedule) << schedule.error().what;
     schedules.push_back(*std::move(schedule));
   };
-  for (const Algorithm& algorithm : algorithms::all()) {
+  std::vector<Algorithm> known(algorithms::all().begin(), algorithms::all().end());
+  known.insert(known.end(), algorithms::in_network().begin(), algorithms::in_network().end());
+  for (const Algorithm& algorithm : known) {
     for (int kind = 0; kind < kCollectives; ++kind) {
       for (Rank ranks = 2; ranks <= 9; ++ranks) {
         const auto collective = static_cast<Collective>(kind);
@@ -94,14 +103,15 @@ class ScheduleMutants : public testing::Test {
                          << print(mutant);
   }
 
-  static Tally judge_mutants(Mutation mutation, std::uint64_t seed) {
+  static Tally judge_mutants(std::vector<Schedule>& originals, Mutation mutation,
+                             std::uint64_t seed) {
     std::mt19937_64 random(seed);
     Tally tally;
     // Round after round over all schedules in a random order, so that each has its share.
     constexpr int kMostRounds = 200;
     for (int round = 0; round < kMostRounds && tally.made < kMutantsOfAKind; ++round) {
-      std::shuffle(originals_.begin(), originals_.end(), random);
-      for (const Schedule& original : originals_) {
+      std::shuffle(originals.begin(), originals.end(), random);
+      for (const Schedule& original : originals) {
         if (tally.made == kMutantsOfAKind) break;
         const auto mutant = mutate(original, mutation, random);
         const auto depth = static_cast<std::uint32_t>(1 + random() % 2);
@@ -111,10 +121,11 @@ class ScheduleMutants : public testing::Test {
     return tally;
   }
 
-  static void check(Mutation mutation) {
+  static void check(Mutation mutation) { check(originals_, mutation); }
+  static void check(std::vector<Schedule>& originals, Mutation mutation) {
     const std::uint64_t seed = test_seed();
     SCOPED_TRACE(testing::Message() << "TUTTI_TEST_SEED=" << seed);
-    const Tally tally = judge_mutants(mutation, seed);
+    const Tally tally = judge_mutants(originals, mutation, seed);
     std::fputs(fmt::format("{:<20}{:>7}{:>16}{:>23}{:>10}{:>8}\n", name_of(mutation), tally.made,
                            tally.caught_harmful, tally.caught_only, tally.harmless, tally.missed)
                    .c_str(),
@@ -149,6 +160,18 @@ TEST_F(ScheduleMutants, WithAnotherCountAreCaughtOrHarmless) { check(Mutation::k
 TEST_F(ScheduleMutants, WithAnotherStrideAreCaughtOrHarmless) { check(Mutation::kStride); }
 TEST_F(ScheduleMutants, WithOtherScratchSizesAreCaughtOrHarmless) { check(Mutation::kScratch); }
 TEST_F(ScheduleMutants, WithAnotherFormatAreCaughtOrHarmless) { check(Mutation::kFormat); }
+TEST_F(ScheduleMutants, WithAnotherGroupAreCaughtOrHarmless) { check(Mutation::kGroup); }
+/// Of all mutants, few are of schedules with groups.
+TEST_F(ScheduleMutants, OfWhatTheNetworkDoesAreCaughtOrHarmless) {
+  std::vector<Schedule> grouped;
+  std::ranges::copy_if(originals_, std::back_inserter(grouped),
+                       [](const Schedule& schedule) { return !schedule.groups.empty(); });
+  for (const Mutation mutation :
+       {Mutation::kDrop, Mutation::kDuplicate, Mutation::kSwap, Mutation::kChunk, Mutation::kVerb,
+        Mutation::kSpace, Mutation::kCount})
+    check(grouped, mutation);
+}
+TEST_F(ScheduleMutants, WithOtherMembersAreCaughtOrHarmless) { check(Mutation::kMember); }
 
 }  // namespace
 }  // namespace tutti::ir

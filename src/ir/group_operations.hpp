@@ -1,0 +1,39 @@
+// Which steps of which ranks make up each operation of a group, and who gets what of it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "src/ir/schedule.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::ir {
+
+/// One rank's part in an operation, at its place in the group.
+struct GroupPart {
+  StepId step = 0;
+  /// The destination holds what is at these positions of the operation: its k-th chunk what is at
+  /// `first + k`. Positions count the sums, or what all senders send in the order of members.
+  std::uint32_t first = 0;
+  /// The same of the source. In a reduction, positions of all sources begin at 0.
+  std::uint32_t first_sent = 0;
+};
+
+struct GroupOperation {
+  Verb verb = Verb::kGroupReduce;
+  std::uint32_t chunks = 0;      ///< positions
+  std::vector<GroupPart> parts;  ///< by place in the group
+};
+
+/// operations[group][k]
+using GroupOperations = std::vector<std::vector<GroupOperation>>;
+
+/// Fails if members take part in different numbers of operations of a group, or if the parts of an
+/// operation do not fit together: other verbs, other chunks, or results for some members alone. The
+/// schedule must be well-formed.
+Result<GroupOperations> group_operations(const Schedule& schedule);
+
+/// The place of `rank` among the group's ranks; as many as there are if it is no member.
+std::size_t place_in(const Group& group, Rank rank);
+
+}  // namespace tutti::ir
