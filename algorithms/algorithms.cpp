@@ -1,5 +1,7 @@
 #include "algorithms/algorithms.hpp"
 
+#include <vector>
+
 #include "algorithms/hierarchical.hpp"
 #include "algorithms/torus.hpp"
 
@@ -76,6 +78,15 @@ std::span<const ir::Algorithm> all() {
       leader("tree_over_chains", "a chain in each node, and double binary trees join their ends",
              {chain(), chain(), double_binary_tree()})};
   return kAll;
+}
+
+std::span<const ir::Algorithm> with_in_network() {
+  static const std::vector<ir::Algorithm> kBoth = [] {
+    std::vector<ir::Algorithm> both(all().begin(), all().end());
+    both.insert(both.end(), in_network().begin(), in_network().end());
+    return both;
+  }();
+  return kBoth;
 }
 
 }  // namespace tutti::algorithms

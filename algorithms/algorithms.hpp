@@ -16,6 +16,8 @@ std::span<const ir::Algorithm> all();
 /// Those whose schedules have groups, so they need a network that adds or copies. Valid as long as
 /// the process.
 std::span<const ir::Algorithm> in_network();
+/// all(), then in_network().
+std::span<const ir::Algorithm> with_in_network();
 
 ir::Algorithm one_shot();
 ir::Algorithm two_shot();

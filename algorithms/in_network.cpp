@@ -17,6 +17,8 @@
 // The network adds in any order, so sums of floats may differ from those of other algorithms.
 //
 // Sources: Graham et al., "SHARP" (COM-HPC 2016); Sapio et al., "SwitchML" (NSDI 2021).
+#include <algorithm>
+
 #include "algorithms/algorithms.hpp"
 #include "algorithms/hierarchical.hpp"
 #include "algorithms/member.hpp"
@@ -87,20 +89,22 @@ ir::Algorithm one_level() {
           .generate = generate};
 }
 
-bool has_equal_nodes(const ir::Layout& layout) {
+/// Nodes of one size, with ranks in order: then the blocks of a rail are one set of chunks.
+bool is_regular(const ir::Layout& layout) {
   const auto nodes = ir::nodes_of(layout);
-  for (const auto& node : nodes)
-    if (node.size() != nodes.front().size()) return false;
-  return true;
+  return std::ranges::is_sorted(layout.cells) && std::ranges::all_of(nodes, [&](const auto& node) {
+           return node.size() == nodes.front().size();
+         });
 }
 
-/// Of nodes of several sizes, blocks cross the network unevenly. Vectors do not.
-ir::Algorithm with_equal_nodes(ir::Algorithm algorithm) {
+/// Vectors are cut as the algorithm likes. Blocks are not: those of one operation have to lie
+/// regularly.
+ir::Algorithm regular_where_there_are_blocks(ir::Algorithm algorithm) {
   const auto all = algorithm.supports;
   algorithm.supports = [all](const ir::Request& request) {
     const bool has_blocks = request.collective == Collective::kAllGather ||
                             request.collective == Collective::kReduceScatter;
-    return all(request) && (!has_blocks || has_equal_nodes(request.layout));
+    return all(request) && (!has_blocks || is_regular(request.layout));
   };
   return algorithm;
 }
@@ -111,9 +115,9 @@ std::span<const ir::Algorithm> in_network() {
   using namespace in_network_parts;
   static const ir::Algorithm kAll[] = {
       one_level(),
-      with_equal_nodes(hierarchical("in_network_rails",
-                                    "on all rails: in nodes, in the network, in nodes",
-                                    {one_shot(), direct(), one_level()})),
+      regular_where_there_are_blocks(
+          hierarchical("in_network_rails", "on all rails: in nodes, in the network, in nodes",
+                       {one_shot(), direct(), one_level()})),
       leader("in_network_chains", "a chain in each node, and the network joins their ends",
              {chain(), chain(), one_level()})};
   return kAll;

@@ -63,7 +63,7 @@ class Builder {
   RankBuilder rank(Rank r) { return {*this, r}; }
   /// The number of a format of this name, which is added if there is none.
   FormatId format(std::string_view name);
-  /// The number of the group of these ranks, ascending, which is added if there is none. Several
+  /// The number of the group of these ranks in this order, added if there is none. Several
   /// groups may have the same ranks, each a tree of its own: the one after `nth` others.
   GroupId group(std::span<const Rank> ranks, std::size_t nth = 0);
   /// To a builder that has no groups yet, so they keep their numbers.

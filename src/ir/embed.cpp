@@ -1,7 +1,5 @@
 #include "src/ir/embed.hpp"
 
-#include <algorithm>
-#include <functional>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -192,8 +190,6 @@ class Embedder {
     std::vector<Rank> ranks;
     for (const Rank of_leaf : leaf_.groups[step.group].ranks)
       ranks.push_back(part_.members[static_cast<std::size_t>(of_leaf)]);
-    if (std::ranges::adjacent_find(ranks, std::greater_equal()) != ranks.end())
-      return make_error(Code::kUnsupported, "{} needs members in ascending order", leaf_.algorithm);
     const GroupId group = whole_.group(ranks);
     if (step.verb == Verb::kGroupReduce)
       rank.group_reduce(src, dst, group);

@@ -17,8 +17,10 @@ ChunkSet expanded_part(const ChunkSet& set, std::uint32_t first, std::uint32_t c
 /// Rewrites one rank's program.
 class Expander {
  public:
-  Expander(const Schedule& schedule, const GroupOperations& operations, Builder& builder, Rank rank)
+  Expander(const Schedule& schedule, const Membership& membership,
+           const GroupOperations& operations, Builder& builder, Rank rank)
       : schedule_(schedule),
+        membership_(membership),
         operations_(operations),
         rank_(rank),
         me_(builder.rank(rank)),
@@ -54,7 +56,7 @@ class Expander {
   void take_part(const Step& step) {
     group_ = &schedule_.groups[step.group];
     operation_ = &operations_[step.group][next_[step.group]++];
-    place_ = place_in(*group_, rank_);
+    place_ = *membership_.place(step.group, rank_);
     lane_ = static_cast<Lane>(schedule_.lanes + step.group);
     send(step);
     if (step.dst.count == 0) return;
@@ -120,6 +122,7 @@ class Expander {
   }
 
   const Schedule& schedule_;
+  const Membership& membership_;
   const GroupOperations& operations_;
   const Rank rank_;
   Builder::RankBuilder me_;
@@ -134,11 +137,12 @@ class Expander {
 }  // namespace
 
 Result<Schedule> expand_groups(const Schedule& schedule) {
-  TUTTI_ASSIGN(const GroupOperations operations, group_operations(schedule));
+  const Membership membership(schedule);
+  TUTTI_ASSIGN(const GroupOperations operations, group_operations(schedule, membership));
   Builder builder(schedule.request, schedule.algorithm, schedule.chunks_per_block);
   for (const std::string& name : schedule.formats) builder.format(name);
   for (Rank rank = 0; rank < schedule.request.ranks; ++rank)
-    Expander(schedule, operations, builder, rank).run();
+    Expander(schedule, membership, operations, builder, rank).run();
   return std::move(builder).finish();
 }
 

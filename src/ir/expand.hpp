@@ -8,9 +8,9 @@
 namespace tutti::ir {
 
 /// Each operation of a group becomes a one-shot: members send what they contribute straight to the
-/// members that want it, which add in the order of ranks. Each group has a lane of its own. The
-/// result has no groups, and needs a proof of its own. kInvalidArgument where the operations of
-/// `schedule` do not fit together; it must be well-formed otherwise.
+/// members that want it, which add in the order of the group's ranks. Each group has a lane of its
+/// own. The result has no groups, and needs a proof of its own. kInvalidArgument where the
+/// operations of `schedule` do not fit together; it must be well-formed otherwise.
 Result<Schedule> expand_groups(const Schedule& schedule);
 
 }  // namespace tutti::ir

@@ -161,14 +161,14 @@ class Assembly {
 /// steps[group][place]: the group steps of each member, in program order.
 using MemberSteps = std::vector<std::vector<std::vector<StepId>>>;
 
-MemberSteps member_steps(const Schedule& schedule) {
+MemberSteps member_steps(const Schedule& schedule, const Membership& membership) {
   MemberSteps steps;
   for (const Group& group : schedule.groups) steps.emplace_back(group.ranks.size());
   for (Rank rank = 0; rank < schedule.request.ranks; ++rank) {
     const auto& own = schedule.programs[static_cast<std::size_t>(rank)].steps;
     for (StepId id = 0; id < own.size(); ++id)
       if (uses_group(own[id].verb))
-        steps[own[id].group][place_in(schedule.groups[own[id].group], rank)].push_back(id);
+        steps[own[id].group][*membership.place(own[id].group, rank)].push_back(id);
   }
   return steps;
 }
@@ -189,15 +189,24 @@ Error missing(const Schedule& schedule, const Group& group,
 
 }  // namespace
 
-std::size_t place_in(const Group& group, Rank rank) {
-  const auto found = std::ranges::lower_bound(group.ranks, rank);
-  const bool is_member = found != group.ranks.end() && *found == rank;
-  return is_member ? static_cast<std::size_t>(found - group.ranks.begin()) : group.ranks.size();
+Membership::Membership(const Schedule& schedule) {
+  for (const Group& group : schedule.groups) {
+    std::vector<Member>& members = members_.emplace_back();
+    for (std::size_t place = 0; place < group.ranks.size(); ++place)
+      members.push_back({group.ranks[place], place});
+    std::ranges::sort(members, {}, &Member::rank);
+  }
 }
 
-Result<GroupOperations> group_operations(const Schedule& schedule) {
+std::optional<std::size_t> Membership::place(GroupId group, Rank rank) const {
+  const auto found = std::ranges::lower_bound(members_[group], rank, {}, &Member::rank);
+  if (found == members_[group].end() || found->rank != rank) return std::nullopt;
+  return found->place;
+}
+
+Result<GroupOperations> group_operations(const Schedule& schedule, const Membership& membership) {
   GroupOperations all;
-  const MemberSteps steps = member_steps(schedule);
+  const MemberSteps steps = member_steps(schedule, membership);
   for (std::size_t id = 0; id < schedule.groups.size(); ++id) {
     const Group& group = schedule.groups[id];
     auto& operations = all.emplace_back();

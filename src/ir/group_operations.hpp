@@ -1,7 +1,9 @@
 // Which steps of which ranks make up each operation of a group, and who gets what of it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "src/ir/schedule.hpp"
@@ -28,12 +30,24 @@ struct GroupOperation {
 /// operations[group][k]
 using GroupOperations = std::vector<std::vector<GroupOperation>>;
 
+/// The places of ranks in the groups of a schedule. Value.
+class Membership {
+ public:
+  explicit Membership(const Schedule& schedule);
+  /// Nothing if `rank` is no member. `group` must exist.
+  [[nodiscard]] std::optional<std::size_t> place(GroupId group, Rank rank) const;
+
+ private:
+  struct Member {
+    Rank rank = kNoRank;
+    std::size_t place = 0;
+  };
+  std::vector<std::vector<Member>> members_;  // of each group, by rank
+};
+
 /// Fails if members take part in different numbers of operations of a group, or if the parts of an
 /// operation do not fit together: other verbs, other chunks, or results for some members alone. The
-/// schedule must be well-formed.
-Result<GroupOperations> group_operations(const Schedule& schedule);
-
-/// The place of `rank` among the group's ranks; as many as there are if it is no member.
-std::size_t place_in(const Group& group, Rank rank);
+/// schedule must be well-formed, and `membership` its own.
+Result<GroupOperations> group_operations(const Schedule& schedule, const Membership& membership);
 
 }  // namespace tutti::ir

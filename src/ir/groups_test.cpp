@@ -115,7 +115,7 @@ TEST(Groups, AreRefusedInTextThatIsWrong) {
     EXPECT_THAT(schedule.error().what, HasSubstr(std::string(words)));
   };
   expect_parse_error("group 0..2", "group 0..3", "a rank below 3 or a range such as 2..5");
-  expect_parse_error("group 0..2", "group 1 0", "ranks in ascending order");
+  expect_parse_error("group 0..2", "group 0..1 0..1", "each rank once at most");
   expect_parse_error("group 0..2", "group", "a rank below 3");
   expect_parse_error("over 0", "over 1", "a group from 0 to 0");
   expect_parse_error("over 0", "to 1", "`over`");
@@ -210,12 +210,24 @@ TEST(Groups, AreAtMostAsManyAsTheNetworkHasTrees) {
   EXPECT_TRUE(verify(on_two_trees(3, false), {.trees = 2}));
 }
 
-TEST(Groups, HaveAtLeastTwoRanksInOrder) {
+TEST(Groups, HaveTheirRanksInAnyOrder) {
+  Schedule schedule = by_the_network({Collective::kReduceScatter, 3}, 2);
+  schedule.groups[0].ranks = {2, 0, 1};
+  expect_refused(schedule, {"rank 0 out[0] ends with chunk 2 of ranks 0, 1, 2"});  // rank 1's part
+  schedule = by_the_network({Collective::kAllReduce, 3}, 2);
+  schedule.groups[0].ranks = {2, 0, 1};
+  EXPECT_TRUE(verify(schedule));
+  const Result<Schedule> again = parse(print(schedule));
+  ASSERT_TRUE(again) << again.error().what;
+  EXPECT_EQ(*again, schedule);
+}
+
+TEST(Groups, HaveAtLeastTwoDifferentRanks) {
   for (const std::vector<Rank>& ranks :
-       {std::vector<Rank>{}, {1}, {0, 0, 1}, {1, 0, 2}, {0, 3}, {-1, 0}}) {
+       {std::vector<Rank>{}, {1}, {0, 0, 1}, {1, 0, 1}, {0, 3}, {-1, 0}}) {
     Schedule schedule = by_the_network(kSumOfThree, 1);
     schedule.groups[0].ranks = ranks;
-    expect_refused(schedule, {"group 0: at least two ranks below 3"});
+    expect_refused(schedule, {"group 0: at least two different ranks below 3"});
   }
 }
 

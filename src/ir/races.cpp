@@ -52,14 +52,15 @@ class HappensBefore {
 /// readers since: earlier accesses are ordered before those, and order is transitive.
 class RaceCheck {
  public:
-  RaceCheck(const Schedule& schedule, const GroupOperations& operations, Rank rank)
+  RaceCheck(const Schedule& schedule, const Membership& membership,
+            const GroupOperations& operations, Rank rank)
       : schedule_(schedule),
         rank_(rank),
         steps_(schedule.programs[static_cast<std::size_t>(rank)].steps),
         map_(schedule, rank),
         cells_(map_.size()),
         order_(steps_) {
-    find_group_parts(operations);
+    find_group_parts(membership, operations);
   }
 
   Status run() {
@@ -84,13 +85,13 @@ class RaceCheck {
     std::uint32_t next = kNone;
   };
 
-  void find_group_parts(const GroupOperations& operations) {
+  void find_group_parts(const Membership& membership, const GroupOperations& operations) {
     for (std::size_t group = 0; group < operations.size(); ++group) {
-      const std::size_t place = place_in(schedule_.groups[group], rank_);
-      if (place == schedule_.groups[group].ranks.size()) continue;
+      const auto place = membership.place(static_cast<GroupId>(group), rank_);
+      if (!place) continue;
       group_parts_.resize(steps_.size());
       for (const GroupOperation& operation : operations[group])
-        group_parts_[operation.parts[place].step] = operation.parts[place];
+        group_parts_[operation.parts[*place].step] = operation.parts[*place];
     }
   }
 
@@ -169,9 +170,10 @@ class RaceCheck {
 
 }  // namespace
 
-Status check_races(const Schedule& schedule, const GroupOperations& operations) {
+Status check_races(const Schedule& schedule, const Membership& membership,
+                   const GroupOperations& operations) {
   for (Rank rank = 0; rank < schedule.request.ranks; ++rank)
-    TUTTI_TRY(RaceCheck(schedule, operations, rank).run());
+    TUTTI_TRY(RaceCheck(schedule, membership, operations, rank).run());
   return ok_status();
 }
 

@@ -11,6 +11,7 @@ namespace tutti::ir {
 /// Only `deps` order steps; program order and messages do not. Steps do not write what they read,
 /// but that a group step may replace a chunk by what becomes of it. The schedule must be
 /// well-formed.
-Status check_races(const Schedule& schedule, const GroupOperations& operations);
+Status check_races(const Schedule& schedule, const Membership& membership,
+                   const GroupOperations& operations);
 
 }  // namespace tutti::ir

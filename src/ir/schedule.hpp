@@ -100,7 +100,7 @@ struct Program {
   friend bool operator==(const Program&, const Program&) = default;
 };
 
-/// At least two ranks, ascending.
+/// At least two different ranks, in the order of their parts of a result.
 struct Group {
   std::vector<Rank> ranks;
 

@@ -268,8 +268,9 @@ Status Parser::group() {
   do {
     TUTTI_ASSIGN(const auto next,
                  range(static_cast<std::uint64_t>(schedule_.request.ranks), "rank"));
-    if (!ranks.empty() && next.first <= static_cast<std::uint64_t>(ranks.back()))
-      return line_.unexpected("ranks in ascending order");
+    if (ranks.size() + next.second - next.first >=
+        static_cast<std::size_t>(schedule_.request.ranks))
+      return line_.unexpected("each rank once at most");
     for (std::uint64_t rank = next.first; rank <= next.second; ++rank)
       ranks.push_back(static_cast<Rank>(rank));
     line_.skip();

@@ -1,7 +1,6 @@
 #include "src/ir/verify.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <string>
 
 #include "src/base/printable.hpp"
@@ -54,13 +53,13 @@ Status check_groups(const Schedule& schedule, std::size_t trees) {
                       "{} groups need as many trees of the network; at most {} were expected",
                       schedule.groups.size(), std::min(trees, kMostGroups));
   for (std::size_t id = 0; id < schedule.groups.size(); ++id) {
-    const std::vector<Rank>& ranks = schedule.groups[id].ranks;
-    const bool in_order = std::ranges::adjacent_find(ranks, std::greater_equal()) == ranks.end();
-    if (ranks.size() < 2 || !in_order || ranks.front() < 0 ||
-        ranks.back() >= schedule.request.ranks)
+    std::vector<Rank> ranks = schedule.groups[id].ranks;
+    std::ranges::sort(ranks);
+    const bool differ = std::ranges::adjacent_find(ranks) == ranks.end();
+    if (ranks.size() < 2 || !differ || ranks.front() < 0 || ranks.back() >= schedule.request.ranks)
       return make_error(Code::kInvalidArgument,
-                        "group {}: at least two ranks below {} were expected, in ascending order",
-                        id, schedule.request.ranks);
+                        "group {}: at least two different ranks below {} were expected", id,
+                        schedule.request.ranks);
   }
   return ok_status();
 }
@@ -106,8 +105,9 @@ Status check_shape(const Schedule& schedule, const VerifyOptions& options) {
 /// Checks one rank's program by itself.
 class ProgramCheck {
  public:
-  ProgramCheck(const Schedule& schedule, Rank rank)
+  ProgramCheck(const Schedule& schedule, const Membership& membership, Rank rank)
       : schedule_(schedule),
+        membership_(membership),
         rank_(rank),
         program_(schedule.programs[static_cast<std::size_t>(rank)]),
         map_(schedule, rank) {}
@@ -168,8 +168,7 @@ class ProgramCheck {
     if (step.group >= schedule_.groups.size())
       return fail(id, "a group below {} was expected, found {}", schedule_.groups.size(),
                   step.group);
-    const Group& group = schedule_.groups[step.group];
-    if (place_in(group, rank_) == group.ranks.size())
+    if (!membership_.place(step.group, rank_))
       return fail(id, "rank {} is no member of group {}", rank_, step.group);
     return ok_status();
   }
@@ -252,6 +251,7 @@ class ProgramCheck {
   }
 
   const Schedule& schedule_;
+  const Membership& membership_;
   Rank rank_;
   const Program& program_;
   CellMap map_;
@@ -263,11 +263,12 @@ Result<Proof> verify(const Schedule& schedule, const VerifyOptions& options) {
   if (options.fifo_depth == 0)
     return make_error(Code::kInvalidArgument, "a FIFO depth of at least 1 message was expected");
   TUTTI_TRY(check_shape(schedule, options));
+  const Membership membership(schedule);
   for (Rank rank = 0; rank < schedule.request.ranks; ++rank)
-    TUTTI_TRY(ProgramCheck(schedule, rank).run());
+    TUTTI_TRY(ProgramCheck(schedule, membership, rank).run());
   TUTTI_ASSIGN(const Matching matching, match(schedule));
-  TUTTI_ASSIGN(const GroupOperations operations, group_operations(schedule));
-  TUTTI_TRY(check_races(schedule, operations));
+  TUTTI_ASSIGN(const GroupOperations operations, group_operations(schedule, membership));
+  TUTTI_TRY(check_races(schedule, membership, operations));
   return replay(schedule, matching, operations, options);
 }
 

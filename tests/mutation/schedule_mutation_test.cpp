@@ -45,9 +45,7 @@ std::vector<Schedule> originals() {
     ASSERT_TRUE(schedule) << schedule.error().what;
     schedules.push_back(*std::move(schedule));
   };
-  std::vector<Algorithm> known(algorithms::all().begin(), algorithms::all().end());
-  known.insert(known.end(), algorithms::in_network().begin(), algorithms::in_network().end());
-  for (const Algorithm& algorithm : known) {
+  for (const Algorithm& algorithm : algorithms::with_in_network()) {
     for (int kind = 0; kind < kCollectives; ++kind) {
       for (Rank ranks = 2; ranks <= 9; ++ranks) {
         const auto collective = static_cast<Collective>(kind);

@@ -68,7 +68,7 @@ Result<std::optional<std::uint32_t>> roundings_of(const Algorithm& algorithm) {
 int list(const std::string& json_path) {
   Table table({"ALGORITHM", "COLLECTIVES", "FOR", "ROUNDED", "SUMMARY"});
   Json json = Json::array();
-  for (const Algorithm& algorithm : tutti::algorithms::all()) {
+  for (const Algorithm& algorithm : tutti::algorithms::with_in_network()) {
     std::vector<std::string> names;
     for (const Collective collective : collectives_of(algorithm))
       names.emplace_back(name_of(collective));
@@ -347,7 +347,7 @@ Result<Selection> select(const VerifyOptions& options) {
   if (options.all == !options.what.empty())
     return make_error(Code::kInvalidArgument, "give one algorithm, one file or --all");
   Selection selection;
-  std::span<const Algorithm> algorithms = tutti::algorithms::all();
+  std::span<const Algorithm> algorithms = tutti::algorithms::with_in_network();
   if (!options.all) selection.file = file_named(options.what);
   if (selection.file) {
     TUTTI_ASSIGN(selection.file_text, read_file(*selection.file, kLargestAlgoFile));

@@ -35,7 +35,7 @@ ir::Layout nodes_of_two_and_one() { return {.extents = {2, 2}, .cells = {0, 1, 2
 
 Result<const ir::Algorithm*> find_algorithm(const std::string& name) {
   std::vector<std::string> names;
-  for (const ir::Algorithm& algorithm : algorithms::all()) {
+  for (const ir::Algorithm& algorithm : algorithms::with_in_network()) {
     if (algorithm.name == name) return &algorithm;
     names.emplace_back(algorithm.name);
   }
@@ -104,7 +104,7 @@ Result<ir::Layout> layout_named(const std::string& text) {
 std::optional<std::string> file_named(const std::string& what) {
   constexpr std::string_view kFile = "file:";
   if (what.starts_with(kFile)) return what.substr(kFile.size());
-  const auto known = algorithms::all();
+  const auto known = algorithms::with_in_network();
   if (std::ranges::find(known, what, &ir::Algorithm::name) != known.end()) return std::nullopt;
   const bool is_file =
       what.find_first_of("./") != std::string::npos || std::filesystem::exists(what);

@@ -47,7 +47,7 @@ std::string shortened(std::string text) {
 }
 
 /// The ranks whose lanes stand together. Without a layout they all do.
-std::vector<std::vector<Rank>> groups_of(const ir::Request& request) {
+std::vector<std::vector<Rank>> nodes_of(const ir::Request& request) {
   if (!request.layout.empty()) return ir::nodes_of(request.layout);
   std::vector<Rank> all(static_cast<std::size_t>(request.ranks));
   std::iota(all.begin(), all.end(), 0);
@@ -78,17 +78,21 @@ class Picture {
                              : 30),
         column_(column_for(ranks_, traffic.rounds)),
         width_(std::max(x_of(traffic.rounds) + kMargin, kLeast)),
-        groups_(groups_of(schedule.request)),
-        top_(static_cast<std::size_t>(ranks_)) {
+        nodes_(nodes_of(schedule.request)),
+        top_(static_cast<std::size_t>(ranks_) + schedule.groups.size()) {
     double top = kTop;
-    for (const auto& group : groups_) {
-      for (const Rank rank : group) {
+    for (const auto& node : nodes_) {
+      for (const Rank rank : node) {
         top_[static_cast<std::size_t>(rank)] = top;
         top += lane_;
       }
       top += kGap;
     }
-    bottom_ = top - kGap;
+    for (std::size_t group = 0; group < schedule.groups.size(); ++group) {
+      top_[static_cast<std::size_t>(ranks_) + group] = top;
+      top += lane_;
+    }
+    bottom_ = schedule.groups.empty() ? top - kGap : top;
   }
 
   std::string text() {
@@ -109,10 +113,12 @@ class Picture {
   }
 
   [[nodiscard]] Point begin_of(const Arrow& arrow) const {
-    return {x_of(arrow.round - 1) + kInset, y_of(arrow.source)};
+    const double half = arrow.source >= ranks_ ? 0.5 : 0;  // the network's answer
+    return {x_of(arrow.round - 1 + half) + kInset, y_of(arrow.source)};
   }
   [[nodiscard]] Point end_of(const Arrow& arrow) const {
-    return {x_of(arrow.round) - kInset, y_of(arrow.destination)};
+    const double half = arrow.destination >= ranks_ ? 0.5 : 0;
+    return {x_of(arrow.round - half) - kInset, y_of(arrow.destination)};
   }
 
   /// Of an arrow: more for a larger share of the data.
@@ -122,12 +128,17 @@ class Picture {
   }
 
   void draw_lanes() {
-    if (groups_.size() > 1) {
-      for (const auto& group : groups_) draw_node(group);
+    if (nodes_.size() > 1) {
+      for (const auto& node : nodes_) draw_node(node);
     } else {
       for (Rank rank = 0; rank < ranks_; rank += 2) draw_band(rank, 1);
     }
-    for (Rank rank = 0; rank < ranks_; ++rank) draw_lane(rank);
+    for (Rank rank = 0; rank < ranks_; ++rank) {
+      const bool is_root = rooted(schedule_.request.collective) && rank == schedule_.request.root;
+      draw_lane(rank, fmt::format("rank {}", rank), is_root);
+    }
+    for (std::size_t group = 0; group < schedule_.groups.size(); ++group)
+      draw_lane(ranks_ + static_cast<Rank>(group), fmt::format("network {}", group), false);
   }
 
   /// Behind that many lanes, from that of `first` on.
@@ -145,12 +156,11 @@ class Picture {
         middle, kSoft, name_of_node(schedule_.request.layout, ranks.front()));
   }
 
-  void draw_lane(Rank rank) {
-    const double y = y_of(rank);
-    const bool is_root = rooted(schedule_.request.collective) && rank == schedule_.request.root;
-    svg_.add(R"(<text x="{}" y="{:.0f}"{}>rank {}</text>)",
-             groups_.size() > 1 ? kMargin + 8 : kMargin, y + 4,
-             is_root ? R"( font-weight="bold")" : "", rank);
+  void draw_lane(Rank lane, std::string_view name, bool is_root) {
+    const double y = y_of(lane);
+    svg_.add(R"(<text x="{}" y="{:.0f}"{}>{}</text>)",
+             nodes_.size() > 1 && lane < ranks_ ? kMargin + 8 : kMargin, y + 4,
+             is_root ? R"( font-weight="bold")" : "", name);
     svg_.add(R"(<line x1="{:.0f}" y1="{:.0f}" x2="{:.0f}" y2="{:.0f}" stroke="#cbd3db"/>)", x_of(0),
              y, x_of(traffic_.rounds), y);
   }
@@ -296,9 +306,9 @@ class Picture {
   Rank ranks_;
   double lane_, column_;  ///< height of a rank, width of a round
   double width_;
-  std::vector<std::vector<Rank>> groups_;  ///< from the top to the bottom
-  std::vector<double> top_;                ///< of each rank's lane
-  double bottom_ = 0;                      ///< of the last lane
+  std::vector<std::vector<Rank>> nodes_;  ///< from the top to the bottom
+  std::vector<double> top_;               ///< of each lane: of ranks, then of groups
+  double bottom_ = 0;                     ///< of the last lane
   Svg svg_;
 };
 

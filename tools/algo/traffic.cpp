@@ -11,6 +11,7 @@
 
 #include "src/base/result.hpp"
 #include "src/ir/cells.hpp"
+#include "src/ir/group_operations.hpp"
 #include "src/ir/match.hpp"
 #include "tools/program/cli.hpp"
 
@@ -27,12 +28,15 @@ using Message = std::vector<Value>;
 /// Runs a proved schedule on values, so that data has one name wherever it lies.
 class Tracer {
  public:
-  Tracer(const ir::Schedule& schedule, const ir::Matching& matching, const ir::Proof& proof)
+  Tracer(const ir::Schedule& schedule, const ir::Matching& matching,
+         const ir::GroupOperations& operations, const ir::Proof& proof)
       : schedule_(schedule),
         matching_(matching),
+        operations_(operations),
         proof_(proof),
         wires_(matching.channels.size()),
-        next_(schedule.programs.size(), 0) {
+        next_(schedule.programs.size(), 0),
+        next_operation_(operations.size(), 0) {
     for (Rank rank = 0; rank < schedule.request.ranks; ++rank) {
       cells_.emplace_back(schedule, rank);
       memory_.emplace_back(cells_.back().size());
@@ -77,15 +81,16 @@ class Tracer {
       value(rank, ir::Space::kInput, chunk).chunk = first + chunk;
   }
 
-  /// False at the end of the program and where it must wait for a message.
+  /// False at the end of the program and where it must wait for a message or for other members.
   bool step(Rank rank) {
     const auto& steps = schedule_.programs[at(rank)].steps;
     const auto id = static_cast<ir::StepId>(next_[at(rank)]);
     if (id == steps.size()) return false;
     const ir::Step& step = steps[id];
+    if (uses_group(step.verb)) return operate(step.group);
     if (step.verb == ir::Verb::kRecv && !receive(rank, id)) return false;
     if (step.verb == ir::Verb::kSend) send(rank, id);
-    if (!uses_peer(step.verb)) compute(rank, step);
+    if (is_local(step.verb)) compute(rank, step);
     ++next_[at(rank)];
     return true;
   }
@@ -114,6 +119,48 @@ class Tracer {
     return true;
   }
 
+  /// Once all members have come to an operation of the group.
+  bool operate(ir::GroupId id) {
+    const std::vector<Rank>& members = schedule_.groups[id].ranks;
+    for (const Rank member : members) {
+      const auto& steps = schedule_.programs[at(member)].steps;
+      if (next_[at(member)] == steps.size() || steps[next_[at(member)]].group != id) return false;
+    }
+    const ir::GroupOperation& operation = operations_[id][next_operation_[id]++];
+    const Rank network = schedule_.request.ranks + id;
+    Message sums(operation.chunks, Value{0, 0});
+    for (std::size_t place = 0; place < members.size(); ++place)
+      contribute(members[place], operation.parts[place], network, sums);
+    for (std::size_t place = 0; place < members.size(); ++place)
+      deliver(members[place], operation.parts[place], network, sums);
+    for (const Rank member : members) ++next_[at(member)];
+    return true;
+  }
+
+  void contribute(Rank rank, const ir::GroupPart& part, Rank network, Message& sums) {
+    const ir::Step& step = schedule_.programs[at(rank)].steps[part.step];
+    if (step.src.count == 0) return;
+    Found& found = found_[{proof_.round[at(rank)][part.step], rank, network}];
+    found.is_partial = step.verb == ir::Verb::kGroupReduce;
+    for (std::uint32_t i = 0; i < step.src.count; ++i) {
+      const Value& from = value(rank, step.src.space, step.src.at(i));
+      Value& sum = sums[part.first_sent + i];
+      sum = {from.chunk, sum.contributions + from.contributions};
+      found.chunks.insert(from.chunk);
+    }
+  }
+
+  void deliver(Rank rank, const ir::GroupPart& part, Rank network, const Message& sums) {
+    const ir::Step& step = schedule_.programs[at(rank)].steps[part.step];
+    if (step.dst.count == 0) return;
+    Found& found = found_[{proof_.round[at(rank)][part.step], network, rank}];
+    for (std::uint32_t i = 0; i < step.dst.count; ++i) {
+      const Value& arrived = sums[part.first + i];
+      value(rank, step.dst.space, step.dst.at(i)) = arrived;
+      found.chunks.insert(arrived.chunk);
+    }
+  }
+
   void compute(Rank rank, const ir::Step& step) {
     for (std::uint32_t i = 0; i < step.src.count; ++i) {
       const Value from = value(rank, step.src.space, step.src.at(i));
@@ -134,11 +181,13 @@ class Tracer {
 
   const ir::Schedule& schedule_;
   const ir::Matching& matching_;
+  const ir::GroupOperations& operations_;
   const ir::Proof& proof_;
   std::vector<ir::CellMap> cells_;
   std::vector<std::vector<Value>> memory_;
   std::vector<std::deque<Message>> wires_;
   std::vector<std::size_t> next_;
+  std::vector<std::size_t> next_operation_;  // per group
   std::map<std::tuple<std::uint32_t, Rank, Rank>, Found> found_;
 };
 
@@ -149,6 +198,12 @@ std::uint32_t chunks_of(const ir::Schedule& schedule) {
     blocks = std::max({blocks, counts.input, counts.output});
   }
   return schedule.chunks_per_block * static_cast<std::uint32_t>(blocks);
+}
+
+/// "3", or "net 0" for the network's side of a group.
+std::string name_of(const ir::Schedule& schedule, Rank node) {
+  const Rank ranks = schedule.request.ranks;
+  return node < ranks ? std::to_string(node) : fmt::format("net {}", node - ranks);
 }
 
 std::string counted(std::uint64_t number, std::string_view noun) {
@@ -176,7 +231,9 @@ std::string arrangement_of(const ir::Layout& layout) {
 
 Result<Traffic> traffic_of(const ir::Schedule& schedule, const ir::Proof& proof) {
   TUTTI_ASSIGN(const ir::Matching matching, ir::match(schedule));
-  return Traffic{.arrows = Tracer(schedule, matching, proof).arrows(),
+  TUTTI_ASSIGN(const ir::GroupOperations operations,
+               ir::group_operations(schedule, ir::Membership(schedule)));
+  return Traffic{.arrows = Tracer(schedule, matching, operations, proof).arrows(),
                  .rounds = proof.rounds,
                  .chunks = chunks_of(schedule)};
 }
@@ -221,8 +278,8 @@ std::string to_rounds(const ir::Schedule& schedule, const ir::Proof& proof,
                       const Traffic& traffic) {
   Table table({"ROUND", "FROM", "TO", "CHUNKS", "ON ARRIVAL"});
   for (const Arrow& arrow : traffic.arrows)
-    table.add({std::to_string(arrow.round), std::to_string(arrow.source),
-               std::to_string(arrow.destination), ranges(arrow.chunks),
+    table.add({std::to_string(arrow.round), name_of(schedule, arrow.source),
+               name_of(schedule, arrow.destination), ranges(arrow.chunks),
                arrow.is_partial ? "added" : "kept"});
   return fmt::format("{}\n{}\n\n{}", title_of(schedule), summary_of(schedule, proof, traffic),
                      table.text({0, 1, 2}));

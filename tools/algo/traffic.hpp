@@ -11,7 +11,8 @@
 
 namespace tutti::tools {
 
-/// What one rank sends to another in one round, on all lanes.
+/// What one rank sends to another in one round, on all lanes. Or to or from the network: group g of
+/// a schedule of n ranks has the number n + g.
 struct Arrow {
   std::uint32_t round = 0;  ///< from 1 on
   Rank source = kNoRank;
@@ -45,10 +46,10 @@ std::string ranges(const std::vector<std::uint32_t>& ascending);
 /// A line per message, by rounds: "1  0 -> 1  3  added".
 std::string to_rounds(const ir::Schedule& schedule, const ir::Proof& proof, const Traffic& traffic);
 
-/// SVG: a lane per rank, a column per round, an arrow per message, of one strand for each chunk it
-/// carries, in that chunk's colour. A plus at an arrow's end: what arrives is added there. Lanes of
-/// a node stand together on a band with its name.
-/// kInvalidArgument where it would be more than anyone can read.
+/// SVG: a lane per rank and group, a column per round, an arrow per message, of one strand for each
+/// chunk it carries, in that chunk's colour. A plus at an arrow's end: what arrives is added there.
+/// Lanes of a node stand together on a band with its name. kInvalidArgument where it would be more
+/// than anyone can read.
 Result<std::string> to_svg(const ir::Schedule& schedule, const ir::Proof& proof,
                            const Traffic& traffic);
 
