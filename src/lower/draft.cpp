@@ -43,13 +43,16 @@ struct DraftCell {
 class RankDrafter {
  public:
   RankDrafter(const ir::Schedule& schedule, const ir::Proof& proof, const Placement& placement,
-              const LowerOptions& options, const Messages& messages, Rank rank)
+              const LowerOptions& options, const Messages& messages,
+              const ir::GroupOperations& operations, Rank rank)
       : schedule_(schedule),
         proof_(proof),
         placement_(placement),
         options_(options),
         messages_(messages),
-        rank_(rank) {}
+        operations_(operations),
+        rank_(rank),
+        next_operation_(operations.size(), 0) {}
 
   Draft run() {
     const ir::Program& program = schedule_.programs[rank_];
@@ -67,6 +70,10 @@ class RankDrafter {
           break;
         case Verb::kReduce:
           reduce(step);
+          break;
+        case Verb::kGroupReduce:
+        case Verb::kMulticast:
+          take_part(step);
           break;
       }
     }
@@ -144,6 +151,11 @@ class RankDrafter {
 
   // --- ops ---
 
+  /// Whether the present step is a reduction of this rank that completes a sum.
+  [[nodiscard]] bool completes_here() const {
+    return schedule_.programs[rank_].steps[step_].verb == Verb::kReduce &&
+           proof_.completes[rank_][step_];
+  }
   [[nodiscard]] std::uint32_t round() const { return proof_.round[rank_][step_]; }
 
   std::uint32_t append(DraftOp op) {
@@ -191,7 +203,7 @@ class RankDrafter {
       const ChunkSet run = part(dst, first, count);
       DraftOp op;
       op.round = round();
-      op.op.completes = proof_.completes[rank_][step_];
+      op.op.completes = completes_here();
       op.op.like = like(run);
       for (std::size_t s = 0; s < sources.size(); ++s)
         for (std::uint32_t i = 0; i < count; ++i) add_piece(op, s, sources[s][first + i]);
@@ -273,9 +285,9 @@ class RankDrafter {
 
   /// The op that wrote exactly `src`, with one more destination; else a new op that copies it.
   std::uint32_t op_that_can_also_write(const ChunkSet& src, Operand target) {
-    if (const auto writer = writer_of_exactly(src); writer &&
-                                                    draft_.ops[*writer].op.kind != OpKind::kRecv &&
-                                                    has_room(draft_.ops[*writer].op)) {
+    if (const auto writer = writer_of_exactly(src);
+        writer && draft_.ops[*writer].op.kind == OpKind::kCombine &&
+        has_room(draft_.ops[*writer].op)) {
       mark_read(src);
       draft_.ops[*writer].op.destinations.push_back(std::move(target));
       return *writer;
@@ -425,6 +437,34 @@ class RankDrafter {
     written(step.dst, id);
   }
 
+  void take_part(const Step& step) {
+    DraftOp op;
+    op.op.kind = OpKind::kGroup;
+    op.op.group = step.group;
+    op.op.group_verb = step.verb;
+    op.op.completes = proof_.completes[rank_][step_];
+    op.operation = next_operation_[step.group]++;
+    op.round = round() - 1;  // its results come a round later: see link()
+    const ir::GroupOperation& operation = operations_[step.group][op.operation];
+    const std::vector<Rank>& members = schedule_.groups[step.group].ranks;
+    const auto place = std::ranges::find(members, rank_) - members.begin();
+    const ir::GroupPart& part = operation.parts[static_cast<std::size_t>(place)];
+    op.op.first_sent = part.first_sent;
+    op.op.first_received = part.first;
+    op.op.positions = operation.chunks;
+    if (step.src.count != 0) {
+      op.op.like = like(step.src);
+      const std::vector<PieceRef> refs = settle(step.src);
+      for (const PieceRef& ref : refs) add_piece(op, 0, ref);
+    }
+    if (step.dst.count != 0) {
+      op.op.like_received = like(step.dst);
+      op.op.destinations.push_back(target(step.dst));
+    }
+    const std::uint32_t id = append(std::move(op));
+    if (step.dst.count != 0) written(step.dst, id);
+  }
+
   void copy(const Step& step) {
     if (step.src.format != step.dst.format) return convert(step.src, step.dst);
     const std::vector<PieceRef> refs = resolve(step.src);
@@ -552,6 +592,7 @@ class RankDrafter {
   const Placement& placement_;
   const LowerOptions& options_;
   const Messages& messages_;
+  const ir::GroupOperations& operations_;
   const Rank rank_;
   ir::StepId step_ = 0;
   Draft draft_;
@@ -562,13 +603,15 @@ class RankDrafter {
       Publication>
       published_;
   std::vector<std::uint32_t> extra_like_;
+  std::vector<std::uint32_t> next_operation_;  // per group
 };
 
 }  // namespace
 
 Draft draft_rank(const ir::Schedule& schedule, const ir::Proof& proof, const Placement& placement,
-                 const LowerOptions& options, const Messages& messages, Rank rank) {
-  return RankDrafter(schedule, proof, placement, options, messages, rank).run();
+                 const LowerOptions& options, const Messages& messages,
+                 const ir::GroupOperations& operations, Rank rank) {
+  return RankDrafter(schedule, proof, placement, options, messages, operations, rank).run();
 }
 
 }  // namespace tutti::lower

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "src/ir/group_operations.hpp"
 #include "src/ir/schedule.hpp"
 #include "src/ir/verify.hpp"
 #include "src/lower/lower.hpp"
@@ -22,6 +23,7 @@ struct DraftOp {
   std::uint32_t round = 0;
   std::vector<MessageId> messages;           ///< the messages that its kSlot sources refer to
   std::optional<MessageId> sends, receives;  ///< kSend, kRecv
+  std::uint32_t operation = 0;               ///< kGroup: the how-manieth of its group
 };
 
 /// Where peers that map this rank's memory read a message.
@@ -39,6 +41,7 @@ struct Draft {
 
 /// Fuses the steps of one rank.
 Draft draft_rank(const ir::Schedule& schedule, const ir::Proof& proof, const Placement& placement,
-                 const LowerOptions& options, const Messages& messages, Rank rank);
+                 const LowerOptions& options, const Messages& messages,
+                 const ir::GroupOperations& operations, Rank rank);
 
 }  // namespace tutti::lower

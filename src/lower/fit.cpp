@@ -103,6 +103,7 @@ bool can_go_direct(const ir::Schedule& schedule, const Placement& placement,
 
 bool can_lower(const ir::Schedule& schedule, const Placement& placement,
                const LowerOptions& options) {
+  if (!schedule.groups.empty() && one_round(options.protocol)) return false;
   switch (options.protocol) {
     case ProgramProtocol::kStaged:
       return true;

@@ -27,7 +27,15 @@ struct OutsideView {
     friend bool operator==(const Transfer&, const Transfer&) = default;
   };
   std::vector<Publication> publications;
+  /// This rank's part of an operation of a group.
+  struct GroupPart {
+    ir::Verb verb = ir::Verb::kGroupReduce;
+    std::uint32_t stage = 0;
+    std::vector<std::uint32_t> like, like_received;
+    friend bool operator==(const GroupPart&, const GroupPart&) = default;
+  };
   std::map<std::tuple<OpKind, Rank, Lane>, std::vector<Transfer>> transfers;
+  std::map<ir::GroupId, std::vector<GroupPart>> group_parts;
   std::vector<Slot> slots;
   std::vector<std::vector<Operand>> remote;  ///< per op that touches any
   std::uint32_t last_stage = 0;
@@ -54,6 +62,8 @@ OutsideView outside_view(const Program& program) {
       for (const Operand& operand : *operands)
         if (is_peers_buffer(operand.memory)) remote.push_back(operand);
     if (!remote.empty()) view.remote.push_back(std::move(remote));
+    if (op.kind == OpKind::kGroup)
+      view.group_parts[op.group].push_back({op.group_verb, op.stage, op.like, op.like_received});
     if (op.peer != kNoRank) {
       const Operand& data = op.kind == OpKind::kSend ? op.sources[0] : op.destinations[0];
       view.transfers[{op.kind, op.peer, op.lane}].push_back(
@@ -66,6 +76,7 @@ OutsideView outside_view(const Program& program) {
 }  // namespace
 
 bool interoperable(const Lowered& a, const Lowered& b) {
+  if (a.groups != b.groups) return false;
   if (a.protocol != b.protocol || a.chunks_per_block != b.chunks_per_block ||
       a.slot_depth != b.slot_depth || a.programs.size() != b.programs.size())
     return false;

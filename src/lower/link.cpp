@@ -19,6 +19,7 @@ class Linker {
 
   Lowered run() {
     for (Rank rank = 0; rank < ranks(); ++rank) renumber(rank);
+    find_parts();
     for (Rank rank = 0; rank < ranks(); ++rank) find_conflicts(rank);
     settle_stages();
     if (receives_ == Receives::kEarly && !one_round(options_.protocol)) post_receives_early();
@@ -28,6 +29,7 @@ class Linker {
     lowered.protocol = options_.protocol;
     lowered.chunks_per_block = schedule_.chunks_per_block;
     lowered.formats = schedule_.formats;
+    lowered.groups = schedule_.groups;
     lowered.programs.resize(ranks());
     for (Rank rank = 0; rank < ranks(); ++rank) lowered.programs[rank] = assemble(rank);
     for (const Program& program : lowered.programs)
@@ -68,6 +70,14 @@ class Linker {
     if (stage_.empty()) stage_.resize(ranks());
     for (const DraftOp& op : draft.ops)
       stage_[rank].push_back(one_round(options_.protocol) ? 0 : op.round);
+  }
+
+  /// Which ops make up each operation of a group.
+  void find_parts() {
+    for (Rank rank = 0; rank < ranks(); ++rank)
+      for (std::uint32_t id = 0; id < drafts_[rank].ops.size(); ++id)
+        if (const DraftOp& op = drafts_[rank].ops[id]; op.op.kind == OpKind::kGroup)
+          parts_[{op.op.group, op.operation}].emplace_back(rank, id);
   }
 
   /// Pairs of ops of one rank that touch the same place, at least one writing.
@@ -148,9 +158,14 @@ class Linker {
   /// The earliest stage of what depends on this op in its rank.
   [[nodiscard]] std::uint32_t earliest_after(Rank rank, std::uint32_t id) const {
     const std::uint32_t own = stage_[rank][id];
-    // Data is there one stage after it was sent.
-    const auto& received = drafts_[rank].ops[id].receives;
-    return received ? std::max(own, stage_of_send(*received) + 1) : own;
+    // Data is there one stage after it was sent, or after all members have contributed.
+    const DraftOp& op = drafts_[rank].ops[id];
+    if (op.receives) return std::max(own, stage_of_send(*op.receives) + 1);
+    if (op.op.kind != OpKind::kGroup) return own;
+    std::uint32_t last = own;
+    for (const auto& [member, part] : parts_.at({op.op.group, op.operation}))
+      last = std::max(last, stage_[member][part]);
+    return last + 1;
   }
   [[nodiscard]] std::uint32_t stage_of_send(const MessageId& message) const {
     return stage_[message.source][drafts_[message.source].sends.at(message)];
@@ -238,13 +253,10 @@ class Linker {
       if (std::find(op.transfers.begin(), op.transfers.end(), wait) == op.transfers.end())
         op.transfers.push_back(wait);
     };
-    const auto is_transfer = [&](std::uint32_t id) {
-      return program.ops[id].kind == OpKind::kSend || program.ops[id].kind == OpKind::kRecv;
-    };
     for (const auto& [before, after] : conflicts_[rank])
-      if (is_transfer(before)) add(program.ops[after], {before, 0});
+      if (is_transfer(program.ops[before].kind)) add(program.ops[after], {before, 0});
     for (std::uint32_t id = 0; id < program.ops.size(); ++id) {
-      if (!is_transfer(id)) continue;
+      if (!is_transfer(program.ops[id].kind)) continue;
       const Op& op = program.ops[id];
       for (const auto* operands : {&op.sources, &op.destinations})
         for (const Operand& operand : *operands)
@@ -303,6 +315,9 @@ class Linker {
   const Receives receives_;
   std::vector<std::vector<std::uint32_t>> stage_;
   std::vector<std::vector<Conflict>> conflicts_;
+  /// By group and number of the operation: rank and op of each member.
+  std::map<std::pair<ir::GroupId, std::uint32_t>, std::vector<std::pair<Rank, std::uint32_t>>>
+      parts_;
   std::uint32_t slot_depth_ = 2;
 };
 

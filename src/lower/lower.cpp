@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "src/base/result.hpp"
+#include "src/ir/group_operations.hpp"
 #include "src/lower/check.hpp"
 #include "src/lower/draft.hpp"
 #include "src/lower/link.hpp"
@@ -55,7 +56,8 @@ bool only_messages(const Lowered& lowered) {
   };
   return std::ranges::all_of(lowered.programs, [&](const Program& program) {
     return std::ranges::all_of(program.ops, [&](const Op& op) {
-      return op.kind != OpKind::kCombine && std::ranges::all_of(op.sources, is_buffer) &&
+      return is_transfer(op.kind) && op.kind != OpKind::kGroup &&
+             std::ranges::all_of(op.sources, is_buffer) &&
              std::ranges::all_of(op.destinations, is_buffer);
     });
   });
@@ -68,7 +70,7 @@ bool runs_ahead(const Lowered& lowered) {
   };
   const auto fills = [&](const Op& op) { return has_slot(op.destinations); };
   const auto reads = [&](const Op& op) { return has_slot(op.sources); };
-  const auto is_message = [](const Op& op) { return op.peer != kNoRank; };
+  const auto is_message = [](const Op& op) { return is_transfer(op.kind); };
   const auto passes_on = [&](const Program& program) {
     return std::ranges::any_of(program.ops, is_message) ||
            (std::ranges::any_of(program.ops, fills) && std::ranges::any_of(program.ops, reads));
@@ -84,14 +86,17 @@ Result<Lowered> lower(const ir::Schedule& schedule, const ir::Proof& proof,
   if (!can_lower(schedule, placement, options))
     return make_error(Code::kUnsupported, "{} over {} ranks does not fit the {} protocol",
                       schedule.algorithm, schedule.request.ranks, name_of(options.protocol));
+  TUTTI_ASSIGN(const ir::GroupOperations operations,
+               ir::group_operations(schedule, ir::Membership(schedule)));
   const bool direct = options.protocol == ProgramProtocol::kDirect;
   const Messages messages =
       direct ? *settle_movers(schedule, options) : messages_of(schedule);  // can_lower() has looked
   const auto lowered_with = [&](Receives receives) -> Result<Lowered> {
     std::vector<Draft> drafts;
     for (Rank rank = 0; rank < schedule.request.ranks; ++rank)
-      drafts.push_back(draft_rank(schedule, proof, placement, options, messages, rank));
+      drafts.push_back(draft_rank(schedule, proof, placement, options, messages, operations, rank));
     Lowered lowered = link(schedule, options, std::move(drafts), receives);
+    lowered.groups = schedule.groups;
     lowered.sent = sent_chunks(schedule, placement);
     lowered.lossy_steps = proof.lossy_steps;
     lowered.same_bits = proof.same_bits.value_or(true);
@@ -115,6 +120,8 @@ std::string describe(const Lowered& lowered, Rank rank, std::uint32_t op_id) {
   std::string text =
       fmt::format("rank {} op {} (stage {}): {} {} <- {}", rank, op_id, op.stage, name_of(op.kind),
                   fmt::join(destinations, ", "), fmt::join(sources, " + "));
+  if (op.kind == OpKind::kGroup)
+    text += fmt::format(" {} over {}", name_of(op.group_verb), op.group);
   if (op.peer != kNoRank) text += fmt::format(" peer {} lane {}", op.peer, op.lane);
   return text;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/ir/request.hpp"
+#include "src/lower/places.hpp"
 
 namespace tutti::lower {
 namespace {

@@ -30,6 +30,8 @@ class Pace {
   Status check() {
     find_streams();
     for (PaceStream& stream : streams_) TUTTI_TRY(pair(stream));
+    for (ir::GroupId group = 0; group < lowered_.groups.size(); ++group)
+      TUTTI_TRY(join_members(group));
     for (Rank rank = 0; rank < ranks(); ++rank)
       for (std::uint32_t id = 0; id < ops(rank).size(); ++id) TUTTI_TRY(collect_waits(rank, id));
     return check_one_iteration();
@@ -56,10 +58,10 @@ class Pace {
 
   void find_streams() {
     std::map<std::tuple<Rank, Rank, Lane>, std::size_t> known;
-    opposite_.resize(lowered_.programs.size());
+    transfer_.resize(lowered_.programs.size());
     same_.resize(lowered_.programs.size());
     for (Rank rank = 0; rank < ranks(); ++rank) {
-      opposite_[rank].resize(ops(rank).size());
+      transfer_[rank].resize(ops(rank).size());
       same_[rank].resize(ops(rank).size());
       for (std::uint32_t id = 0; id < ops(rank).size(); ++id) {
         const Op& op = ops(rank)[id];
@@ -75,22 +77,58 @@ class Pace {
     }
   }
 
+  /// `ends`: the ops that have to be posted for it.
+  void add_transfer(std::vector<SameIteration> ends) {
+    for (const SameIteration& end : ends)
+      transfer_[end.rank][end.op] = static_cast<std::uint32_t>(ends_.size());
+    ends_.push_back(std::move(ends));
+  }
+
+  void sort_by_stage(Rank rank, std::vector<std::uint32_t>& list) const {
+    std::ranges::sort(list, {},
+                      [&](std::uint32_t id) { return std::pair(ops(rank)[id].stage, id); });
+  }
+
+  /// All members come to a group's operations in one order, with any number of slices.
+  Status join_members(ir::GroupId group) {
+    std::vector<std::vector<std::uint32_t>> lists;
+    const std::vector<Rank>& members = lowered_.groups[group].ranks;
+    for (const Rank rank : members) {
+      std::vector<std::uint32_t>& list = lists.emplace_back();
+      for (std::uint32_t id = 0; id < ops(rank).size(); ++id)
+        if (ops(rank)[id].group == group) list.push_back(id);
+      sort_by_stage(rank, list);
+      if (list.size() != lists.front().size())
+        return make_error(Code::kInternal,
+                          "{} lowered: rank {} takes part in {} operations of group {}, rank {} in "
+                          "{}",
+                          lowered_.algorithm, rank, list.size(), group, members.front(),
+                          lists.front().size());
+      if (order(rank, list) != order(members.front(), lists.front()))
+        return make_error(Code::kInternal,
+                          "{} lowered: ranks {} and {} come to the operations of group {} in "
+                          "different orders",
+                          lowered_.algorithm, rank, members.front(), group);
+    }
+    for (std::size_t k = 0; k < lists.front().size(); ++k) {
+      std::vector<SameIteration> ends;
+      for (std::size_t place = 0; place < members.size(); ++place)
+        ends.push_back({members[place], lists[place][k]});
+      add_transfer(std::move(ends));
+    }
+    return ok_status();
+  }
+
   Status pair(PaceStream& stream) {
-    const auto by_stage = [&](Rank rank) {
-      return [&ops = ops(rank)](std::uint32_t a, std::uint32_t b) {
-        return std::pair(ops[a].stage, a) < std::pair(ops[b].stage, b);
-      };
-    };
-    std::sort(stream.sends.begin(), stream.sends.end(), by_stage(stream.source));
-    std::sort(stream.receives.begin(), stream.receives.end(), by_stage(stream.destination));
+    sort_by_stage(stream.source, stream.sends);
+    sort_by_stage(stream.destination, stream.receives);
     if (stream.sends.size() != stream.receives.size())
       return make_error(Code::kInternal,
                         "{} lowered: rank {} sends {} messages to {}, which receives {}",
                         lowered_.algorithm, stream.source, stream.sends.size(), stream.destination,
                         stream.receives.size());
     for (std::size_t i = 0; i < stream.sends.size(); ++i) {
-      opposite_[stream.source][stream.sends[i]] = stream.receives[i];
-      opposite_[stream.destination][stream.receives[i]] = stream.sends[i];
+      add_transfer({{stream.source, stream.sends[i]}, {stream.destination, stream.receives[i]}});
     }
     const auto sent = order(stream.source, stream.sends);
     const auto received = order(stream.destination, stream.receives);
@@ -153,7 +191,7 @@ class Pace {
       TUTTI_TRY(collect(rank, id, {wait.rank, wait.op}, wait.slice_delta));
     for (const TransferWait& wait : op.transfers)
       TUTTI_TRY(collect_transfer(rank, id, wait.op, wait.slice_delta));
-    if (op.peer == kNoRank) return ok_status();
+    if (!is_transfer(op.kind)) return ok_status();
     return collect_transfer(rank, id, id, -static_cast<std::int64_t>(kTransfersInFlight));
   }
 
@@ -168,18 +206,22 @@ class Pace {
     return ok_status();
   }
 
-  /// Only transfers that have been posted are waited for, and those until the peer posts its side.
+  /// Only transfers that have been posted are waited for, and those until all ends have posted
+  /// theirs.
   Status collect_transfer(Rank rank, std::uint32_t id, std::uint32_t transfer, std::int64_t delta) {
     const Op& op = ops(rank)[transfer];
     const bool posted =
         std::pair(op.stage + delta, transfer) < std::pair(std::int64_t{ops(rank)[id].stage}, id);
     if (!posted) return ok_status();
-    return collect(rank, id, {op.peer, opposite_[rank][transfer]}, delta);
+    for (const SameIteration& end : ends_[transfer_[rank][transfer]])
+      TUTTI_TRY(collect(rank, id, end, delta));
+    return ok_status();
   }
 
   const Lowered& lowered_;
   std::vector<PaceStream> streams_;
-  std::vector<std::vector<std::uint32_t>> opposite_;  ///< per rank and op: the peer's op
+  std::vector<std::vector<SameIteration>> ends_;      ///< of each transfer
+  std::vector<std::vector<std::uint32_t>> transfer_;  ///< per rank and op that has one
   std::vector<std::vector<std::vector<SameIteration>>>
       same_;  ///< per rank and op: what it waits for
 };

@@ -123,7 +123,12 @@ enum class OpKind : std::uint8_t {
   kCombine,
   kSend,  ///< posts a message per piece from the source to `peer`
   kRecv,  ///< posts a receive per piece into the destination
+  /// Posts this rank's part of an operation of `group`, as one transfer: what it contributes, and
+  /// where its results go. Either may be missing. Complete when the results are there and nothing
+  /// reads the source any more.
+  kGroup,
 };
+constexpr bool is_transfer(OpKind kind) { return kind != OpKind::kCombine; }
 
 struct Op {
   OpKind kind = OpKind::kCombine;
@@ -133,7 +138,13 @@ struct Op {
   Lane lane = 0;
   Rank peer = kNoRank;
   std::uint32_t stage = 0;
-  std::vector<std::uint32_t> like;  ///< per piece: the chunk that has its length (chunk_of_all())
+  std::vector<std::uint32_t> like;   ///< per piece: the chunk that has its length (chunk_of_all())
+  ir::GroupId group = ir::kNoGroup;  ///< kGroup
+  ir::Verb group_verb = ir::Verb::kGroupReduce;  ///< kGroup: that or kMulticast
+  /// kGroup: `like` of the destination's pieces; `like` itself is the source's. The positions
+  /// within the operation of the first ones, and how many positions there are: ir::GroupPart.
+  std::vector<std::uint32_t> like_received;
+  std::uint32_t first_sent = 0, first_received = 0, positions = 0;
   std::vector<Operand> sources;
   std::vector<Operand> destinations;
   std::vector<Wait> waits;
@@ -195,6 +206,7 @@ struct Lowered {
   ProgramProtocol protocol = ProgramProtocol::kStaged;
   std::uint32_t chunks_per_block = 1;
   std::vector<std::string> formats;  ///< as in ir::Schedule
+  std::vector<ir::Group> groups;     ///< the same
   std::uint32_t lossy_steps = 0;     ///< with formats: as ir::Proof
   bool same_bits = true;             ///< the same
   std::uint32_t slot_depth = 2;
@@ -225,7 +237,7 @@ constexpr std::string_view name_of(ProgramProtocol protocol) {
   return kNames[static_cast<std::size_t>(protocol)];
 }
 constexpr std::string_view name_of(OpKind kind) {
-  constexpr std::string_view kNames[] = {"combine", "send", "recv"};
+  constexpr std::string_view kNames[] = {"combine", "send", "recv", "group"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 constexpr std::string_view name_of(ProgramMemory memory) {

@@ -37,6 +37,20 @@ struct Stream {
   std::uint64_t receives = 0;  ///< posted
 };
 
+/// What one member has posted of its part in an operation of a group.
+struct GroupPost {
+  Rank rank = kNoRank;
+  const Op* op = nullptr;
+  std::vector<Value> contributed;
+};
+
+/// The operations of one group, in order.
+struct GroupStream {
+  std::vector<std::uint64_t> posted;          ///< by each member
+  std::vector<std::vector<GroupPost>> posts;  ///< of each operation
+  std::vector<std::vector<Value>> results;    ///< of each complete operation, by position
+};
+
 /// The transfers of one op for one slice; 0: none under way.
 struct Posted {
   std::uint64_t slice_and_one = 0;
@@ -133,7 +147,7 @@ class Replay {
       state.posted.resize(program(rank).ops.size());
       for (std::size_t id = 0; id < program(rank).ops.size(); ++id) {
         const Op& op = program(rank).ops[id];
-        if (op.peer == kNoRank) continue;
+        if (op.kind == OpKind::kGroup || op.peer == kNoRank) continue;
         const auto ends =
             op.kind == OpKind::kSend ? std::pair(rank, op.peer) : std::pair(op.peer, rank);
         const auto next = static_cast<std::uint32_t>(known.size());
@@ -142,6 +156,9 @@ class Replay {
       }
     }
     streams_.resize(known.size());
+    groups_.resize(lowered_.groups.size());
+    for (std::size_t group = 0; group < groups_.size(); ++group)
+      groups_[group].posted.resize(static_cast<std::size_t>(ranks()), 0);
   }
 
   // --- stepping ---
@@ -246,7 +263,7 @@ class Replay {
       TUTTI_ASSIGN(const bool complete, complete_transfer(rank, wait.op, wanted));
       if (!complete) return false;
     }
-    if (op.peer != kNoRank && slice >= kTransfersInFlight)
+    if (is_transfer(op.kind) && slice >= kTransfersInFlight)
       return complete_transfer(rank, state.op, slice - kTransfersInFlight);
     for (const auto* operands : {&op.sources, &op.destinations})
       for (const Operand& operand : *operands)
@@ -268,6 +285,11 @@ class Replay {
     Posted& posted = state.posted[id][slice % kTransfersInFlight];
     if (posted.slice_and_one != slice + 1) return true;
     const Op& op = program(rank).ops[id];
+    if (op.kind == OpKind::kGroup) {
+      TUTTI_ASSIGN(const bool complete, complete_part(rank, op, slice, posted.number));
+      if (complete) posted.slice_and_one = 0;
+      return complete;
+    }
     Stream& stream = streams_[state.stream[id]];
     if (op.kind == OpKind::kSend) {
       if (stream.receives <= posted.number) return false;
@@ -279,6 +301,102 @@ class Replay {
     }
     posted.slice_and_one = 0;
     return true;
+  }
+
+  // --- operations of groups ---
+
+  Status post_part(Rank rank, const Op& op, std::uint64_t slice) {
+    RankState& state = states_[rank];
+    GroupStream& group = groups_[op.group];
+    const std::uint64_t number = group.posted[static_cast<std::size_t>(rank)]++;
+    if (group.posts.size() <= number) group.posts.resize(number + 1);
+    GroupPost post{rank, &op, {}};
+    for (std::size_t i = 0; i < op.like.size(); ++i) {
+      TUTTI_ASSIGN(Value value, load(rank, op.sources[0], op.sources[0].pieces[i], slice));
+      TUTTI_TRY(check_length(rank, value, op.like[i]));
+      TUTTI_TRY(check_scaled(rank, value));
+      value.raw = false;
+      post.contributed.push_back(value);
+    }
+    for (std::size_t i = 0; i < op.like_received.size(); ++i) {
+      TUTTI_TRY(check_replaced(rank, op, i, slice));
+      Cell& cell = own_cell(rank, op.destinations[0], op.destinations[0].pieces[i], slice);
+      TUTTI_TRY(check_overwritable(rank, cell, slice));
+      cell.receiver = state.op;
+    }
+    for (std::size_t i = 0; i < op.like.size(); ++i)
+      ++own_cell(rank, op.sources[0], op.sources[0].pieces[i], slice).sends;
+    group.posts[number].push_back(std::move(post));
+    state.posted[state.op][slice % kTransfersInFlight] = {slice + 1, number};
+    return ok_status();
+  }
+
+  /// A result may go where a source is only if it is of the same position.
+  Status check_replaced(Rank rank, const Op& op, std::size_t i, std::uint64_t slice) const {
+    const auto position = static_cast<std::uint32_t>(op.first_received + i);
+    const std::size_t written =
+        cell_index(rank, op.destinations[0], op.destinations[0].pieces[i], slice);
+    for (std::size_t s = 0; s < op.like.size(); ++s)
+      if (cell_index(rank, op.sources[0], op.sources[0].pieces[s], slice) == written &&
+          op.first_sent + s != position)
+        return wrong(rank, "writes position {} where it contributes position {} from", position,
+                     op.first_sent + s);
+    return ok_status();
+  }
+
+  /// Whether all members have posted theirs. Then its results are where they belong.
+  Result<bool> complete_part(Rank rank, const Op& op, std::uint64_t slice, std::uint64_t number) {
+    GroupStream& group = groups_[op.group];
+    if (group.posts[number].size() < lowered_.groups[op.group].ranks.size()) return false;
+    if (group.results.size() <= number) group.results.resize(number + 1);
+    std::vector<Value>& results = group.results[number];
+    if (results.empty()) {
+      TUTTI_ASSIGN(results, results_of(group.posts[number]));
+    }
+    for (std::size_t i = 0; i < op.like.size(); ++i)
+      --own_cell(rank, op.sources[0], op.sources[0].pieces[i], slice).sends;
+    for (std::size_t i = 0; i < op.like_received.size(); ++i) {
+      const Value& value = results[op.first_received + i];
+      TUTTI_TRY(check_length(rank, value, op.like_received[i]));
+      TUTTI_TRY(check_format(rank, value, op.destinations[0]));
+      const bool completes =
+          reducing() && op.group_verb == ir::Verb::kGroupReduce && sets_.is_all(value.contributors);
+      if (completes != op.completes)
+        return wrong(rank, "is {}marked as completing the sum", op.completes ? "" : "not ");
+      Cell& cell = own_cell(rank, op.destinations[0], op.destinations[0].pieces[i], slice);
+      cell.value = value;
+      cell.receiver = kNoOp;
+    }
+    return true;
+  }
+
+  /// By position. Sums are joined in no order.
+  Result<std::vector<Value>> results_of(const std::vector<GroupPost>& posts) {
+    const Op& first = *posts.front().op;
+    std::vector<Value> results(first.positions);
+    for (const GroupPost& post : posts) {
+      const Op& op = *post.op;
+      if (op.group_verb != first.group_verb || op.positions != first.positions)
+        return wrong(post.rank, "takes part in another operation than rank {}", posts.front().rank);
+      for (std::size_t i = 0; i < post.contributed.size(); ++i) {
+        Value& result = results[op.first_sent + i];
+        Value addend = post.contributed[i];
+        if (op.group_verb == ir::Verb::kGroupReduce)
+          addend.recipe = ir::recipe_in_any_order(addend.recipe);
+        if (!result.defined) {
+          result = addend;
+          continue;
+        }
+        if (op.group_verb == ir::Verb::kMulticast)
+          return wrong(post.rank, "sends what another member sends");
+        const ir::FormatId format = result.format;
+        const ir::Recipe joined = result.recipe + addend.recipe;
+        TUTTI_TRY(add(post.rank, result, addend));
+        result.recipe = joined;
+        result.format = format;
+      }
+    }
+    return results;
   }
 
   Status deliver(Rank rank, const Op& op, std::uint64_t slice, const std::vector<Value>& message) {
@@ -343,6 +461,7 @@ class Replay {
   Status execute(Rank rank, const Op& op, std::uint64_t slice) {
     if (op.kind == OpKind::kRecv) return post_recv(rank, op, slice);
     if (op.kind == OpKind::kSend) return post_send(rank, op, slice);
+    if (op.kind == OpKind::kGroup) return post_part(rank, op, slice);
     for (std::uint32_t i = 0; i < op.like.size(); ++i) {
       TUTTI_ASSIGN(const Value result, evaluate(rank, op, i, slice));
       for (const Operand& destination : op.destinations)
@@ -531,6 +650,7 @@ class Replay {
   ir::RankSets sets_;
   std::vector<RankState> states_;
   std::vector<Stream> streams_;
+  std::vector<GroupStream> groups_;
 };
 
 }  // namespace

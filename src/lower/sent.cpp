@@ -19,7 +19,10 @@ class Sender {
 
   std::vector<SentChunks> run() {
     for (const ir::Step& step : schedule_.programs[rank_].steps)
-      if (step.verb == ir::Verb::kSend) send(step.src, step.peer);
+      if (step.verb == ir::Verb::kSend)
+        send(step.src, !placement_.mapped(rank_, step.peer));
+      else if (uses_group(step.verb))
+        send(step.src, true);  // to the network
     return in_runs();
   }
 
@@ -30,11 +33,11 @@ class Sender {
   };
   using Key = std::pair<ir::FormatId, std::uint32_t>;  ///< format, and as long as that chunk
 
-  void send(const ChunkSet& set, Rank peer) {
+  void send(const ChunkSet& set, bool leaves_host) {
     for (std::uint32_t i = 0; i < set.count; ++i) {
       Times& times = times_[{set.format, like(set.space, set.at(i))}];
       ++times.sent;
-      if (!placement_.mapped(rank_, peer)) ++times.to_other_hosts;
+      if (leaves_host) ++times.to_other_hosts;
     }
   }
 

@@ -20,7 +20,7 @@ std::uint8_t formats_that_travel(const Lowered& lowered) {
     for (const Op& op : program.ops)
       for (const auto* operands : {&op.sources, &op.destinations})
         for (const Operand& operand : *operands)
-          if (op.peer != kNoRank || operand.memory == ProgramMemory::kSlot)
+          if (is_transfer(op.kind) || operand.memory == ProgramMemory::kSlot)
             formats |= static_cast<std::uint8_t>(1U << operand.format);
   return formats;
 }

@@ -109,7 +109,7 @@ void drop_unread_scratch(Draft& draft) {
           if (source.memory == ProgramMemory::kScratch)
             read.insert(source.pieces.begin(), source.pieces.end());
     for (DraftOp& op : draft.ops) {
-      if (op.dead || op.op.kind == OpKind::kRecv || op.op.kind == OpKind::kSend) continue;
+      if (op.dead || is_transfer(op.op.kind)) continue;
       const auto unread = [&](const Operand& destination) {
         return destination.memory == ProgramMemory::kScratch &&
                std::none_of(destination.pieces.begin(), destination.pieces.end(),

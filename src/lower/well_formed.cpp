@@ -45,6 +45,10 @@ Status check_frame(const Lowered& lowered, const Placement& placement) {
     return malformed("protocol {}", static_cast<int>(lowered.protocol));
   if (lowered.formats.size() > ir::kMostFormats)
     return malformed("{} formats", lowered.formats.size());
+  for (const ir::Group& group : lowered.groups)
+    for (const Rank rank : group.ranks)
+      if (rank < 0 || rank >= request.ranks) return malformed("rank {} in a group", rank);
+  if (lowered.groups.size() > ir::kMostGroups) return malformed("{} groups", lowered.groups.size());
   if (one_round(lowered.protocol) && !placement.all_mapped())
     return malformed("ranks of several hosts read each other's inputs");
   if (lowered.slot_depth == 0 || lowered.slot_depth > kMostInstances)
@@ -130,11 +134,13 @@ class Form {
   }
 
   Status check_kind(const Op& op) const {
-    if (beyond(op.kind, OpKind::kRecv)) return wrong("kind {}", static_cast<int>(op.kind));
+    if (beyond(op.kind, OpKind::kGroup)) return wrong("kind {}", static_cast<int>(op.kind));
     const bool sends = op.kind == OpKind::kSend;
     const bool transfers = sends || op.kind == OpKind::kRecv;
     if (one_round(lowered_.protocol) && op.kind != OpKind::kCombine)
       return wrong("only combines can read the inputs of peers");
+    if (op.kind == OpKind::kGroup) return check_group(op);
+    if (op.group != ir::kNoGroup || !op.like_received.empty()) return wrong("names a group");
     if (!transfers && op.peer != kNoRank) return wrong("names peer {} for nothing", op.peer);
     if (transfers && (!is_rank(op.peer) || placement_.mapped(rank_, op.peer)))
       return wrong("there is no connection to rank {}", op.peer);
@@ -151,17 +157,40 @@ class Form {
     return ok_status();
   }
 
+  Status check_group(const Op& op) const {
+    if (op.peer != kNoRank) return wrong("names peer {} for nothing", op.peer);
+    if (op.group >= lowered_.groups.size() ||
+        std::ranges::count(lowered_.groups[op.group].ranks, rank_) != 1)
+      return wrong("is no member of group {}", op.group);
+    if (!uses_group(op.group_verb)) return wrong("does {} in a group", name_of(op.group_verb));
+    if (op.sources.size() > 1 || op.destinations.size() > 1 ||
+        op.sources.empty() != op.like.empty() ||
+        op.destinations.empty() != op.like_received.empty())
+      return wrong("has {} sources and {} destinations", op.sources.size(), op.destinations.size());
+    for (const auto* operands : {&op.sources, &op.destinations})
+      for (const Operand& operand : *operands)
+        if (operand.memory == ProgramMemory::kSlot)
+          return wrong("gives the network a slot, which its owner may refill");
+    const auto fits = [&](std::uint32_t first, std::size_t count) {
+      return first <= op.positions && count <= op.positions - first;
+    };
+    if (!fits(op.first_sent, op.like.size()) || !fits(op.first_received, op.like_received.size()))
+      return wrong("takes part beyond the {} positions of its operation", op.positions);
+    return ok_status();
+  }
+
   Status check_operands(const Op& op) const {
-    if (op.like.empty()) return wrong("has no pieces");
-    for (const std::uint32_t chunk : op.like)
-      if (chunk >= chunks_) return wrong("a piece has the length of chunk {}", chunk);
+    if (op.like.empty() && op.kind != OpKind::kGroup) return wrong("has no pieces");
+    for (const auto* likes : {&op.like, &op.like_received})
+      for (const std::uint32_t chunk : *likes)
+        if (chunk >= chunks_) return wrong("a piece has the length of chunk {}", chunk);
     for (const Operand& source : op.sources) {
-      TUTTI_TRY(check_operand(op, source));
+      TUTTI_TRY(check_operand(op.like, source));
       if (source.memory == ProgramMemory::kPeerOutput)
         return wrong("reads {}", name_of(source.memory));
     }
     for (const Operand& destination : op.destinations) {
-      TUTTI_TRY(check_operand(op, destination));
+      TUTTI_TRY(check_operand(op.kind == OpKind::kGroup ? op.like_received : op.like, destination));
       TUTTI_TRY(check_destination(op, destination));
     }
     if (op.kind == OpKind::kSend && op.sources[0].memory == ProgramMemory::kSlot &&
@@ -207,11 +236,11 @@ class Form {
     return ok_status();
   }
 
-  Status check_operand(const Op& op, const Operand& operand) const {
+  Status check_operand(const std::vector<std::uint32_t>& like, const Operand& operand) const {
     if (beyond(operand.memory, ProgramMemory::kPeerOutput))
       return wrong("memory {}", static_cast<int>(operand.memory));
-    if (operand.pieces.size() != op.like.size())
-      return wrong("an operand has {} pieces, the op {}", operand.pieces.size(), op.like.size());
+    if (operand.pieces.size() != like.size())
+      return wrong("an operand has {} pieces, the op {}", operand.pieces.size(), like.size());
     TUTTI_ASSIGN(const std::uint64_t pieces, pieces_of(operand));
     const bool buffer =
         operand.memory != ProgramMemory::kSlot && operand.memory != ProgramMemory::kScratch;
@@ -219,9 +248,9 @@ class Form {
       if (operand.pieces[i] >= pieces)
         return wrong("piece {} of {}, which has {}", operand.pieces[i], name_of(operand.memory),
                      pieces);
-      if (buffer && !same_length(lowered_, uneven_blocks_, chunk_of_all(operand, operand.pieces[i]),
-                                 op.like[i]))
-        return wrong("chunk {} has not the length of chunk {}", operand.pieces[i], op.like[i]);
+      if (buffer &&
+          !same_length(lowered_, uneven_blocks_, chunk_of_all(operand, operand.pieces[i]), like[i]))
+        return wrong("chunk {} has not the length of chunk {}", operand.pieces[i], like[i]);
     }
     return ok_status();
   }
@@ -281,7 +310,7 @@ class Form {
       if (wait.slice_delta > 0) return wrong("waits for a later slice of rank {}", wait.rank);
     }
     for (const TransferWait& wait : op.transfers) {
-      if (wait.op >= program_.ops.size() || program_.ops[wait.op].peer == kNoRank)
+      if (wait.op >= program_.ops.size() || !is_transfer(program_.ops[wait.op].kind))
         return wrong("waits for transfers of op {}, which makes none", wait.op);
       if (wait.slice_delta > 0) return wrong("waits for later transfers of op {}", wait.op);
     }

@@ -4,8 +4,9 @@
 //
 // Every rank makes several calls in a row with different data. A step of a rank is one piece of one
 // op; a step of the network reads one posted send, spoils the target of one posted receive or
-// delivers one message. Memory is laid out as executors do it: chunks of unequal lengths, cut into
-// slices of kStride elements, the last one shorter or empty.
+// delivers one message, or reads or delivers one member's part of an operation of a group. Memory
+// is laid out as executors do it: chunks of unequal lengths, cut into slices of kStride elements,
+// the last one shorter or empty.
 #pragma once
 
 #include <algorithm>
@@ -110,6 +111,21 @@ class Execution {
     std::deque<std::vector<Element>> flying;
   };
 
+  /// A member's part in an operation of a group.
+  struct Part {
+    Rank rank = kNoRank;
+    const Op* op = nullptr;
+    std::vector<Span> sources, destinations;
+    Posted* posted = nullptr;
+    bool is_read = false;
+    std::vector<std::vector<Element>> values;  ///< of the sources, once they are read
+  };
+  struct Group {
+    std::map<Rank, std::size_t> posted;         ///< operations that a member has posted its part of
+    std::vector<std::vector<Part>> operations;  ///< parts that are not delivered yet
+    std::vector<std::vector<Part>> delivered;   ///< the others
+  };
+
   // --- the adversary ---
 
   /// Agents are the ranks and the network. 0: a random one moves. 1: the first in a random order
@@ -212,7 +228,11 @@ class Execution {
     if (rank.iteration >= op.stage && slice < slices_) {
       if (!rank.running && !ready(id, op, slice)) return false;
       rank.running = true;
-      if (rank.piece < op.like.size()) {
+      if (op.kind == OpKind::kGroup && rank.piece++ == 0) {
+        post_part(id, op, slice);
+        return true;
+      }
+      if (op.kind != OpKind::kGroup && rank.piece < op.like.size()) {
         execute(id, op, rank.piece++, slice);
         return true;
       }
@@ -351,7 +371,7 @@ class Execution {
       if (wanted < 0) continue;
       if (!transfers_done(id, wait.op, static_cast<std::uint64_t>(wanted))) return false;
     }
-    return op.peer == kNoRank || slice < kMostInFlight ||
+    return !is_transfer(op.kind) || slice < kMostInFlight ||
            transfers_done(id, rank.op, slice - kMostInFlight);
   }
   bool transfers_done(Rank id, std::uint32_t op, std::uint64_t slice) {
@@ -448,6 +468,8 @@ class Execution {
       case OpKind::kSend:
       case OpKind::kRecv:
         return post(id, op, i, length, slice);
+      case OpKind::kGroup:
+        break;  // post_part()
     }
     wrong("an op of no kind");
   }
@@ -508,9 +530,104 @@ class Execution {
     (sends ? stream.sends : stream.receives).push_back({data, bytes, &posted});
   }
 
+  void post_part(Rank id, const Op& op, std::uint64_t slice) {
+    if (op.group >= lowered_.groups.size() ||
+        std::ranges::count(lowered_.groups[op.group].ranks, id) != 1)
+      return wrong("takes part in a group that is not its own");
+    Part part;
+    part.rank = id;
+    part.op = &op;
+    part.posted = &ranks_[id].posted[ranks_[id].op][slice % kMostInFlight];
+    const auto locate_all = [&](const std::vector<Operand>& operands,
+                                const std::vector<std::uint32_t>& like, std::vector<Span>& spans) {
+      for (std::uint32_t i = 0; i < like.size(); ++i) {
+        const std::uint32_t length = slice_of(like[i], slice).second;
+        Element* data = nullptr;
+        if (length > 0 && !operands.empty()) data = locate(id, operands[0], i, length, slice);
+        if (length > 0 && data == nullptr) return wrong("has no memory for its part");
+        spans.emplace_back(data, length);
+      }
+    };
+    locate_all(op.sources, op.like, part.sources);
+    locate_all(op.destinations, op.like_received, part.destinations);
+    if (outcome_.verdict != Verdict::kRight) return;
+    part.posted->slice_and_one = slice + 1;
+    ++part.posted->pending;
+    Group& group = groups_[op.group];
+    const std::size_t number = group.posted[id]++;
+    if (group.operations.size() <= number) {
+      group.operations.resize(number + 1);
+      group.delivered.resize(number + 1);
+    }
+    group.operations[number].push_back(std::move(part));
+  }
+
   // --- the network ---
 
   bool network_step() {
+    if (!groups_.empty() && below(2) == 0 && group_step()) return true;
+    return stream_step() || group_step();
+  }
+
+  bool group_step() {
+    for (auto& [id, group] : groups_)
+      for (std::size_t number = 0; number < group.operations.size(); ++number)
+        if (move(group, number, lowered_.groups[id].ranks.size())) return true;
+    return false;
+  }
+
+  /// Reads what one member contributes, or gives one member its results.
+  bool move(Group& group, std::size_t number, std::size_t members) {
+    std::vector<Part>& parts = group.operations[number];
+    if (parts.empty()) return false;
+    const std::size_t chosen = below(parts.size());
+    for (const Part& part : parts)  // a part of the results may be there
+      if (part.is_read && below(4) == 0)
+        for (const auto& [data, length] : part.destinations) std::fill_n(data, length, kPoison);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      Part& part = parts[(chosen + i) % parts.size()];
+      if (part.is_read) continue;
+      for (const auto& [data, length] : part.sources) part.values.emplace_back(data, data + length);
+      return part.is_read = true;
+    }
+    std::vector<Part>& delivered = group.delivered[number];
+    if (parts.size() + delivered.size() < members) return false;
+    Part& part = parts[chosen];
+    std::vector<const Part*> all;
+    for (const auto* list : {&parts, &delivered})
+      for (const Part& each : *list) all.push_back(&each);
+    for (std::size_t i = 0; i < part.destinations.size(); ++i) deliver(all, part, i);
+    --part.posted->pending;
+    delivered.push_back(std::move(part));
+    parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(chosen));
+    return true;
+  }
+
+  void deliver(const std::vector<const Part*>& all, const Part& to, std::size_t i) {
+    const auto& [data, length] = to.destinations[i];
+    const std::size_t position = to.op->first_received + i;
+    const bool sums = to.op->group_verb == ir::Verb::kGroupReduce;
+    const ir::FormatId format = to.op->destinations[0].format;
+    std::vector<Element> result(length, 0);
+    std::size_t contributions = 0;
+    for (const Part* part : all) {
+      if (part->op->group_verb != to.op->group_verb) return wrong("members do different things");
+      if (position < part->op->first_sent || position - part->op->first_sent >= part->values.size())
+        continue;
+      const std::vector<Element>& values = part->values[position - part->op->first_sent];
+      if (values.size() != length || part->op->sources[0].format != format)
+        return wrong("parts of an operation do not fit");
+      ++contributions;
+      for (std::uint32_t e = 0; e < length; ++e) result[e] += decoded(format, values[e]);
+    }
+    if (contributions != (sums ? all.size() : 1)) return wrong("too few or too many contribute");
+    if (sums && !reducing()) return wrong("adds where nothing is reduced");
+    if (sums && to.op->completes && !options_.scales_input)
+      for (Element& element : result) element /= ranks_.size();
+    for (std::uint32_t e = 0; e < length; ++e) data[e] = encoded(format, result[e]);
+  }
+
+  bool stream_step() {
     if (streams_.empty()) return false;
     const std::size_t first = slow_stream_ ? 0 : below(streams_.size());
     auto next = std::next(streams_.begin(), static_cast<std::ptrdiff_t>(first));
@@ -559,6 +676,7 @@ class Execution {
   std::vector<RankState> ranks_;
   std::vector<std::uint32_t> begin_;  ///< of the chunks of a block, in elements
   std::map<std::tuple<Rank, Rank, Lane>, Stream> streams_;
+  std::map<ir::GroupId, Group> groups_;
   std::vector<std::size_t> order_;
   int policy_ = 0;
   bool send_needs_receive_ = false;

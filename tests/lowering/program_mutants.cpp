@@ -66,11 +66,14 @@ class Mutator {
         return true;
       case Mutation::kFormats:
         return formats();
+      case Mutation::kGroup:
+        return op().kind == OpKind::kGroup && group_part();
       case Mutation::kPeer:
         return transfer([&](Op& op) { op.peer = static_cast<Rank>(below(ranks())); });
       case Mutation::kLane:
         return transfer([&](Op& op) { op.lane = static_cast<Lane>(below(3)); });
       case Mutation::kLength:
+        if (op().like.empty()) return false;
         op().like[below(op().like.size())] = pick(ranks() * lowered_.chunks_per_block);
         return true;
       default:
@@ -237,6 +240,42 @@ class Mutator {
     else
       wait.slice_delta += below(2) == 0 ? 1 : -1;
     return true;
+  }
+
+  bool group_part() {
+    const auto nudge = [&](std::uint32_t& number) {
+      number += below(2) == 0 ? 1 : -1;
+      return true;
+    };
+    switch (below(7)) {
+      case 0:
+        op().group = static_cast<ir::GroupId>(below(lowered_.groups.size()));
+        return true;
+      case 1:
+        op().group_verb =
+            op().group_verb == ir::Verb::kMulticast ? ir::Verb::kGroupReduce : ir::Verb::kMulticast;
+        return true;
+      case 2:
+        return nudge(op().first_sent);
+      case 3:
+        return nudge(op().first_received);
+      case 4:
+        return nudge(op().positions);
+      case 5: {
+        if (op().destinations.empty()) return false;
+        Operand& to = op().destinations[0];
+        const std::size_t gone = below(to.pieces.size());
+        to.pieces.erase(to.pieces.begin() + static_cast<std::ptrdiff_t>(gone));
+        op().like_received.erase(op().like_received.begin() + static_cast<std::ptrdiff_t>(gone));
+        if (to.pieces.empty()) op().destinations.clear();
+        return true;
+      }
+      default:
+        if (op().like_received.empty()) return false;
+        op().like_received[below(op().like_received.size())] =
+            pick(ranks() * lowered_.chunks_per_block);
+        return true;
+    }
   }
 
   // --- operands ---
@@ -459,6 +498,7 @@ std::string_view name_of(Mutation mutation) {
                                          "less scratch depth",
                                          "overlapping slots",
                                          "other protocol",
+                                         "other part in a group",
                                          "any field, any value"};
   static_assert(std::size(kNames) == kMutations);
   return kNames[static_cast<std::size_t>(mutation)];

@@ -40,9 +40,10 @@ enum class Mutation : std::uint8_t {
   kScratchDepth,
   kSlotLayout,
   kProtocol,
+  kGroup,  ///< of a part in an operation of a group
   kRaw,  ///< any field, any value, nothing kept consistent
 };
-inline constexpr int kMutations = 30;
+inline constexpr int kMutations = 31;
 
 std::string_view name_of(Mutation mutation);
 

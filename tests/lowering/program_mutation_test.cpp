@@ -18,6 +18,7 @@
 
 #include "algorithms/algorithms.hpp"
 #include "src/ir/compress.hpp"
+#include "src/ir/sample_schedules.hpp"
 #include "src/ir/verify.hpp"
 #include "src/lower/check.hpp"
 #include "src/lower/lower.hpp"
@@ -86,7 +87,11 @@ void add_lowered(const ir::Schedule& schedule, std::vector<Original>& originals)
 /// compressed.
 std::vector<Original> make_originals() {
   std::vector<Original> originals;
-  for (const ir::Algorithm& algorithm : algorithms::all())
+  for (const bool in_place : {false, true}) {
+    add_lowered(ir::samples::on_two_trees(3, in_place), originals);
+    add_lowered(ir::samples::in_two_levels(4, in_place), originals);
+  }
+  for (const ir::Algorithm& algorithm : algorithms::with_in_network())
     for (int kind = 0; kind < 8; ++kind)
       for (std::int32_t ranks = 2; ranks <= 6; ++ranks)
         for (const bool in_place : {false, true}) {
