@@ -131,6 +131,10 @@ constexpr SettingInfo kSettings[] = {
      "said once: how data moves follows from its size and from where the ranks are."},
     {"DETERMINISTIC", Kind::kBool, "0", "", "0|1", "",
      "1 adds in one fixed order over ranks at every size, whatever the layout of hosts."},
+    {"INNETWORK", Kind::kChoice, "auto", "", "off|auto|sum", "",
+     "What a switch that adds may do for calls between hosts: nothing; auto, what gives the same "
+     "bits as without it; sum, sums of floats as well, which it adds in another order. Rank 0's "
+     "counts."},
     {"CHECKSUM", Kind::kBool, "0", "", "0|1", "",
      "1 checks every message by a CRC32C of each 128 KiB, so what the network or a host's memory "
      "damages becomes an error that names both ranks. Rank 0's counts. What ranks of a host read "

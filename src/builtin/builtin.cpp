@@ -276,6 +276,8 @@ Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
   runtime->calibration = std::make_unique<CalibrationStore>(settings.text("CALIBRATION"));
 
   for (const ir::Algorithm& algorithm : algorithms::all()) runtime->algorithms.push_back(algorithm);
+  for (const ir::Algorithm& algorithm : algorithms::in_network())
+    runtime->in_network.push_back(algorithm);
   runtime->forests = std::make_unique<Forests>(
       [](const ir::Request& request, const topo::forest::Network& network) -> Result<ir::Schedule> {
         TUTTI_ASSIGN(algorithms::RoutedSchedule planned,

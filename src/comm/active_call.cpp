@@ -50,8 +50,33 @@ constexpr std::string_view kGather = "the ranks tell each other the times of tri
     caption_ = describe(call);
   if (trials_.due()) [[unlikely]]
     return begin_gather();
-  TUTTI_ASSIGN(BoundPlan* const bound, plans_.get(call, is_in_place(call, team_.rank())));
+  if (in_network_.reports()) [[unlikely]]
+    return begin_report();
+  if (in_network_.takes(call)) [[unlikely]] {
+    TUTTI_ASSIGN(const bool begun, begin_in_network(call));
+    if (begun) return ok_status();
+  }
+  // The network may have written to the output, and so in place to the input.
+  const bool is_kept = kept_input_ != nullptr && in_network_.falls_back();
+  TUTTI_ASSIGN(BoundPlan* const bound,
+               plans_.get(call, !is_kept && is_in_place(call, team_.rank())));
   if (bound->on_trial) trials_.begin();
+  set_args(call);
+  if (is_kept) {
+    args_.input = kept_input_;
+  } else if (bound->copies_input) {
+    TUTTI_ASSIGN(args_.input, input_copy_.of(call, team_.rank(), team_.size()));
+  } else if (!bound->on_trial) {
+    last_call_ = made;
+    repeatable_ = bound->plans();
+  }
+  if (call.compressor != nullptr) TUTTI_TRY(compress(call, *bound->plan, bound->copies_input));
+  start(bound->plans());
+  if (bound->on_trial) kind_ = Kind::kTrial;
+  return ok_status();
+}
+
+void ActiveCall::set_args(const Call& call) {
   args_.input = static_cast<const std::byte*>(call.send);
   args_.output = static_cast<std::byte*>(call.recv);
   args_.reduction.type = call.type;
@@ -63,15 +88,36 @@ constexpr std::string_view kGather = "the ranks tell each other the times of tri
   args_.call = &signature_;
   args_.call_hash = exec::hash_of(signature_);
   args_.caption = caption_;
-  if (bound->copies_input) {
-    TUTTI_ASSIGN(args_.input, input_copy_.of(call, team_.rank(), team_.size()));
-  } else if (!bound->on_trial) {
-    last_call_ = made;
-    repeatable_ = bound->plans();
+}
+
+/// False, the same on all ranks, where no plan fits.
+[[gnu::noinline]] Result<bool> ActiveCall::begin_in_network(const Call& call) {
+  TUTTI_ASSIGN(BoundPlan* const bound, plans_.in_network(call, in_network_.algorithm()));
+  if (bound == nullptr) return false;
+  set_args(call);
+  kept_input_ = nullptr;
+  if (is_in_place(call, team_.rank())) {
+    TUTTI_ASSIGN(kept_input_, input_copy_.of(call, team_.rank(), team_.size()));
+    args_.input = kept_input_;
   }
-  if (call.compressor != nullptr) TUTTI_TRY(compress(call, *bound->plan, bound->copies_input));
   start(bound->plans());
-  if (bound->on_trial) kind_ = Kind::kTrial;
+  kind_ = Kind::kInNetwork;
+  return true;
+}
+
+[[gnu::noinline]] Status ActiveCall::begin_report() {
+  const Call report = in_network_.report();
+  TUTTI_ASSIGN(BoundPlan* const bound, plans_.exchange(report));
+  args_ = {};
+  args_.input = static_cast<const std::byte*>(report.send);
+  args_.output = static_cast<std::byte*>(report.recv);
+  args_.reduction.type = report.type;
+  gather_signature_ = Trials::signature_of_gather(report);
+  args_.call = &gather_signature_;
+  args_.call_hash = exec::hash_of(gather_signature_);
+  args_.caption = caption_;
+  start(bound->plans());
+  kind_ = Kind::kReport;
   return ok_status();
 }
 
@@ -159,6 +205,18 @@ Result<bool> ActiveCall::complete() {
     TUTTI_TRY(trials_.decide());
     return false;
   }
+  if (done == Kind::kInNetwork) {
+    sent_to_network_ = collective_.plan().sent();
+    in_network_.has_run();
+    return false;
+  }
+  if (done == Kind::kReport) {
+    if (!in_network_.decide()) return false;
+    counters_.add(signature_.collective, sent_to_network_);
+    counters_.end(signature_.collective);
+    return true;
+  }
+  in_network_.end_call();
   if (done == Kind::kTrial) trials_.end(!collective_.ran_direct());
   if (done == Kind::kPointToPoint)
     count_transfers();

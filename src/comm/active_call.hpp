@@ -13,6 +13,7 @@
 #include "src/comm/coded_messages.hpp"
 #include "src/comm/compressor.hpp"
 #include "src/comm/group_facts.hpp"
+#include "src/comm/in_network.hpp"
 #include "src/comm/input_copy.hpp"
 #include "src/comm/plan_cache.hpp"
 #include "src/comm/trials.hpp"
@@ -25,17 +26,18 @@ namespace tutti {
 
 /// A collective, or a batch of sends and receives, from begin() to complete(). Where trials are due
 /// (trials.hpp), the ranks first tell each other their times: begin() then starts that exchange
-/// instead, and has to be called again. One per communicator, reused from call to call; used by its
-/// thread. Resource.
+/// instead, and has to be called again. So it has after what the network has run (in_network.hpp).
+/// One per communicator, reused from call to call; used by its thread. Resource.
 class ActiveCall {
  public:
   ActiveCall(exec::Team& team, Trials& trials, PlanCache& plans, AskedCompressors& compressors,
-             CallCounters& counters)
+             CallCounters& counters, InNetwork& in_network)
       : team_(team),
         trials_(trials),
         plans_(plans),
         compressors_(compressors),
         counters_(counters),
+        in_network_(in_network),
         collective_(team),
         point_to_point_(team) {}
 
@@ -93,14 +95,19 @@ class ActiveCall {
   enum class Kind : std::uint8_t {
     kNone,
     kCollective,
-    kTrial,    ///< a collective that is timed
-    kVerdict,  ///< the ranks gather the times of trials before the call that is to begin
+    kTrial,      ///< a collective that is timed
+    kVerdict,    ///< the ranks gather the times of trials before the call that is to begin
+    kInNetwork,  ///< a collective that the network runs
+    kReport,     ///< after it, the ranks tell whether their trees are sound
     kPointToPoint
   };
 
   Status begin(const Call& call, const Call& made);
   Status begin_compressed(const Call& call, Compressor& compressor);
   Status begin_gather();
+  Result<bool> begin_in_network(const Call& call);
+  Status begin_report();
+  void set_args(const Call& call);
   Status compress(const Call& call, const exec::Plan& plan, bool has_copy);
   Status pay(const Call& call, std::span<const float> owed, bool has_copy);
   void start(const exec::Plans& plans) {
@@ -119,6 +126,7 @@ class ActiveCall {
   PlanCache& plans_;
   AskedCompressors& compressors_;
   CallCounters& counters_;
+  InNetwork& in_network_;
   exec::Coding coding_;        ///< of that, if it is compressed
   exec::CollectiveArgs args_;  ///< of the collective that runs or ran last
   Call last_call_;             ///< what they were made from
@@ -126,6 +134,8 @@ class ActiveCall {
   exec::CollectiveRun collective_;
   exec::PointToPointRun point_to_point_;
   InputCopy input_copy_;
+  exec::SentBytes sent_to_network_;
+  const std::byte* kept_input_ = nullptr;  ///< of a call in the network that is in place
 
   Kind kind_ = Kind::kNone;
   CallSignature signature_, gather_signature_;

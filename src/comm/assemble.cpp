@@ -13,6 +13,7 @@
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
 #include "src/comm/host_report.hpp"
+#include "src/comm/tree_setup.hpp"
 #include "src/cost/asked.hpp"
 #include "src/transport/checked_connection.hpp"
 
@@ -70,6 +71,7 @@ class Assembler {
                                            }) &&
                        !device_.empty();
     assembly.job = std::move(job_);
+    assembly.in_network = in_network_;
     return assembly;
   }
 
@@ -81,7 +83,16 @@ class Assembler {
     TUTTI_TRY(check_files(peers_, paths));
     TUTTI_TRY(check_devices(peers_));
     TUTTI_TRY(add_peers());
-    return agree_on_placement();
+    TUTTI_TRY(agree_on_placement());
+    return find_trees();
+  }
+
+  /// Where all ranks have something in the network that adds.
+  Status find_trees() {
+    if (!std::ranges::all_of(peers_, &PeerInfo::aggregates) || agreement_.in_network == "off")
+      return ok_status();
+    TUTTI_ASSIGN(in_network_, join_trees(runtime_, bootstrap_, *team_, deadline_));
+    return ok_status();
   }
 
   /// A rank that dies or gives up meanwhile would be waited for in vain: its end is the reason why
@@ -163,6 +174,7 @@ class Assembler {
     mine.measures = runtime_.settings.text("TUNING") == "measure";
     mine.compress = runtime_.settings.text("COMPRESS");
     mine.checksum = runtime_.settings.flag("CHECKSUM");
+    mine.in_network = runtime_.settings.text("INNETWORK");
     JobSettings settings;
     settings.agreement = mine;
     if (rank_ == 0 && size_ > 1) {
@@ -180,11 +192,13 @@ class Assembler {
     if (!(agreement_ == mine))
       log_warn(fmt::format("[rank {}/{}]", rank_, size_),
                "the settings ALGO='{}' STAGING_BYTES={} DETERMINISTIC={} TUNING={} COMPRESS='{}' "
-               "CHECKSUM={} differ from rank 0's ('{}', {}, {}, {}, '{}', {}), which count",
+               "CHECKSUM={} INNETWORK={} differ from rank 0's ('{}', {}, {}, {}, '{}', {}, {}), "
+               "which count",
                mine.algorithm, mine.staging_bytes, mine.deterministic,
-               mine.measures ? "measure" : "off", mine.compress, mine.checksum,
+               mine.measures ? "measure" : "off", mine.compress, mine.checksum, mine.in_network,
                agreement_.algorithm, agreement_.staging_bytes, agreement_.deterministic,
-               agreement_.measures ? "measure" : "off", agreement_.compress, agreement_.checksum);
+               agreement_.measures ? "measure" : "off", agreement_.compress, agreement_.checksum,
+               agreement_.in_network);
     return ok_status();
   }
 
@@ -211,6 +225,7 @@ class Assembler {
       mine.mbit_per_s = std::max(mine.mbit_per_s, transport->caps().mbit_per_s);
     mine.cpus = CpuShare::of_this_thread();
     mine.device = device_;
+    mine.aggregates = runtime_.aggregation != nullptr && device_.empty();
     read_files(paths, mine);
     for (const auto& transport : runtime_.transports)
       mine.addresses.push_back({std::string(transport->name()), transport->address()});
@@ -415,6 +430,7 @@ class Assembler {
   std::vector<PeerInfo> peers_;
   std::unique_ptr<exec::Team> team_;
   std::shared_ptr<const topo::JobTopology> job_;
+  const ir::Algorithm* in_network_ = nullptr;
   std::map<std::uint64_t, std::shared_ptr<Connection>> connections_;
   std::set<std::string> used_;
   bool placed_ = false, all_placed_ = false;

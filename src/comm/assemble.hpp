@@ -31,6 +31,7 @@ struct Assembly {
   std::vector<std::string> host_names;     ///< of each rank's host, as that names itself
   bool one_gpu = false;                    ///< all ranks are threads of this process and share one
   Arrangement arrangement;                 ///< without topology
+  const ir::Algorithm* in_network = nullptr;  ///< that the team's trees serve; null: none
   /// The same on all ranks. Its `wiring` is equal for jobs on machines that are built alike.
   std::shared_ptr<const topo::JobTopology> job;
 };

@@ -30,6 +30,7 @@
 #include "src/comm/group_end.hpp"
 #include "src/comm/group_facts.hpp"
 #include "src/comm/group_member.hpp"
+#include "src/comm/in_network.hpp"
 #include "src/comm/liveness_watch.hpp"
 #include "src/comm/membership.hpp"
 #include "src/comm/plan_cache.hpp"
@@ -143,6 +144,7 @@ class Communicator final : public GroupMember, public GroupContext {
   PlanCache plans_;
   AskedCompressors compressors_;
   exec::Announcements announcements_;
+  InNetwork in_network_;
   GroupEnd end_;
   ActiveCall active_;
   LivenessWatch watch_;

@@ -83,6 +83,7 @@ Blob encode(const JobSettings& settings) {
   writer.put(static_cast<std::uint8_t>(settings.agreement.measures));
   writer.put(static_cast<std::uint8_t>(settings.agreement.checksum));
   writer.sized(as_bytes(settings.agreement.compress));
+  writer.sized(as_bytes(settings.agreement.in_network));
   put(writer, settings.verdicts);
   put(writer, settings.table);
   writer.sized(as_bytes(settings.calibration ? calibration_json(*settings.calibration) : ""));
@@ -99,6 +100,7 @@ Result<JobSettings> decode_job_settings(std::span<const std::byte> bytes, Rank r
   settings.agreement.measures = reader.get<std::uint8_t>() != 0;
   settings.agreement.checksum = reader.get<std::uint8_t>() != 0;
   settings.agreement.compress = reader.text(kLongestAlgorithm);
+  settings.agreement.in_network = reader.text(kLongestAlgorithm);
   TUTTI_ASSIGN(settings.verdicts, get_table(reader, rank));
   TUTTI_ASSIGN(settings.table, get_table(reader, rank));
   TUTTI_ASSIGN(settings.calibration, get_calibration(reader, rank));

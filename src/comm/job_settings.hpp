@@ -19,9 +19,10 @@ struct Agreement {
   std::string algorithm;  ///< TUTTI_ALGO
   std::uint64_t staging_bytes = 0;
   bool deterministic = false;
-  bool measures = true;   ///< TUTTI_TUNING
-  std::string compress;   ///< TUTTI_COMPRESS
-  bool checksum = false;  ///< TUTTI_CHECKSUM
+  bool measures = true;    ///< TUTTI_TUNING
+  std::string compress;    ///< TUTTI_COMPRESS
+  bool checksum = false;   ///< TUTTI_CHECKSUM
+  std::string in_network;  ///< TUTTI_INNETWORK
   friend bool operator==(const Agreement&, const Agreement&) = default;
 };
 

@@ -70,6 +70,7 @@ Blob encode(const PeerInfo& info) {
   writer.put(info.block_address).put(info.pid);
   writer.sized(as_bytes(info.host)).sized(as_bytes(info.boot)).put(info.mbit_per_s);
   writer.sized(as_bytes(std::string_view(info.device).substr(0, kLongestInfoText)));
+  writer.put(static_cast<std::uint8_t>(info.aggregates));
   writer.put(static_cast<std::uint32_t>(info.file_hashes.size()));
   for (const std::uint64_t hash : info.file_hashes) writer.put(hash);
   writer.sized(as_bytes(std::string_view(info.file_problem).substr(0, kLongestInfoText)));
@@ -92,6 +93,7 @@ Result<PeerInfo> decode_peer_info(std::span<const std::byte> bytes, Rank rank) {
   info.boot = reader.text(kLongestInfoText);
   info.mbit_per_s = reader.get<std::uint32_t>();
   info.device = reader.text(kLongestInfoText);
+  info.aggregates = reader.get<std::uint8_t>() != 0;
   TUTTI_ASSIGN(info.file_hashes, get_file_hashes(reader, rank));
   info.file_problem = reader.text(kLongestInfoText);
   TUTTI_ASSIGN(info.cpus, get_cpus(reader, rank));

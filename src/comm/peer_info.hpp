@@ -26,6 +26,7 @@ struct PeerInfo {
   std::uint32_t mbit_per_s = 0;  ///< of its network interface; 0: unknown
   CpuShare cpus;                 ///< of the thread that makes the communicator
   std::string device;            ///< CommunicatorOptions::device
+  bool aggregates = false;       ///< it has an Aggregation
   /// Of the files that the agreed algorithm names, in their order.
   std::vector<std::uint64_t> file_hashes;
   std::string file_problem;  ///< why this rank cannot use its files; "": it can

@@ -88,6 +88,22 @@ Result<BoundPlan*> PlanCache::exchange(const Call& call) {
                        {shape, *std::move(taken), algorithm, false, "after trials"});
 }
 
+Result<BoundPlan*> PlanCache::in_network(const Call& call, const ir::Algorithm& algorithm) {
+  Key key = key_of(call, false);
+  key.trial = kInNetwork;
+  if (BoundPlan* const known = find(key)) return known;
+  const CallShape shape = shape_of(call);
+  const Candidate candidate{.algorithm = &algorithm};
+  TUTTI_ASSIGN(Program program,
+               programs_.lower(candidate, shape, shape.request, team_.placement()));
+  if (!program) return static_cast<BoundPlan*>(nullptr);
+  auto made =
+      make_and_keep(std::move(key), call,
+                    {shape, {candidate, std::move(program)}, &algorithm, false, "in the network"});
+  if (!made && made.error().code == Code::kUnsupported) return static_cast<BoundPlan*>(nullptr);
+  return made;
+}
+
 /// Makes it the most recent.
 BoundPlan* PlanCache::find(const Key& key) {
   const auto found = plans_.find(key);

@@ -47,6 +47,9 @@ class PlanCache {
   /// The plan of the exchange of trials' times (Trials::gather()), which is the same out-of-place
   /// call each time.
   Result<BoundPlan*> exchange(const Call& call);
+  /// The plan of `call` by `algorithm`, which lets the network add; out of place. Null, the same on
+  /// all ranks, if it does not fit.
+  Result<BoundPlan*> in_network(const Call& call, const ir::Algorithm& algorithm);
   /// See Communicator::ask_for_algorithm(); no plan is in use.
   Status ask_for(Collective collective, std::string_view algorithm,
                  std::optional<bool> kernel_reads);
@@ -78,7 +81,7 @@ class PlanCache {
     std::int32_t trial = kSettled;  ///< the way that is tried, or one of these
     friend auto operator<=>(const Key&, const Key&) = default;
   };
-  static constexpr std::int32_t kSettled = -1, kExchange = -2;
+  static constexpr std::int32_t kSettled = -1, kExchange = -2, kInNetwork = -3;
   struct Entry {
     Key key;
     BoundPlan bound;

@@ -25,6 +25,7 @@
 #include "src/exec/local_board.hpp"
 #include "src/exec/staging_pool.hpp"
 #include "src/ir/algorithm.hpp"
+#include "src/transport/aggregation.hpp"
 #include "src/transport/peer_memory.hpp"
 #include "src/transport/transport.hpp"
 
@@ -42,7 +43,9 @@ struct Runtime {
   std::vector<std::shared_ptr<Transport>> transports;  ///< in order of preference
   std::shared_ptr<ThisHost> this_host;
   std::vector<ir::Algorithm> algorithms;
-  std::string asked_algorithms;  ///< TUTTI_ALGO, or what NCCL_ALGO says of those
+  std::vector<ir::Algorithm> in_network;     ///< those whose schedules have groups
+  std::unique_ptr<Aggregation> aggregation;  ///< what adds in the network; null: nothing
+  std::string asked_algorithms;              ///< TUTTI_ALGO, or what NCCL_ALGO says of those
   std::unique_ptr<Forests> forests;
   ImportedFiles imported;  ///< this and `forests` before `programs`, whose keys view their names
   ProgramLibrary programs;

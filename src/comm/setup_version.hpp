@@ -11,7 +11,7 @@
 namespace tutti {
 
 /// First word of JobSettings and of PeerInfo. Counts up whenever the layout of either changes.
-inline constexpr std::uint32_t kSetupVersion = 15;
+inline constexpr std::uint32_t kSetupVersion = 16;
 
 /// Reads that word. kInvalidUsage, which names `rank` and both versions, where it differs: the
 /// ranks run different libraries.

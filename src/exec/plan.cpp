@@ -126,6 +126,7 @@ Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> l
   TUTTI_CHECK(plan->lowered().protocol != lower::ProgramProtocol::kPublished ||
                   longest_input <= kPacketBytes,
               "published bytes={}", longest_input);
+  TUTTI_TRY(plan->check_groups(team));
   plan->choose_slices(team);
   TUTTI_TRY(plan->check_room(team));
   plan->number_coded();
@@ -136,6 +137,23 @@ Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> l
   plan->find_users(team);
   plan->make_rings(team);
   return plan;
+}
+
+/// Of all groups that this rank is in. All ranks have come to the same trees.
+Status Plan::check_groups(const Team& team) const {
+  for (const lower::Op& op : program_->ops) {
+    if (op.kind != lower::OpKind::kGroup) continue;
+    const std::vector<Rank>& ranks = lowered_->groups[op.group].ranks;
+    if (team.tree_of(ranks) == nullptr)
+      return make_error(Code::kUnsupported,
+                        "{} needs a network that adds for {} ranks, and there is none here",
+                        lowered_->algorithm, ranks.size());
+    if (op.positions != std::max(op.like.size(), op.like_received.size()))
+      return make_error(Code::kUnsupported,
+                        "{}: rank {} neither sends nor gets all of an operation of the network",
+                        lowered_->algorithm, team.rank());
+  }
+  return ok_status();
 }
 
 /// A slice has at least one block of each format, which may be more than the slots have room for.
@@ -311,7 +329,14 @@ void Plan::bind_pieces() {
   const auto is_formatted = [](const lower::Operand& operand) {
     return operand.format != ir::kPlain;
   };
-  for (const lower::Op& op : program_->ops) {
+  if (!lowered_->groups.empty()) parts_.resize(program_->ops.size());
+  for (std::uint32_t id = 0; id < program_->ops.size(); ++id) {
+    const lower::Op& op = program_->ops[id];
+    if (op.kind == lower::OpKind::kGroup) {
+      pieces_.emplace_back();
+      bind_part(id);
+      continue;
+    }
     pieces_.push_back({.first = static_cast<std::uint32_t>(sliced_places_.size()),
                        .sources = static_cast<std::uint16_t>(op.sources.size()),
                        .destinations = static_cast<std::uint16_t>(op.destinations.size()),
@@ -322,6 +347,17 @@ void Plan::bind_pieces() {
         for (const lower::Operand& operand : *operands)
           sliced_places_.push_back(sliced_place_of(operand, piece));
   }
+}
+
+void Plan::bind_part(std::uint32_t id) {
+  const lower::Op& op = program_->ops[id];
+  BoundPart& part = parts_[id];
+  part.first = static_cast<std::uint32_t>(sliced_places_.size());
+  part.like = op.like.size() == op.positions ? op.like : op.like_received;
+  for (std::uint32_t piece = 0; piece < op.like.size(); ++piece)
+    sliced_places_.push_back(sliced_place_of(op.sources[0], piece));
+  for (std::uint32_t piece = 0; piece < op.like_received.size(); ++piece)
+    sliced_places_.push_back(sliced_place_of(op.destinations[0], piece));
 }
 
 void Plan::find_order() {
@@ -336,9 +372,15 @@ void Plan::make_rings(const Team& team) {
   rings_.resize(program_->ops.size());
   for (std::uint32_t id = 0; id < program_->ops.size(); ++id) {
     const lower::Op& op = program_->ops[id];
-    if (op.peer == kNoRank) continue;
+    if (!lower::is_transfer(op.kind)) continue;
     transfer_ops_.push_back(id);
     TransferRing& ring = rings_[id];
+    if (op.kind == lower::OpKind::kGroup) {
+      ring.tree = team.tree_of(lowered_->groups[op.group].ranks);
+      ring.pieces = 1;
+      ring.transfers = std::make_unique<Transfer[]>(TransferRing::kDepth);
+      continue;
+    }
     const bool sends = op.kind == lower::OpKind::kSend;
     ring.connection = team.member(op.peer).connection.get();
     ring.stream = {team.options().communicator, sends ? team.rank() : op.peer,

@@ -64,11 +64,19 @@ struct BoundPieces {
   bool converts = false;  ///< any of a combination's operands is formatted
 };
 
-/// Transfers of one kSend or kRecv op: a ring over slices with `pieces` transfers each.
+/// This rank's part in an operation of a group.
+struct BoundPart {
+  std::uint32_t first = 0;  ///< index of its first place: of the source's pieces, then the others
+  /// As long as these chunks (as lower::Op::like): the operation's positions.
+  std::span<const std::uint32_t> like;
+};
+
+/// Transfers of one kSend, kRecv or kGroup op: a ring over slices with `pieces` transfers each.
 struct TransferRing {
   static constexpr std::uint64_t kDepth = lower::kTransfersInFlight;
   Connection* connection = nullptr;
-  StreamId stream;  ///< of calls that are not for devices
+  AggregationTree* tree = nullptr;  ///< kGroup; then there is no connection
+  StreamId stream;                  ///< of calls that are not for devices
   std::unique_ptr<Transfer[]> transfers;
   std::uint32_t pieces = 0;
   std::uint64_t posted[kDepth] = {};  ///< slice + 1 in each position of the ring; 0: none
@@ -118,9 +126,19 @@ class Plan {
                                                           std::size_t piece) const {
     return {places_of(op, piece) + op.sources, op.destinations};
   }
+  /// Of a kGroup op.
+  [[nodiscard]] const BoundPart& part(std::uint32_t op) const { return parts_[op]; }
+  [[nodiscard]] std::span<const SlicedPlace> sources(const BoundPart& part,
+                                                     const lower::Op& op) const {
+    return {sliced_places_.data() + part.first, op.like.size()};
+  }
+  [[nodiscard]] std::span<const SlicedPlace> destinations(const BoundPart& part,
+                                                          const lower::Op& op) const {
+    return {sliced_places_.data() + part.first + op.like.size(), op.like_received.size()};
+  }
   /// The ops in the order in which one slice runs them; none if there are several slices.
   [[nodiscard]] std::span<const std::uint32_t> order() const { return order_; }
-  /// The ops that send or receive messages.
+  /// The ops that post transfers.
   [[nodiscard]] std::span<const std::uint32_t> transfer_ops() const { return transfer_ops_; }
 
   [[nodiscard]] std::uint64_t slices() const { return slices_; }
@@ -197,6 +215,8 @@ class Plan {
   void bind_passes();
   void bind_passes_of(const lower::Op& op);
   void bind_pieces();
+  void bind_part(std::uint32_t op);
+  [[nodiscard]] Status check_groups(const Team& team) const;
   [[nodiscard]] SlicedPlace sliced_place_of(const lower::Operand& operand,
                                             std::uint32_t piece) const;
   [[nodiscard]] const SlicedPlace* places_of(const BoundPieces& op, std::size_t piece) const {
@@ -230,6 +250,7 @@ class Plan {
   std::vector<Pass> passes_;
   std::vector<Place> places_;
   std::vector<BoundPieces> pieces_;
+  std::vector<BoundPart> parts_;  ///< by op, if there is a group
   std::vector<SlicedPlace> sliced_places_;
   std::vector<std::uint32_t> order_;
   std::uint64_t entry_readers_ = ~std::uint64_t{0};

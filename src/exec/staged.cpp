@@ -58,7 +58,9 @@ Result<bool> StagedRun::run(std::uint32_t op_id, std::uint64_t slice) {
   if (!may_run) return false;
   if (op.stage > 0) launch_.start_stopwatch();
   launch_.start_writing();
-  TUTTI_TRY(op.kind == OpKind::kCombine ? combine(op_id, slice) : post(op_id, slice));
+  TUTTI_TRY(op.kind == OpKind::kCombine ? combine(op_id, slice)
+            : op.kind == OpKind::kGroup ? post_part(op_id, slice)
+                                        : post(op_id, slice));
   launch_.end_writing();
   if (op.published) progress_.publish(launch_.plan().program().position(op_id, slice));
   return true;
@@ -81,7 +83,7 @@ Result<bool> StagedRun::ready(std::uint32_t op_id, std::uint64_t slice) {
     TUTTI_ASSIGN(const bool done, transfers_done(wait.op, static_cast<std::uint64_t>(wanted)));
     if (!done) return false;
   }
-  if (op.peer != kNoRank && slice >= TransferRing::kDepth)
+  if (is_transfer(op.kind) && slice >= TransferRing::kDepth)
     return transfers_done(op_id, slice - TransferRing::kDepth);
   return true;
 }
@@ -107,6 +109,7 @@ Result<bool> StagedRun::ready(std::uint32_t op_id, std::uint64_t slice) {
   }
   posted = 0;
   --unfinished_;
+  if (ring.tree != nullptr) TUTTI_TRY(finish_part(op_id, slice));
   return true;
 }
 
@@ -126,9 +129,10 @@ void StagedRun::cancel() {
   Plan& plan = launch_.plan();
   for (const std::uint32_t id : plan.transfer_ops()) {
     TransferRing& ring = plan.ring(id);
+    if (ring.tree != nullptr) ring.tree->cancel();
     for (std::uint64_t& posted : ring.posted) {
       if (posted == 0) continue;
-      for (std::uint32_t piece = 0; piece < ring.pieces; ++piece)
+      for (std::uint32_t piece = 0; ring.tree == nullptr && piece < ring.pieces; ++piece)
         ring.connection->cancel(stream_of(ring), ring.at(posted - 1, piece));
       posted = 0;
     }
@@ -258,6 +262,66 @@ Status StagedRun::post(std::uint32_t op_id, std::uint64_t slice) {
   if (all_done) {  // as of a short message, which was copied
     posted = 0;
     --unfinished_;
+  }
+  return ok_status();
+}
+
+/// One transfer for all pieces.
+[[gnu::noinline]] Status StagedRun::post_part(std::uint32_t op_id, std::uint64_t slice) {
+  Plan& plan = launch_.plan();
+  const lower::Op& op = plan.program().ops[op_id];
+  const BoundPart& bound = plan.part(op_id);
+  const auto bytes_of = [&](std::uint32_t like) {
+    return plan.slice_size(like, slice) * plan.element_bytes();
+  };
+  part_sources_.clear();
+  part_destinations_.clear();
+  for (std::size_t i = 0; i < op.like.size(); ++i) {
+    TUTTI_ASSIGN(const std::byte* const data, locate(plan.sources(bound, op)[i], slice));
+    part_sources_.emplace_back(data, bytes_of(op.like[i]));
+  }
+  for (std::size_t i = 0; i < op.like_received.size(); ++i) {
+    TUTTI_ASSIGN(std::byte* const data, locate(plan.destinations(bound, op)[i], slice));
+    part_destinations_.emplace_back(data, bytes_of(op.like_received[i]));
+  }
+  const ReduceOp op_of_call = launch_.args().reduction.op;
+  const bool divides_or_scales = op_of_call == ReduceOp::kAvg || op_of_call == ReduceOp::kPreMulSum;
+  TreePart part{.adds = op.group_verb == ir::Verb::kGroupReduce,
+                .type = launch_.args().reduction.type,
+                .op = divides_or_scales ? ReduceOp::kSum : op_of_call,
+                .sources = part_sources_,
+                .destinations = part_destinations_};
+  for (std::uint32_t position = 0; position < bound.like.size(); ++position) {
+    const std::size_t bytes = bytes_of(bound.like[position]);
+    part.bytes += bytes;
+    if (position < op.first_sent) part.first_sent += bytes;
+    if (position < op.first_received) part.first_received += bytes;
+  }
+  TransferRing& ring = plan.ring(op_id);
+  Transfer& transfer = ring.at(slice, 0);
+  if (part.bytes == 0) {
+    transfer.state.store(Transfer::State::kDone, std::memory_order_relaxed);
+    return ok_status();
+  }
+  ring.posted[slice % TransferRing::kDepth] = slice + 1;
+  ++unfinished_;
+  ring.tree->post(part, transfer);
+  return ok_status();
+}
+
+/// The network only adds: averages are divided here.
+Status StagedRun::finish_part(std::uint32_t op_id, std::uint64_t slice) {
+  const Plan& plan = launch_.plan();
+  const lower::Op& op = plan.program().ops[op_id];
+  const Reduction reduction = launch_.reduction(op.completes);
+  if (reduction.divisor == 0) return ok_status();
+  for (std::size_t i = 0; i < op.like_received.size(); ++i) {
+    const std::size_t elements = plan.slice_size(op.like_received[i], slice);
+    if (elements == 0) continue;
+    TUTTI_ASSIGN(std::byte* const data, locate(plan.destinations(plan.part(op_id), op)[i], slice));
+    const std::byte* const source = data;
+    const Destination destination{data, Stores::kCached};
+    reduce(reduction, {&source, 1}, 0, {&destination, 1}, elements);
   }
   return ok_status();
 }

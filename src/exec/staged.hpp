@@ -53,6 +53,8 @@ class StagedRun {
   Status convert(std::uint32_t op_id, std::uint64_t slice);
   [[nodiscard]] Error invalid_code(const lower::Op& op) const;
   Status post(std::uint32_t op_id, std::uint64_t slice);
+  Status post_part(std::uint32_t op_id, std::uint64_t slice);
+  Status finish_part(std::uint32_t op_id, std::uint64_t slice);
   [[nodiscard]] StreamId stream_of(const TransferRing& ring) const;
   Result<std::byte*> locate(const SlicedPlace& place, std::uint64_t slice);
 
@@ -72,6 +74,9 @@ class StagedRun {
   std::array<CodedSource, lower::kMaxSources> coded_sources_{};
   std::array<CodedDestination, lower::kMaxDestinations> coded_destinations_{};
   Converter converter_;
+  // Of the current part in an operation of a group.
+  std::vector<std::span<const std::byte>> part_sources_;
+  std::vector<std::span<std::byte>> part_destinations_;
 };
 
 }  // namespace tutti::exec

@@ -77,6 +77,26 @@ void Team::add_remote(Rank rank, std::shared_ptr<Connection> connection, std::st
   members_[rank] = {nullptr, {}, -1, {}, std::move(connection), nullptr, std::move(label)};
 }
 
+void Team::add_tree(std::vector<Rank> ranks, std::unique_ptr<AggregationTree> tree) {
+  waits_.add_tree(*tree);
+  trees_.push_back({std::move(ranks), std::move(tree)});
+}
+
+AggregationTree* Team::tree_of(std::span<const Rank> ranks) const {
+  const auto found = std::ranges::find_if(
+      trees_, [&](const Tree& tree) { return std::ranges::equal(tree.ranks, ranks); });
+  return found == trees_.end() ? nullptr : found->tree.get();
+}
+
+bool Team::trees_add(DataType type, ReduceOp op) const {
+  return std::ranges::all_of(trees_, [&](const Tree& tree) { return tree.tree->adds(type, op); });
+}
+
+Status Team::trees_health() const {
+  for (const Tree& tree : trees_) TUTTI_TRY(tree.tree->health());
+  return ok_status();
+}
+
 void Team::set_cpus(int ranks, int cpus) {
   waits_.set_cpus(ranks, cpus);
   few_per_cpu_ = ranks <= 2 * cpus;
@@ -119,6 +139,8 @@ Error Team::left_error(Rank peer) const {
 
 void Team::depart(bool tell) {
   staging_.close();
+  waits_.forget_trees();
+  trees_.clear();
   remote_.clear();
   mapped_peers_.clear();
   own_block().progress.left.store(1, std::memory_order_release);
@@ -156,6 +178,7 @@ bool Team::flushed() {
 bool Team::progress_connections() {
   bool moved = false;
   for (Connection* connection : remote_) moved |= connection->progress();
+  for (const Tree& tree : trees_) moved |= tree.tree->progress();
   if (moved) waits_.moved();
   return moved;
 }

@@ -21,6 +21,7 @@
 #include "src/exec/wait_state.hpp"
 #include "src/lower/program.hpp"
 #include "src/reduce/reduce.hpp"
+#include "src/transport/aggregation.hpp"
 #include "src/transport/transport.hpp"
 
 namespace tutti::exec {
@@ -58,6 +59,14 @@ class Team {
   /// Adds a rank that is another thread of this process.
   Status add_local(Rank rank, std::uint64_t offset, LocalBoard& board, std::string label);
   void add_remote(Rank rank, std::shared_ptr<Connection> connection, std::string label);
+  /// A tree of the network of which this rank is a member. Before any plan is bound.
+  void add_tree(std::vector<Rank> ranks, std::unique_ptr<AggregationTree> tree);
+  /// Null: there is none for this group.
+  [[nodiscard]] AggregationTree* tree_of(std::span<const Rank> ranks) const;
+  /// Whether this rank's trees add this with this operator.
+  [[nodiscard]] bool trees_add(DataType type, ReduceOp op) const;
+  /// Ok, or why one of this rank's trees is broken.
+  [[nodiscard]] Status trees_health() const;
   /// Call after all members are added.
   void set_placement(lower::Placement placement);
   /// `ranks` ranks of this machine share `cpus` CPUs.
@@ -100,7 +109,7 @@ class Team {
   /// missing never comes. Peers behind connections report this through the connection.
   [[nodiscard]] bool has_left(Rank peer) const;
   [[nodiscard]] Error left_error(Rank peer) const;
-  /// Advances the connections of unmapped peers. Returns whether anything moved.
+  /// Advances the connections of unmapped peers, and the trees. Returns whether anything moved.
   bool progress_connections();
   /// True when everything sent is under way. Otherwise this rank is blocked on the network, because
   /// the rest moves only while a thread polls.
@@ -123,6 +132,11 @@ class Team {
   std::vector<Member> members_;
   std::vector<Connection*> remote_;  ///< distinct connections of unmapped members
   std::vector<Rank> mapped_peers_;
+  struct Tree {
+    std::vector<Rank> ranks;
+    std::unique_ptr<AggregationTree> tree;
+  };
+  std::vector<Tree> trees_;
   struct Observer {
     Rank rank;
     ProcessLife process;

@@ -20,7 +20,8 @@ void WaitState::blocked_on_any(Rank peer, std::span<const WaitWord> words, bool 
 void WaitState::idle(std::uint32_t polls, CallerActivity caller) {
   const WaitPolicy& policy = this->policy(caller);
   polls = std::min(polls, fruitless_++);
-  if (policy.phase(polls) != WaitPhase::kSleep || (connections_.empty() && !on_several_))
+  if (policy.phase(polls) != WaitPhase::kSleep ||
+      (connections_.empty() && trees_.empty() && !on_several_))
     return wait_once(policy, polls, blocked_);
   WaitSet waits;
   add_wakers(waits);
@@ -38,10 +39,17 @@ void WaitState::add_wakers(WaitSet& waits) const {
   if (blocked_.word != nullptr) waits.words.push_back(blocked_);
   if (on_several_)
     waits.words.insert(waits.words.end(), also_blocked_.begin(), also_blocked_.end());
-  for (const Connection* connection : connections_)
-    if (const int fd = connection->poll_fd(); fd >= 0)
+  const auto add = [&](const auto& end) {
+    if (const int fd = end.poll_fd(); fd >= 0)
       waits.descriptors.push_back(
-          {fd, static_cast<short>(connection->wants_write() ? POLLIN | POLLOUT : POLLIN), 0});
+          {fd, static_cast<short>(end.wants_write() ? POLLIN | POLLOUT : POLLIN), 0});
+  };
+  for (const Connection* connection : connections_) add(*connection);
+  constexpr Nanos kPollAnyway = std::chrono::microseconds(200);
+  for (const AggregationTree* tree : trees_) {
+    add(*tree);
+    if (tree->poll_fd() < 0) waits.longest_sleep = std::min(waits.longest_sleep, kPollAnyway);
+  }
 }
 
 }  // namespace tutti::exec

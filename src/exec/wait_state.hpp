@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/base/waiter.hpp"
+#include "src/transport/aggregation.hpp"
 #include "src/transport/transport.hpp"
 #include "tutti/types.hpp"
 
@@ -19,6 +20,10 @@ class WaitState {
   explicit WaitState(const std::vector<Connection*>& connections) : connections_(connections) {}
   WaitState(const WaitState&) = delete;
   WaitState& operator=(const WaitState&) = delete;
+
+  /// Ends a sleep, too, until forget_trees().
+  void add_tree(const AggregationTree& tree) { trees_.push_back(&tree); }
+  void forget_trees() { trees_.clear(); }
 
   /// This machine runs `ranks` ranks of the team, which have `cpus` CPUs together.
   void set_cpus(int ranks, int cpus);
@@ -52,6 +57,7 @@ class WaitState {
   void add_wakers(WaitSet& waits) const;
 
   const std::vector<Connection*>& connections_;
+  std::vector<const AggregationTree*> trees_;
   WaitPolicy alone_;
   WaitPolicy with_computing_caller_;  ///< while another thread of this rank computes
   WaitWord blocked_;

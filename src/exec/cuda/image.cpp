@@ -73,6 +73,10 @@ Status check_supported(const lower::Lowered& lowered, const Volume& volume,
     for (const lower::Op& op : program.ops) switch (op.kind) {
         case lower::OpKind::kCombine:
           break;
+        case lower::OpKind::kGroup:
+          return make_error(Code::kUnsupported,
+                            "{} lets the network add, which host executors do alone",
+                            lowered.algorithm);
         case lower::OpKind::kSend:
         case lower::OpKind::kRecv:
           return make_error(Code::kUnsupported,

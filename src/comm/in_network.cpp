@@ -1,0 +1,89 @@
+#include "src/comm/in_network.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "src/base/log.hpp"
+
+namespace tutti {
+namespace {
+
+/// Below, the report that follows takes longer than what the network saves.
+constexpr std::size_t kLeastBytes = std::size_t{64} * 1024;
+
+bool is_float(DataType type) {
+  switch (type) {
+    case DataType::kInt8:
+    case DataType::kUint8:
+    case DataType::kInt32:
+    case DataType::kUint32:
+    case DataType::kInt64:
+    case DataType::kUint64:
+      return false;
+    default:
+      return true;
+  }
+}
+
+/// What the network has to do for `op`: averages are sums that ranks divide.
+ReduceOp operator_of(ReduceOp op) {
+  return op == ReduceOp::kAvg || op == ReduceOp::kPreMulSum ? ReduceOp::kSum : op;
+}
+
+}  // namespace
+
+InNetworkUse in_network_use(std::string_view setting) {
+  if (setting == "off") return InNetworkUse::kOff;
+  return setting == "sum" ? InNetworkUse::kSum : InNetworkUse::kAuto;
+}
+
+bool InNetwork::takes(const Call& call) const {
+  if (algorithm_ == nullptr || use_ == InNetworkUse::kOff || phase_ != Phase::kNone) return false;
+  if (call.compressor != nullptr || call.for_devices || call.blocks) return false;
+  if (call.count * size_of(call.type) < kLeastBytes) return false;
+  if (reduces(call.collective)) {
+    const ReduceOp op = operator_of(call.op);
+    const bool ordered = is_float(call.type) && op == ReduceOp::kSum;
+    if (ordered && use_ != InNetworkUse::kSum) return false;
+    if (!team_.trees_add(call.type, op)) return false;
+  }
+  return algorithm_->supports({.collective = call.collective,
+                               .ranks = team_.size(),
+                               .root = rooted(call.collective) ? call.root : 0,
+                               .layout = ir::Layout::of_hosts(team_.placement().host)});
+}
+
+Call InNetwork::report() {
+  sound_ = team_.trees_health() ? 1 : 0;
+  all_sound_.assign(static_cast<std::size_t>(team_.size()), 0);
+  Call call;
+  call.collective = Collective::kAllGather;
+  call.type = DataType::kInt32;
+  call.send = &sound_;
+  call.recv = all_sound_.data();
+  call.count = 1;
+  return call;
+}
+
+bool InNetwork::decide() {
+  const auto broken = std::ranges::find(all_sound_, 0);
+  if (broken == all_sound_.end()) {
+    phase_ = Phase::kNone;
+    return true;
+  }
+  const Status own = team_.trees_health();
+  give_up(own ? fmt::format("the tree of rank {} broke", broken - all_sound_.begin())
+              : own.error().what);
+  phase_ = Phase::kFallBack;
+  return false;
+}
+
+void InNetwork::give_up(const std::string& why) {
+  algorithm_ = nullptr;
+  const std::string who = fmt::format("[rank {}/{}]", team_.rank(), team_.size());
+  log_warn(who, "the network adds no more for this communicator, whose calls run without it{}: {}",
+           use_ == InNetworkUse::kSum ? ", and add floats in another order" : "", why);
+}
+
+}  // namespace tutti
