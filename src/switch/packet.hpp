@@ -108,7 +108,7 @@ struct Packet {
   std::uint8_t level = 0;
   std::uint32_t call = 0;  ///< hash of the call (operation.hpp); all workers must agree
   /// `count` values of 4 bytes, little-endian, at any alignment; or empty.
-  std::span<const std::byte> values;
+  std::span<const std::byte> values = {};
 };
 
 /// What is wrong with the bytes of a packet.

@@ -1,0 +1,109 @@
+#include "src/switch/exponents.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "src/base/float_formats.hpp"
+
+namespace tutti::in_network {
+namespace {
+
+template <class T>
+T load(const std::byte* at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+/// How a type is kept in memory, and how a double becomes one, rounded once.
+struct Float32Cells {
+  using Bits = std::uint32_t;
+  static float value(Bits bits) { return std::bit_cast<float>(bits); }
+  static Bits bits(double value) { return std::bit_cast<Bits>(static_cast<float>(value)); }
+};
+
+/// `value` as a float32 that is rounded to odd: cut, with the last bit set if anything was cut off.
+/// Such a float rounds to any type with two bits less as `value` itself does.
+float rounded_to_odd(double value) {
+  const auto nearest = static_cast<float>(value);
+  const double back = nearest;
+  auto bits = std::bit_cast<std::uint32_t>(nearest);
+  if (std::fabs(back) > std::fabs(value)) bits -= 1;
+  if (back != value) bits |= 1;
+  return std::bit_cast<float>(bits);
+}
+
+template <class Format>
+struct NarrowCells {
+  using Bits = std::uint16_t;
+  static float value(Bits bits) { return widen<Format>(bits); }
+  static Bits bits(double value) { return narrow<Format>(rounded_to_odd(value)); }
+};
+
+template <class F>
+decltype(auto) with_cells(DataType type, F&& f) {
+  switch (type) {
+    case DataType::kFloat16:
+      return f(NarrowCells<Float16>{});
+    case DataType::kBfloat16:
+      return f(NarrowCells<Bfloat16>{});
+    default:
+      return f(Float32Cells{});
+  }
+}
+
+constexpr std::uint32_t kInfinityBits = 0x7f800000;
+
+/// Adding it to a double of less than 2^51 rounds that to an integer, ties to even, which is then
+/// in the low bits. It is one addition, becomes vector code anywhere, and is defined for any value.
+constexpr double kRounding = 0x1.8p52;
+
+}  // namespace
+
+Exponent exponent_of(DataType type, const std::byte* values, std::size_t count) {
+  const std::uint32_t greatest = with_cells(type, [&]<class Cells>(Cells) {
+    std::uint32_t most = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const float value =
+          Cells::value(load<typename Cells::Bits>(values + i * sizeof(typename Cells::Bits)));
+      most = std::max(most, std::bit_cast<std::uint32_t>(value) & 0x7fffffff);
+    }
+    return most;
+  });
+  if (greatest == 0) return kAllZero;
+  if (greatest >= kInfinityBits) return kNotFinite;
+  return static_cast<Exponent>(std::ilogb(std::bit_cast<float>(greatest)) + 1);
+}
+
+double step_of(Exponent greatest, unsigned members) {
+  const auto fan = static_cast<int>(std::bit_width(std::bit_ceil(members))) - 1;
+  return std::ldexp(1.0, greatest + fan + (members > 128 ? 1 : 0) - 31);
+}
+
+void quantise(DataType type, const std::byte* values, double step, std::span<std::int32_t> out) {
+  const double scale = 1 / step;  // both are powers of two
+  with_cells(type, [&]<class Cells>(Cells) {
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const float value =
+          Cells::value(load<typename Cells::Bits>(values + i * sizeof(typename Cells::Bits)));
+      const auto bits =
+          std::bit_cast<std::uint64_t>(static_cast<double>(value) * scale + kRounding);
+      out[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(bits));
+    }
+  });
+}
+
+void dequantise(DataType type, std::span<const std::byte> sums, double step, std::byte* out) {
+  with_cells(type, [&]<class Cells>(Cells) {
+    const std::size_t count = sums.size() / sizeof(std::int32_t);
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto sum = load<std::int32_t>(sums.data() + i * sizeof(std::int32_t));
+      const typename Cells::Bits bits = Cells::bits(static_cast<double>(sum) * step);
+      std::memcpy(out + i * sizeof bits, &bits, sizeof bits);
+    }
+  });
+}
+
+}  // namespace tutti::in_network
