@@ -35,6 +35,8 @@ class Window {
   /// ready(slot) is sent.
   void sent(std::uint32_t slot) { places_[slot].awaited = true; }
 
+  /// The chunk of this slot that was sent last.
+  [[nodiscard]] std::uint64_t awaited(std::uint32_t slot) const { return places_[slot].chunk; }
   /// Whether `chunk` is sent and has no result.
   [[nodiscard]] bool awaits(std::uint64_t chunk) const {
     const Place& place = places_[chunk % places_.size()];
