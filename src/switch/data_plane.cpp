@@ -44,6 +44,7 @@ void DataPlane::send(Session& session, const SlotPool::Answer& answer, PacketSin
   if (answer.without_values == 0) return;
   Packet brief = answer.packet;
   brief.values = {};
+  brief.left_out = !answer.packet.values.empty();
   sink.to_workers(session, answer.without_values, session.seal(brief, room_));
 }
 

@@ -11,6 +11,7 @@ static_assert(std::endian::native == std::endian::little, "values are stored as 
 
 constexpr std::uint8_t kHasValues = 1;
 constexpr std::uint8_t kWants = 2;
+constexpr std::uint8_t kLeftOut = 4;
 
 class HeaderWriter {
  public:
@@ -45,10 +46,12 @@ bool fields_fit(const Packet& packet, std::uint8_t flags) {
   const bool from_worker = packet.kind == PacketKind::kContribution;
   if (from_worker != (packet.sender < kMostWorkers)) return false;
   if (!from_worker && packet.sender != kTheSwitch) return false;
-  if (packet.count > kChunkValues || (flags & ~(kHasValues | kWants)) != 0) return false;
+  if (packet.count > kChunkValues || (flags & ~(kHasValues | kWants | kLeftOut)) != 0) return false;
   const bool may_have_values = from_worker || packet.kind == PacketKind::kResult;
   if ((flags & kHasValues) != 0 && (!may_have_values || packet.count == 0)) return false;
   if (packet.wants && !from_worker) return false;
+  const bool brief = packet.kind == PacketKind::kResult && (flags & kHasValues) == 0;
+  if (packet.left_out && !brief) return false;
   if ((packet.kind == PacketKind::kRefusal) != (packet.reason != Refusal::kNone)) return false;
   return packet.kind == PacketKind::kWaiting || (packet.workers == 0 && packet.level == 0);
 }
@@ -100,6 +103,7 @@ Flaw parse(std::span<const std::byte> bytes, Packet& out) {
   out.lanes = static_cast<Lanes>(lanes);
   out.reason = static_cast<Refusal>(reason);
   out.wants = (flags & kWants) != 0;
+  out.left_out = (flags & kLeftOut) != 0;
   if (!fields_fit(out, flags)) return Flaw::kRange;
   const std::size_t value_bytes = (flags & kHasValues) != 0 ? std::size_t{out.count} * 4 : 0;
   if (bytes.size() != kLeastPacketBytes + value_bytes) return Flaw::kLength;
@@ -109,6 +113,9 @@ Flaw parse(std::span<const std::byte> bytes, Packet& out) {
 
 std::span<std::byte> build(const Packet& packet, PacketBytes& out) {
   const bool has_values = !packet.values.empty();
+  const auto flags =
+      static_cast<std::uint8_t>((has_values ? kHasValues : 0) | (packet.wants ? kWants : 0) |
+                                (packet.left_out ? kLeftOut : 0));
   HeaderWriter(out.data())
       .put(kPacketMagic)
       .put(kPacketVersion)
@@ -121,7 +128,7 @@ std::span<std::byte> build(const Packet& packet, PacketBytes& out) {
       .put(packet.count)
       .put(packet.exponent)
       .put(packet.workers)
-      .put(static_cast<std::uint8_t>((has_values ? kHasValues : 0) | (packet.wants ? kWants : 0)))
+      .put(flags)
       .put(static_cast<std::uint8_t>(packet.reason))
       .put(packet.level)
       .put(std::uint8_t{0})

@@ -103,6 +103,9 @@ struct Packet {
   std::int16_t exponent = 0;
   std::uint32_t workers = 0;  ///< kWaiting: a bit for each worker that is missing
   bool wants = false;         ///< kContribution: send me the values of the result
+  /// kResult: the chunk has values, but they are left out, for workers that do not want them. All
+  /// workers share a key, so a packet may reach one that it was not meant for.
+  bool left_out = false;
   Refusal reason = Refusal::kNone;
   /// kWaiting: 0 if `workers` are workers, 1 if they are switches below the root of a tree.
   std::uint8_t level = 0;

@@ -90,6 +90,7 @@ Decision answer_from_above(SlotMark& mark, const Packet& packet, const SlotRules
     case PacketKind::kResult:
       break;
   }
+  if (packet.left_out && mark.wanting != 0) return {};  // meant for another leaf
   if (mark.lanes != packet.lanes || mark.count != packet.count)
     return refuse(mark, Refusal::kCallsDiffer, rules);
   mark.stage = Stage::kComplete;

@@ -12,7 +12,8 @@ namespace {
 constexpr int kLeastProbes = 4;
 
 TimeoutLimits limits_of(const WorkerOptions& options) {
-  const Nanos greatest = std::max(std::min(options.silence / 8, options.greatest_timeout), Nanos(1));
+  const Nanos greatest =
+      std::max(std::min(options.silence / 8, options.greatest_timeout), Nanos(1));
   const Nanos least = std::clamp(options.least_timeout, Nanos(1), greatest);
   return {.first = std::clamp(options.first_timeout, least, greatest),
           .least = least,
@@ -167,6 +168,7 @@ void Worker::received(const Packet& packet, TimePoint now) {
 void Worker::take_result(const Packet& packet, TimePoint now) {
   if (!window_.awaits(packet.chunk)) return;  // a copy
   const OperationChunks::Piece piece = chunks_.piece(packet.chunk - first_chunk_);
+  if (packet.left_out && piece.output != nullptr && !not_finite_) return;  // meant for others
   if (Status right = check_result(packet, piece); !right) return fail(std::move(right).error());
   window_.accept(packet.chunk);
   resender_.answered(slot_of(packet.chunk), now);

@@ -149,18 +149,53 @@ void compute_outputs(CallCase& call) {
   }
 }
 
+/// The bound on the sum of a chunk's integers, as exponents.hpp states it.
+double error_of_sums(const CallCase& call, std::size_t offset, std::size_t count) {
+  const auto members = static_cast<unsigned>(call.inputs.size());
+  Exponent greatest = kAllZero;
+  for (const Bytes& input : call.inputs)
+    greatest = std::max(greatest, exponent_of(call.operation.type, input.data() + offset, count));
+  return has_steps(greatest) ? members * step_of(greatest, members) / 2 : 0;
+}
+
+/// Of a type: bits of the mantissa, the leading one included, the least and the greatest value.
+struct TypeLimits {
+  int digits;
+  double least, greatest;
+};
+TypeLimits limits_of_type(DataType type) {
+  if (type == DataType::kFloat16) return {11, 0x1p-24, 65504};
+  if (type == DataType::kBfloat16) return {8, 0x1p-133, 0x1.fep127};
+  return {24, 0x1p-149, 0x1.fffffep127};
+}
+
+/// The distance of value and exact sum, over what is allowed: `summed`, and one rounding.
+double relative_error(DataType type, double value, double exact, double summed) {
+  const TypeLimits limits = limits_of_type(type);
+  if (value == exact) return 0;
+  const double magnitude = std::fabs(exact) + summed;
+  const double rounding = std::max(std::ldexp(magnitude, -limits.digits), limits.least / 2);
+  const double bound = (summed + rounding) * (1 + 0x1p-10);  // `exact` is a sum of doubles
+  if (std::isinf(value) && std::fabs(exact) + bound > limits.greatest) return 0;
+  return std::fabs(value - exact) / bound;
+}
+
 }  // namespace
 
-CallCase case_of(const Operation& operation, std::mt19937_64& random, unsigned members) {
-  CallCase call{.operation = operation, .inputs = {}, .outputs = {}};
-  call.inputs.resize(members);
-  call.outputs.resize(members);
-  for (unsigned member = 0; member < members; ++member) {
-    call.inputs[member].resize(input_bytes(operation, members, member));
-    fill_input(operation, call.inputs[member], random);
-  }
+CallCase with_inputs(const Operation& operation, std::vector<Bytes> inputs) {
+  CallCase call{.operation = operation, .inputs = std::move(inputs), .outputs = {}};
+  call.outputs.resize(call.inputs.size());
   compute_outputs(call);
   return call;
+}
+
+CallCase case_of(const Operation& operation, std::mt19937_64& random, unsigned members) {
+  std::vector<Bytes> inputs(members);
+  for (unsigned member = 0; member < members; ++member) {
+    inputs[member].resize(input_bytes(operation, members, member));
+    fill_input(operation, inputs[member], random);
+  }
+  return with_inputs(operation, std::move(inputs));
 }
 
 CallCase random_case(std::mt19937_64& random, unsigned members, std::size_t chunks) {
@@ -197,40 +232,18 @@ double error_of(const CallCase& call, unsigned member, const Bytes& output) {
   const Operation& operation = call.operation;
   if (!is_scaled_sum(operation)) return 0;
   const std::size_t size = size_of(operation.type);
-  const auto members = static_cast<unsigned>(call.inputs.size());
   const std::size_t at =
       operation.collective == Collective::kReduceScatter ? member * block_bytes(operation) : 0;
   double worst = 0;
-  Exponent greatest = kAllZero;
+  double summed = 0;  // error that the contract allows before the rounding to the type
   for (std::size_t i = 0; i * size < output.size(); ++i) {
-    if (i % kChunkValues == 0) {
-      greatest = kAllZero;
-      const std::size_t count = std::min(kChunkValues, operation.count - i);
-      for (const Bytes& input : call.inputs)
-        greatest =
-            std::max(greatest, exponent_of(operation.type, input.data() + at + i * size, count));
-    }
+    const std::size_t offset = at + i * size;
+    if (i % kChunkValues == 0)
+      summed = error_of_sums(call, offset, std::min(kChunkValues, operation.count - i));
     double exact = 0;
-    for (const Bytes& input : call.inputs)
-      exact += value_at(operation.type, input.data() + at + i * size);
+    for (const Bytes& input : call.inputs) exact += value_at(operation.type, input.data() + offset);
     const double value = value_at(operation.type, output.data() + i * size);
-    if (!has_steps(greatest)) {
-      worst = std::max(worst, value == 0 && exact == 0 ? 0.0 : 2.0);
-      continue;
-    }
-    const double step = step_of(greatest, members);
-    const int digits = operation.type == DataType::kFloat32   ? 24
-                       : operation.type == DataType::kFloat16 ? 11
-                                                              : 8;
-    const double least = operation.type == DataType::kFloat32   ? 0x1p-149
-                         : operation.type == DataType::kFloat16 ? 0x1p-24
-                                                                : 0x1p-133;
-    const double summed = members * step / 2;
-    const double rounding = std::max(std::ldexp(std::fabs(exact) + summed, -digits), least / 2);
-    const double bound = (summed + rounding) * (1 + 0x1p-10);
-    const double greatest_float = operation.type == DataType::kFloat16 ? 65504.0 : 0x1.fep127;
-    if (std::isinf(value) && std::fabs(exact) + bound > greatest_float) continue;
-    worst = std::max(worst, std::fabs(value - exact) / bound);
+    worst = std::max(worst, relative_error(operation.type, value, exact, summed));
   }
   return worst;
 }

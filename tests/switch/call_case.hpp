@@ -26,6 +26,9 @@ CallCase random_case(std::mt19937_64& random, unsigned members, std::size_t chun
 /// This call with random inputs.
 CallCase case_of(const Operation& operation, std::mt19937_64& random, unsigned members);
 
+/// This call with these inputs.
+CallCase with_inputs(const Operation& operation, std::vector<Bytes> inputs);
+
 /// How far a value of a float sum may be from the exact sum, relative to what the contract states;
 /// at most 1. The greatest of all values.
 double error_of(const CallCase& call, unsigned member, const Bytes& output);

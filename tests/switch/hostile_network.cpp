@@ -43,8 +43,10 @@ void HostileNetwork::send(NodeId from, NodeId to, std::span<const std::byte> byt
 }
 
 void HostileNetwork::deliver(NodeId from, NodeId to, std::shared_ptr<const SimulatedBytes> bytes) {
-  Nanos delay = faults_.delay + Nanos(static_cast<std::int64_t>(random_()) & 0x3fffffff) %
-                                    (3 * faults_.delay.count() + 1);
+  const std::int64_t most = faults_.spread * faults_.delay.count();
+  Nanos delay = faults_.delay;
+  if (most > 0)
+    delay += Nanos(static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(most)));
   if (happens(faults_.late)) delay *= 100;
   push({.at = now_ + delay,
         .kind = Event::Kind::kPacket,

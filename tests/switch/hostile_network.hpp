@@ -25,7 +25,8 @@ struct NetworkFaults {
   unsigned damage = 0;      ///< bits flip, or the end is cut off
   unsigned replays = 0;     ///< a packet of any time before comes again, sometimes elsewhere
   unsigned inventions = 0;  ///< a packet that nobody sent
-  Nanos delay{50'000};      ///< up to four times as long, in any order
+  Nanos delay{50'000};
+  unsigned spread = 3;  ///< the delay is longer by up to so many times, so the order is random
 };
 
 struct Event {
