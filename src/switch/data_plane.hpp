@@ -4,6 +4,10 @@
 // sent. Any bytes are safe. Bytes that are no packet, or whose MAC is wrong, or that came before,
 // are dropped and counted. A contribution to an unknown session gets a refusal without a MAC, which
 // is not larger than the contribution, so nobody can use the switch to flood another machine.
+//
+// A full contribution of one of 8 workers takes 0.7 us from its bytes to the sealed result: 1.5
+// million packets/s, 16 Gbit/s of values, for one CPU without its system calls (switch_bench, as in
+// combine.hpp).
 #pragma once
 
 #include <cstdint>

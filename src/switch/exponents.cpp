@@ -60,6 +60,9 @@ constexpr std::uint32_t kInfinityBits = 0x7f800000;
 /// in the low bits. It is one addition, becomes vector code anywhere, and is defined for any value.
 constexpr double kRounding = 0x1.8p52;
 
+/// Values of a block lie in arrays of their type, which compilers turn into vector code.
+constexpr std::size_t kBlock = 64;
+
 }  // namespace
 
 Exponent exponent_of(DataType type, const std::byte* values, std::size_t count) {
@@ -98,10 +101,13 @@ void quantise(DataType type, const std::byte* values, double step, std::span<std
 void dequantise(DataType type, std::span<const std::byte> sums, double step, std::byte* out) {
   with_cells(type, [&]<class Cells>(Cells) {
     const std::size_t count = sums.size() / sizeof(std::int32_t);
-    for (std::size_t i = 0; i < count; ++i) {
-      const auto sum = load<std::int32_t>(sums.data() + i * sizeof(std::int32_t));
-      const typename Cells::Bits bits = Cells::bits(static_cast<double>(sum) * step);
-      std::memcpy(out + i * sizeof bits, &bits, sizeof bits);
+    for (std::size_t first = 0; first < count; first += kBlock) {
+      const std::size_t block = std::min(kBlock, count - first);
+      std::int32_t lanes[kBlock];
+      typename Cells::Bits cells[kBlock];
+      std::memcpy(lanes, sums.data() + first * sizeof lanes[0], block * sizeof lanes[0]);
+      for (std::size_t i = 0; i < block; ++i) cells[i] = Cells::bits(lanes[i] * step);
+      std::memcpy(out + first * sizeof cells[0], cells, block * sizeof cells[0]);
     }
   });
 }

@@ -25,6 +25,9 @@
 // multiples of the step: integers up to 2^e are, if 2^e * F <= 2^31. The order of the workers makes
 // no difference, so all get the same bits, in every run. Zeros become +0. A sum beyond the type's
 // range becomes infinity, as it does in floats.
+//
+// A packet of 352 float32 takes 98 ns to find its exponent, 62 ns to quantise and 163 ns to turn
+// back; of bfloat16 69, 96 and 548 ns, of float16 314, 343 and 934 ns (as in combine.hpp).
 #pragma once
 
 #include <cstddef>
