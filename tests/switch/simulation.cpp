@@ -1,14 +1,12 @@
 #include "tests/switch/simulation.hpp"
 
 #include <algorithm>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "src/switch/data_plane.hpp"
+#include "tests/switch/simulated_job.hpp"
 
 namespace tutti::in_network {
 namespace {
@@ -31,38 +29,23 @@ SwitchNode fresh_switch() {
   return node;
 }
 
-/// A worker and the process around it.
-struct Member {
-  NodeId node = 0;
-  unsigned number = 0;
-  unsigned leaf = 0;
-  std::uint8_t worker = 0;  ///< at its switch
-  std::optional<Worker> engine;
-  std::optional<Sealer> sealer;
-  std::optional<Unsealer> unsealer;
-  std::uint64_t session = 0;
-  std::size_t call = 0;  ///< that runs, or will
-  bool is_running = false;
-  Bytes input, output;
-  TimePoint away_until;
-  TimePoint wake_at = TimePoint::max();
-  std::deque<std::shared_ptr<const SimulatedBytes>> inbox;
-};
-
-struct Job {
-  const JobPlan* plan = nullptr;
-  std::vector<Member> members;
-  std::vector<std::uint64_t> sessions;  ///< of the root, or of the root and each leaf
-};
-
 class Simulation final : PacketSink {
  public:
   explicit Simulation(const SimulationPlan& plan)
-      : plan_(plan), random_(plan.seed), network_(random_, plan.faults) {}
+      : plan_(plan), random_(plan.seed), network_(random_, plan.faults) {
+    std::size_t leaves = 1;
+    NodeId node = kFirstWorker;
+    for (const JobPlan& job : plan.jobs) {
+      leaves = std::max(leaves, job.leaves.size());
+      jobs_.emplace_back(job, node);
+      node = jobs_.back().end();
+    }
+    const std::size_t count = leaves == 1 ? 1 : 1 + leaves;
+    for (std::size_t i = 0; i < count; ++i) switches_.push_back(fresh_switch());
+  }
 
   SimulationReport run() {
-    build_nodes();
-    for (Job& job : jobs_) open_session(job);
+    for (SimulatedJob& job : jobs_) open_session(job);
     for (unsigned i = 0; i < plan_.restarts; ++i)
       network_.restart(static_cast<NodeId>(random_() % switches_.size()),
                        TimePoint(Nanos(random_() % 20'000'000)));
@@ -70,40 +53,20 @@ class Simulation final : PacketSink {
       const std::optional<Event> event = network_.next();
       if (!event) fail("nothing happens any more");
       if (network_.events() > kMostEvents) fail("no end after very many events");
-      if (is_over()) break;
-      handle(*event);
+      if (event && report_.wrong.empty()) handle(*event);
     }
     report_.events = network_.events();
-    for (const Member& member : jobs_[0].members) report_.counts.push_back(member.engine->counts());
+    for (const SimulatedWorker& worker : jobs_[0].workers())
+      report_.counts.push_back(worker.engine().counts());
     return std::move(report_);
   }
 
  private:
-  // --- nodes ---
-
-  void build_nodes() {
-    std::size_t leaves = 1;
-    for (const JobPlan& plan : plan_.jobs) leaves = std::max(leaves, plan.leaves.size());
-    const std::size_t count = leaves == 1 ? 1 : 1 + leaves;
-    for (std::size_t i = 0; i < count; ++i) switches_.push_back(fresh_switch());
-    NodeId node = kFirstWorker;
-    for (const JobPlan& plan : plan_.jobs) {
-      Job& job = jobs_.emplace_back();
-      job.plan = &plan;
-      for (unsigned leaf = 0; leaf < plan.leaves.size(); ++leaf)
-        for (unsigned worker = 0; worker < plan.leaves[leaf]; ++worker) {
-          Member& member = job.members.emplace_back();
-          member.node = node++;
-          member.number = static_cast<unsigned>(job.members.size()) - 1;
-          member.leaf = leaf;
-          member.worker = static_cast<std::uint8_t>(worker);
-        }
-    }
+  [[nodiscard]] bool is_over() const {
+    return !report_.wrong.empty() || std::ranges::all_of(jobs_, &SimulatedJob::is_over);
   }
-  [[nodiscard]] static bool is_tree(const Job& job) { return job.plan->leaves.size() > 1; }
-  /// The switch of the job's leaf.
-  [[nodiscard]] static NodeId switch_of(const Job& job, unsigned leaf) {
-    return is_tree(job) ? 1 + leaf : 0;
+  void fail(const std::string& what) {
+    if (report_.wrong.empty()) report_.wrong = what;
   }
 
   // --- sessions: what a control plane does ---
@@ -114,79 +77,43 @@ class Simulation final : PacketSink {
     return key;
   }
 
-  void open_session(Job& job) {
-    close_sessions(job);
-    const auto leaves = static_cast<unsigned>(job.plan->leaves.size());
-    const PacketKey root_key = random_key();
-    const std::uint64_t root_id = random_();
-    std::uint32_t slots = open(job, 0,
-                               {.id = root_id,
-                                .key = root_key,
-                                .workers = is_tree(job) ? leaves : job.plan->leaves[0],
-                                .slots = job.plan->slots});
-    std::vector<PacketKey> keys = {root_key};
-    std::vector<std::uint64_t> ids = {root_id};
-    for (unsigned leaf = 0; is_tree(job) && leaf < leaves; ++leaf) {
-      keys.push_back(random_key());
-      ids.push_back(random_());
+  void open_session(SimulatedJob& job) {
+    for (const std::uint64_t id : job.sessions)
+      for (SwitchNode& node : switches_) node.sessions->close(id);
+    job.sessions.clear();
+    const JobPlan& plan = job.plan();
+    const auto leaves = static_cast<unsigned>(plan.leaves.size());
+    const SessionRequest root{.id = random_(),
+                              .key = random_key(),
+                              .workers = job.is_tree() ? leaves : plan.leaves[0],
+                              .slots = plan.slots};
+    const std::uint32_t slots = open(job, 0, root);
+    std::vector<PacketKey> keys = {root.key};
+    for (unsigned leaf = 0; job.is_tree() && leaf < leaves; ++leaf) {
       const Above above{
-          .session = root_id, .key = root_key, .worker = static_cast<std::uint8_t>(leaf)};
-      const std::uint32_t granted = open(job, 1 + leaf,
-                                         {.id = ids.back(),
+          .session = root.id, .key = root.key, .worker = static_cast<std::uint8_t>(leaf)};
+      keys.push_back(random_key());
+      const std::uint32_t granted = open(job, job.switch_of(leaf),
+                                         {.id = random_(),
                                           .key = keys.back(),
-                                          .workers = job.plan->leaves[leaf],
+                                          .workers = plan.leaves[leaf],
                                           .slots = slots,
                                           .above = above});
       if (granted != slots) fail("a leaf got fewer slots than the root");
     }
-    for (Member& member : job.members) {
-      const std::size_t which = is_tree(job) ? 1 + member.leaf : 0;
-      equip(job, member, ids[which], keys[which], slots);
+    const std::size_t call = job.first_open_call();
+    for (SimulatedWorker& worker : job.workers()) {
+      const std::size_t which = job.is_tree() ? 1 + worker.leaf() : 0;
+      worker.equip(job.sessions[which], keys[which], slots, call);
+      think(worker);
     }
   }
 
-  std::uint32_t open(Job& job, NodeId node, const SessionRequest& request) {
+  std::uint32_t open(SimulatedJob& job, NodeId node, const SessionRequest& request) {
     const Result<Session*> session = switches_[node].sessions->open(request, network_.now());
-    if (!session) {
-      fail(session.error().what);
-      return 1;
-    }
     job.sessions.push_back(request.id);
-    return (*session)->pool().slots();
-  }
-
-  void close_sessions(Job& job) {
-    for (const std::uint64_t id : job.sessions)
-      for (SwitchNode& node : switches_) node.sessions->close(id);
-    job.sessions.clear();
-  }
-
-  void equip(const Job& job, Member& member, std::uint64_t session, const PacketKey& key,
-             std::uint32_t slots) {
-    member.session = session;
-    member.sealer.emplace(key);
-    member.unsealer.emplace(key);
-    member.engine.emplace(WorkerOptions{
-        .session = session,
-        .worker = member.worker,
-        .member = {.number = member.number, .of = static_cast<unsigned>(job.members.size())},
-        .slots = slots,
-        .first_timeout = std::chrono::milliseconds(2),
-        .greatest_timeout = std::chrono::milliseconds(20),
-        .silence = std::chrono::seconds(4)});
-    member.is_running = false;
-    wake(member, network_.now() + Nanos(random_() % kThinking.count()));
-  }
-
-  /// A worker found its session failed: all begin anew, with the first call that any lacks.
-  void recover(Job& job, const Error& error) {
-    ++report_.session_failures;
-    report_.errors.push_back(error.what);
-    if (plan_.restarts == 0) return fail("a session failed: " + error.what);
-    std::size_t call = job.plan->calls.size();
-    for (const Member& member : job.members) call = std::min(call, member.call);
-    for (Member& member : job.members) member.call = call;
-    open_session(job);
+    if (!session) fail(session.error().what);
+    return session ? (*session)->pool().slots() : 1;
   }
 
   // --- events ---
@@ -199,110 +126,68 @@ class Simulation final : PacketSink {
       came_from_ = event.from;
       switches_[event.to].plane->take(*event.bytes, event.at, *this);
     } else {
-      Job& job = job_of(event.to);
-      Member& member = job.members[event.to - job.members[0].node];
+      SimulatedJob& job = *std::ranges::find_if(
+          jobs_, [&](const SimulatedJob& candidate) { return event.to < candidate.end(); });
+      SimulatedWorker& worker = job.worker_at(event.to);
       if (event.kind == Event::Kind::kPacket)
-        member.inbox.push_back(event.bytes);
-      else if (member.wake_at == event.at)
-        member.wake_at = TimePoint::max();
-      turn(job, member);
+        worker.hear(event.bytes);
+      else if (worker.wakes_at == event.at)
+        worker.wakes_at = TimePoint::max();
+      turn(job, worker);
     }
   }
 
-  Job& job_of(NodeId node) {
-    for (Job& job : jobs_)
-      if (node <= job.members.back().node) return job;
-    return jobs_.back();
+  void wake(SimulatedWorker& worker, TimePoint when) {
+    if (worker.wakes_at <= when && worker.wakes_at >= network_.now()) return;
+    worker.wakes_at = when;
+    network_.wake(worker.node(), when);
+  }
+  void think(SimulatedWorker& worker) {
+    wake(worker, network_.now() + Nanos(1 + random_() % kThinking.count()));
   }
 
-  void wake(Member& member, TimePoint when) {
-    if (member.wake_at <= when && member.wake_at >= network_.now()) return;
-    member.wake_at = when;
-    network_.wake(member.node, when);
-  }
-
-  // --- workers ---
-
-  void turn(Job& job, Member& member) {
-    if (network_.now() < member.away_until) return wake(member, member.away_until);
+  /// A worker's process goes once around its loop.
+  void turn(SimulatedJob& job, SimulatedWorker& worker) {
+    const TimePoint now = network_.now();
+    if (now < worker.away_until) return wake(worker, worker.away_until);
     if (random_() % 1000 < plan_.stragglers) {
-      member.away_until = network_.now() + Nanos(random_() % kStraggling.count());
-      return wake(member, member.away_until);
+      worker.away_until = now + Nanos(random_() % kStraggling.count());
+      return wake(worker, worker.away_until);
     }
-    for (; !member.inbox.empty(); member.inbox.pop_front()) receive(member, *member.inbox.front());
-    if (!member.is_running && !begin_call(job, member)) return;
+    worker.receive(now);
+    if (!worker.is_running()) {
+      if (worker.call() == job.plan().calls.size()) return;
+      const bool in_place = job.plan().in_place && plan_.restarts == 0;
+      const Status begun = worker.begin_call(job.plan().calls[worker.call()], in_place, now);
+      if (!begun) return fail(begun.error().what);
+    }
     PacketBytes room;
-    PacketBytes sealed;
-    while (const auto packet = member.engine->next_packet(network_.now(), room))
-      network_.send(member.node, switch_of(job, member.leaf), member.sealer->seal(*packet, sealed));
-    if (const auto deadline = member.engine->next_deadline()) wake(member, *deadline);
-    if (member.engine->progress() != Progress::kRunning) end_call(job, member);
+    for (auto bytes = worker.next_packet(now, room); !bytes.empty();
+         bytes = worker.next_packet(now, room))
+      network_.send(worker.node(), job.switch_of(worker.leaf()), bytes);
+    if (const auto deadline = worker.engine().next_deadline()) wake(worker, *deadline);
+    if (worker.engine().progress() != Progress::kRunning) end_call(job, worker);
   }
 
-  void receive(Member& member, const SimulatedBytes& bytes) {
-    Packet packet;
-    if (parse(bytes, packet) != Flaw::kNone || packet.session != member.session ||
-        packet.sender != kTheSwitch)
-      return;
-    if (member.unsealer->accepts(packet, bytes))
-      member.engine->received(packet, network_.now());
-    else if (packet.kind == PacketKind::kRefusal && packet.reason == Refusal::kUnknownSession)
-      member.engine->hinted_unknown();
+  void end_call(SimulatedJob& job, SimulatedWorker& worker) {
+    if (worker.engine().progress() == Progress::kFailed)
+      return recover(job, worker.engine().error());
+    const CallCase& call = job.plan().calls[worker.call()];
+    const std::string wrong = worker.check(call);
+    if (!wrong.empty()) return fail(wrong);
+    if (call.is_finite && !call.outputs[worker.number()].empty())
+      report_.greatest_error =
+          std::max(report_.greatest_error, error_of(call, worker.number(), worker.output()));
+    worker.end_call();
+    think(worker);
   }
 
-  /// False if the job is over for this member.
-  bool begin_call(const Job& job, Member& member) {
-    if (member.call == job.plan->calls.size()) return false;
-    const CallCase& call = job.plan->calls[member.call];
-    const Bytes& expected = call.outputs[member.number];
-    Operation operation = call.operation;
-    member.input = call.inputs[member.number];
-    member.output.assign(expected.size(), std::byte{0xee});
-    const bool one_buffer =
-        job.plan->in_place && plan_.restarts == 0 && member.input.size() == expected.size();
-    operation.input = member.input.data();
-    operation.output = one_buffer ? member.input.data() : member.output.data();
-    const Status begun = member.engine->begin(operation, network_.now());
-    if (!begun) fail(begun.error().what);
-    member.is_running = true;
-    return true;
-  }
-
-  void end_call(Job& job, Member& member) {
-    const Worker& engine = *member.engine;
-    if (engine.progress() == Progress::kFailed) return recover(job, Error(engine.error()));
-    check(job, member);
-    member.is_running = false;
-    ++member.call;
-    wake(member, network_.now() + Nanos(1 + random_() % kThinking.count()));
-  }
-
-  void check(const Job& job, const Member& member) {
-    const CallCase& call = job.plan->calls[member.call];
-    const bool finite = member.engine->progress() == Progress::kDone;
-    const auto name = fmt::format("call {} ({} of {}) of worker {}", member.call,
-                                  name_of(call.operation.collective), name_of(call.operation.type),
-                                  member.number);
-    if (finite != call.is_finite) return fail(name + " ends wrongly as finite or not");
-    const Bytes& expected = call.outputs[member.number];
-    if (!finite || expected.empty()) return;
-    const bool one_buffer =
-        job.plan->in_place && plan_.restarts == 0 && member.input.size() == expected.size();
-    const Bytes& output = one_buffer ? member.input : member.output;
-    if (output != expected) return fail(name + " has a wrong result");
-    report_.greatest_error =
-        std::max(report_.greatest_error, error_of(call, member.number, output));
-  }
-
-  [[nodiscard]] bool is_over() const {
-    if (!report_.wrong.empty()) return true;
-    return std::ranges::all_of(jobs_, [](const Job& job) {
-      return std::ranges::all_of(
-          job.members, [&](const Member& member) { return member.call == job.plan->calls.size(); });
-    });
-  }
-  void fail(const std::string& what) {
-    if (report_.wrong.empty()) report_.wrong = what;
+  /// A worker found its session failed: all begin anew, with the first call that any lacks.
+  void recover(SimulatedJob& job, const Error& error) {
+    ++report_.session_failures;
+    report_.errors.push_back(error.what);
+    if (plan_.restarts == 0) return fail("a session failed: " + error.what);
+    open_session(job);
   }
 
   // --- what a switch sends ---
@@ -310,18 +195,9 @@ class Simulation final : PacketSink {
   void heard(const Session& /*session*/, std::uint8_t /*worker*/) override {}
   void to_workers(const Session& session, std::uint32_t workers,
                   std::span<const std::byte> bytes) override {
-    for (const Job& job : jobs_)
-      for (std::size_t i = 0; i < job.sessions.size(); ++i) {
-        if (job.sessions[i] != session.id()) continue;
-        if (is_tree(job) && i == 0) {
-          for (unsigned leaf = 0; leaf < job.plan->leaves.size(); ++leaf)
-            if ((workers >> leaf & 1) != 0) network_.send(at_switch_, switch_of(job, leaf), bytes);
-          continue;
-        }
-        for (const Member& member : job.members)
-          if ((!is_tree(job) || member.leaf + 1 == i) && (workers >> member.worker & 1) != 0)
-            network_.send(at_switch_, member.node, bytes);
-      }
+    for (const SimulatedJob& job : jobs_)
+      for (const NodeId node : job.nodes_of(session.id(), workers))
+        network_.send(at_switch_, node, bytes);
   }
   void to_above(const Session& /*session*/, std::span<const std::byte> bytes) override {
     network_.send(at_switch_, 0, bytes);
@@ -334,7 +210,7 @@ class Simulation final : PacketSink {
   std::mt19937_64 random_;
   HostileNetwork network_;
   std::vector<SwitchNode> switches_;
-  std::vector<Job> jobs_;
+  std::vector<SimulatedJob> jobs_;
   NodeId at_switch_ = 0;
   NodeId came_from_ = 0;
   SimulationReport report_;
