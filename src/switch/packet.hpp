@@ -107,7 +107,8 @@ struct Packet {
   /// workers share a key, so a packet may reach one that it was not meant for.
   bool left_out = false;
   Refusal reason = Refusal::kNone;
-  /// kWaiting: 0 if `workers` are workers, 1 if they are switches below the root of a tree.
+  /// kWaiting: 0 if `workers` are those of the receiver's switch, 1 if they are those of the switch
+  /// above it, so switches, and so on.
   std::uint8_t level = 0;
   std::uint32_t call = 0;  ///< hash of the call (operation.hpp); all workers must agree
   /// `count` values of 4 bytes, little-endian, at any alignment; or empty.

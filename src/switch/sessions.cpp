@@ -10,8 +10,7 @@ namespace tutti::in_network {
 Session::Session(const SessionRequest& request, std::vector<Slot*> slots, TimePoint now)
     : id_(request.id),
       above_(request.above),
-      slots_(std::move(slots)),
-      pool_(slots_, request.workers, above_ ? PoolRole::kLeaf : PoolRole::kRoot),
+      pool_(std::move(slots), request.workers, above_ ? PoolRole::kLeaf : PoolRole::kRoot),
       sealer_(request.key),
       sealer_for_above_(above_.value_or(Above{}).key),
       unsealers_(request.workers, Unsealer(request.key)),
@@ -100,7 +99,7 @@ bool Sessions::close(std::uint64_t id) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end()) return false;
   if (found->second->above()) below_.erase(found->second->above()->session);
-  for (Slot* const slot : std::move(*found->second).take_slots()) free_.push_back(slot);
+  for (Slot* const slot : std::move(found->second->pool()).release()) free_.push_back(slot);
   sessions_.erase(found);
   return true;
 }

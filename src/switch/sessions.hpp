@@ -62,13 +62,9 @@ class Session {
   std::span<const std::byte> seal(Packet packet, PacketBytes& out);
   std::span<const std::byte> seal_for_above(Packet packet, PacketBytes& out);
 
-  /// Gives the slots back; the session takes no packets any more.
-  std::vector<Slot*> take_slots() && { return std::move(slots_); }
-
  private:
   std::uint64_t id_;
   std::optional<Above> above_;
-  std::vector<Slot*> slots_;
   SlotPool pool_;
   Sealer sealer_;
   Sealer sealer_for_above_;

@@ -12,7 +12,8 @@
 // to a smaller chunk are late copies and dropped.
 //
 // In a tree, a leaf switch adds for its workers and is itself a worker of the switch above. It has
-// no timers: a worker that repeats its contribution makes the leaf repeat the sum.
+// no timers: a worker that repeats its contribution makes the leaf repeat the sum. A leaf that
+// refuses a chunk tells its own workers; the other leaves see that this one is missing.
 #pragma once
 
 #include <cstdint>

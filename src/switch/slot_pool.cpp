@@ -1,5 +1,6 @@
 #include "src/switch/slot_pool.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -82,7 +83,7 @@ SlotPool::Answer SlotPool::answer(const Place& place, const Decision& decision,
       out.workers = rules_.all & ~place.mark.arrived;
       if (packet.kind == PacketKind::kWaiting) {  // of the switch above: its workers are switches
         out.workers = packet.workers;
-        out.level = 1;
+        out.level = static_cast<std::uint8_t>(std::min(packet.level + 1, 255));
       }
       break;
     case Send::kRefusal:

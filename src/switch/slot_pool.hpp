@@ -12,6 +12,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "src/switch/packet.hpp"
@@ -54,7 +55,8 @@ class SlotPool {
 
   [[nodiscard]] std::uint32_t slots() const { return rules_.slots; }
   [[nodiscard]] unsigned workers() const;
-  [[nodiscard]] std::uint32_t all_workers() const { return rules_.all; }
+  /// Gives the slots back. The pool takes no packets any more.
+  std::vector<Slot*> release() && { return std::move(slots_); }
 
  private:
   /// The slot and the version of a chunk.

@@ -158,7 +158,7 @@ void Worker::received(const Packet& packet, TimePoint now) {
       return take_result(packet, now);
     case PacketKind::kWaiting:
       if (window_.awaits(packet.chunk))
-        missing_ = {.workers = packet.workers, .are_switches = packet.level > 0};
+        missing_ = {.workers = packet.workers, .level = packet.level};
       return;
     case PacketKind::kRefusal:
       return refused(packet);

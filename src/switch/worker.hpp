@@ -66,7 +66,8 @@ enum class Progress : std::uint8_t {
 /// Workers whose contribution the switch waits for.
 struct Missing {
   std::uint32_t workers = 0;  ///< a bit for each
-  bool are_switches = false;  ///< they are leaves below the root of the tree
+  /// 0: of this worker's switch. 1: of the switch above, so they are switches, and so on.
+  unsigned level = 0;
 };
 
 struct WorkerCounts {

@@ -125,7 +125,7 @@ TEST(Worker, WaitsForOtherWorkersWithoutEndAndNamesThem) {
   EXPECT_GT(test.now, kStart + 60s);
   EXPECT_EQ(test.worker.progress(), Progress::kRunning);
   EXPECT_EQ(test.worker.missing().workers, 0b101U);
-  EXPECT_FALSE(test.worker.missing().are_switches);
+  EXPECT_EQ(test.worker.missing().level, 0U);
 }
 
 /// Nobody answers; until when does it go on?

@@ -12,9 +12,15 @@
 #include "src/switch/worker.hpp"
 #include "tests/switch/call_case.hpp"
 #include "tests/switch/hostile_network.hpp"
-#include "tests/switch/simulation.hpp"
 
 namespace tutti::in_network {
+
+struct JobPlan {
+  std::vector<unsigned> leaves;  ///< workers of each leaf; one entry: no tree
+  std::uint32_t slots = 4;
+  std::vector<CallCase> calls;
+  bool in_place = false;
+};
 
 /// A worker's process: it seals and opens packets, and runs calls one after the other.
 class SimulatedWorker {

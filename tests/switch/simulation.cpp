@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "src/switch/data_plane.hpp"
-#include "tests/switch/simulated_job.hpp"
 
 namespace tutti::in_network {
 namespace {

@@ -7,17 +7,10 @@
 #include <vector>
 
 #include "src/switch/worker.hpp"
-#include "tests/switch/call_case.hpp"
 #include "tests/switch/hostile_network.hpp"
+#include "tests/switch/simulated_job.hpp"
 
 namespace tutti::in_network {
-
-struct JobPlan {
-  std::vector<unsigned> leaves;  ///< workers of each leaf; one entry: no tree
-  std::uint32_t slots = 4;
-  std::vector<CallCase> calls;
-  bool in_place = false;
-};
 
 struct SimulationPlan {
   std::uint64_t seed = 0;

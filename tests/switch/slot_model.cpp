@@ -7,8 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "tests/switch/slot_system.hpp"
-
 namespace tutti::model {
 namespace {
 

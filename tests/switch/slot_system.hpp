@@ -9,9 +9,38 @@
 
 #include "src/switch/slot_mark.hpp"
 #include "src/switch/window.hpp"
-#include "tests/switch/slot_model.hpp"
 
 namespace tutti::model {
+
+enum class Network : std::uint8_t { kAnyOrder, kFifo };
+
+/// What the protocol could get wrong.
+enum class SlotMistake : std::uint8_t {
+  kNone,
+  kOneVersion,         ///< a slot has one version, which the next chunk overwrites
+  kKeepsBitmap,        ///< a new chunk begins with the workers of the one before
+  kAddsCopies,         ///< a repeated contribution is added again
+  kDropsCopies,        ///< a repeated contribution to a complete chunk has no answer
+  kTakesStale,         ///< a late copy of an old chunk begins that chunk again
+  kSendsEarly,         ///< workers do not wait for the result that frees the slot
+  kSendsEarlyAllowed,  ///< the same, and the switch does not check it
+  kTakesAnyResult,     ///< workers look at the slot of a result, not at its chunk
+  kLastExponent,       ///< the switch keeps the last exponent, not the greatest
+  kNoNumbers,          ///< SwitchML as published: packets name slot and version, not the chunk
+  kLeafAnswersItself,  ///< a leaf takes its own sum for the result
+  kLeafSendsOnce,      ///< a leaf does not repeat its sum
+};
+
+struct SlotJob {
+  unsigned workers = 2;  ///< of each leaf, or of the switch if there are no leaves
+  unsigned leaves = 0;   ///< switches below the root
+  unsigned slots = 1;
+  std::vector<unsigned> calls = {6};  ///< chunks of each call, 20 in all at most
+  Network network = Network::kAnyOrder;
+  unsigned queue = 2;  ///< kFifo: places of a queue
+  SlotMistake mistake = SlotMistake::kNone;
+  bool checks_progress = true;  ///< false: only results and refusals are checked
+};
 
 /// A packet under way. From a worker or leaf up to `node`, or from `node` down to those below.
 struct Message {
