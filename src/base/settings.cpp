@@ -131,6 +131,13 @@ constexpr SettingInfo kSettings[] = {
      "said once: how data moves follows from its size and from where the ranks are."},
     {"DETERMINISTIC", Kind::kBool, "0", "", "0|1", "",
      "1 adds in one fixed order over ranks at every size, whatever the layout of hosts."},
+    {"SWITCH", Kind::kString, "", "", "", "",
+     "Switches that add in software, HOST:PORT,... as `tutti switch` prints: hosts send their data "
+     "there once, instead of to each other. Groups of ranks take turns at them. All ranks need it."},
+    {"SWITCH_KEY", Kind::kString, "", "", "", "",
+     "64 hexadecimal digits that the switch and all ranks share: `openssl rand -hex 32`.", true},
+    {"SWITCH_SLOTS", Kind::kInt, "64", "", "1..4096", "",
+     "Packets of 1408 bytes that a rank has under way to a switch: bandwidth times round trip."},
     {"INNETWORK", Kind::kChoice, "auto", "", "off|auto|sum", "",
      "What a switch that adds may do for calls between hosts: nothing; auto, what gives the same "
      "bits as without it; sum, sums of floats as well, which it adds in another order. Rank 0's "

@@ -19,6 +19,7 @@
 #include "src/wire/service.hpp"
 #include "transports/cuda_p2p/cuda_p2p.hpp"
 #include "transports/shm/shm_transport.hpp"
+#include "transports/switch/switch_aggregation.hpp"
 #include "transports/tcp/tcp_transport.hpp"
 #if TUTTI_HAVE_UCX
 #include "transports/ucx/ucx_transport.hpp"
@@ -41,6 +42,22 @@ Status understand_protocols(const Settings& settings) {
            "ranks are",
            settings.source("PROTO"), asked);
   return ok_status();
+}
+
+/// Null where nothing in the network adds.
+Result<std::unique_ptr<Aggregation>> find_aggregation(const Settings& settings) {
+  SwitchOptions options;
+  TUTTI_ASSIGN(options.switches, parse_switches(settings.text("SWITCH")));
+  if (options.switches.empty() || settings.text("INNETWORK") == "off")
+    return std::unique_ptr<Aggregation>();
+  const std::string& key = settings.text("SWITCH_KEY");
+  if (!from_hex(key, options.key))
+    return make_error(Code::kInvalidArgument,
+                      "TUTTI_SWITCH needs TUTTI_SWITCH_KEY, the switch's 64 hexadecimal digits "
+                      "(it has {} characters): make one with `openssl rand -hex 32`",
+                      key.size());
+  options.slots = static_cast<std::uint32_t>(settings.integer("SWITCH_SLOTS"));
+  return make_switch_aggregation(std::move(options));
 }
 
 /// Null for host communicators.
@@ -276,6 +293,7 @@ Result<std::shared_ptr<Runtime>> make_runtime(const Settings& settings) {
   runtime->calibration = std::make_unique<CalibrationStore>(settings.text("CALIBRATION"));
 
   for (const ir::Algorithm& algorithm : algorithms::all()) runtime->algorithms.push_back(algorithm);
+  TUTTI_ASSIGN(runtime->aggregation, find_aggregation(settings));
   for (const ir::Algorithm& algorithm : algorithms::in_network())
     runtime->in_network.push_back(algorithm);
   runtime->forests = std::make_unique<Forests>(

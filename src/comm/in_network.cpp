@@ -55,28 +55,29 @@ bool InNetwork::takes(const Call& call) const {
 }
 
 Call InNetwork::report() {
-  sound_ = team_.trees_health() ? 1 : 0;
-  all_sound_.assign(static_cast<std::size_t>(team_.size()), 0);
+  const bool unsummed = team_.take_unsummed();
+  outcome_ = !team_.trees_health() ? kBroken : unsummed ? kUnsummed : kRight;
+  outcomes_.assign(static_cast<std::size_t>(team_.size()), kBroken);
   Call call;
   call.collective = Collective::kAllGather;
   call.type = DataType::kInt32;
-  call.send = &sound_;
-  call.recv = all_sound_.data();
+  call.send = &outcome_;
+  call.recv = outcomes_.data();
   call.count = 1;
   return call;
 }
 
 bool InNetwork::decide() {
-  const auto broken = std::ranges::find(all_sound_, 0);
-  if (broken == all_sound_.end()) {
-    phase_ = Phase::kNone;
-    return true;
+  const bool all_right = std::ranges::all_of(outcomes_, [](auto each) { return each == kRight; });
+  phase_ = all_right ? Phase::kNone : Phase::kFallBack;
+  const auto broken = std::ranges::find_if(
+      outcomes_, [](auto each) { return each != kRight && each != kUnsummed; });
+  if (broken != outcomes_.end()) {
+    const Status own = team_.trees_health();
+    give_up(own ? fmt::format("the tree of rank {} broke", broken - outcomes_.begin())
+                : own.error().what);
   }
-  const Status own = team_.trees_health();
-  give_up(own ? fmt::format("the tree of rank {} broke", broken - all_sound_.begin())
-              : own.error().what);
-  phase_ = Phase::kFallBack;
-  return false;
+  return all_right;
 }
 
 void InNetwork::give_up(const std::string& why) {

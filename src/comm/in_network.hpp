@@ -1,9 +1,9 @@
 // Which calls the network runs, and what happens where it breaks in the middle.
 //
-// A call that the network has run is not complete yet: the ranks tell each other whether their
-// trees are sound (report()). If all are, it is. Else all ranks run the call again without the
-// network, from the same inputs, and so later calls. So no rank returns while another may still
-// need its input.
+// A call that the network has run is not complete yet: the ranks tell each other how it went
+// (report()). If all have their results, it is. Else all ranks run the call again without the
+// network, from the same inputs; and if a tree broke, later calls as well. So no rank returns while
+// another may still need its input.
 #pragma once
 
 #include <cstdint>
@@ -58,8 +58,9 @@ class InNetwork {
   const ir::Algorithm* algorithm_;  // null: none, or no more
   const InNetworkUse use_;
   Phase phase_ = Phase::kNone;
-  std::int32_t sound_ = 1;
-  std::vector<std::int32_t> all_sound_;
+  enum Outcome : std::int32_t { kBroken, kUnsummed, kRight };
+  std::int32_t outcome_ = kRight;
+  std::vector<std::int32_t> outcomes_;  // of all ranks
 };
 
 }  // namespace tutti

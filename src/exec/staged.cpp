@@ -266,6 +266,26 @@ Status StagedRun::post(std::uint32_t op_id, std::uint64_t slice) {
   return ok_status();
 }
 
+namespace {
+
+constexpr TreeForm tree_form(ir::GroupForm form) {
+  switch (form) {
+    case ir::GroupForm::kSumToAll:
+      return TreeForm::kSumToAll;
+    case ir::GroupForm::kSumToOne:
+      return TreeForm::kSumToOne;
+    case ir::GroupForm::kSumInParts:
+      return TreeForm::kSumInParts;
+    case ir::GroupForm::kFromOne:
+      return TreeForm::kFromOne;
+    case ir::GroupForm::kFromAll:
+      return TreeForm::kFromAll;
+  }
+  return TreeForm::kSumToAll;
+}
+
+}  // namespace
+
 /// One transfer for all pieces.
 [[gnu::noinline]] Status StagedRun::post_part(std::uint32_t op_id, std::uint64_t slice) {
   Plan& plan = launch_.plan();
@@ -286,7 +306,8 @@ Status StagedRun::post(std::uint32_t op_id, std::uint64_t slice) {
   }
   const ReduceOp op_of_call = launch_.args().reduction.op;
   const bool divides_or_scales = op_of_call == ReduceOp::kAvg || op_of_call == ReduceOp::kPreMulSum;
-  TreePart part{.adds = op.group_verb == ir::Verb::kGroupReduce,
+  TreePart part{.form = tree_form(op.form),
+                .root = op.root,
                 .type = launch_.args().reduction.type,
                 .op = divides_or_scales ? ReduceOp::kSum : op_of_call,
                 .sources = part_sources_,

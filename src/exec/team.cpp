@@ -92,6 +92,12 @@ bool Team::trees_add(DataType type, ReduceOp op) const {
   return std::ranges::all_of(trees_, [&](const Tree& tree) { return tree.tree->adds(type, op); });
 }
 
+bool Team::take_unsummed() {
+  bool any = false;
+  for (const Tree& tree : trees_) any |= tree.tree->take_unsummed();
+  return any;
+}
+
 Status Team::trees_health() const {
   for (const Tree& tree : trees_) TUTTI_TRY(tree.tree->health());
   return ok_status();

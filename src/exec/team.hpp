@@ -67,6 +67,8 @@ class Team {
   [[nodiscard]] bool trees_add(DataType type, ReduceOp op) const;
   /// Ok, or why one of this rank's trees is broken.
   [[nodiscard]] Status trees_health() const;
+  /// See AggregationTree::take_unsummed().
+  bool take_unsummed();
   /// Call after all members are added.
   void set_placement(lower::Placement placement);
   /// `ranks` ranks of this machine share `cpus` CPUs.

@@ -74,7 +74,7 @@ class Expander {
   ChunkSet wanted(const ChunkSet& src, std::size_t place) const {
     const ChunkSet& dst = step_of(place).dst;
     if (dst.count == 0 || src.count == 0) return {};
-    if (operation_->verb == Verb::kMulticast) return src;
+    if (!adds(operation_->form)) return src;
     return expanded_part(src, operation_->parts[place].first, dst.count);
   }
 

@@ -20,12 +20,12 @@ class Assembly {
       : schedule_(schedule), group_(group), operation_(operation) {}
 
   Status run() {
-    operation_.verb = step(0).verb;
+    const Verb verb = step(0).verb;
     for (std::size_t place = 1; place < group_.ranks.size(); ++place)
-      if (step(place).verb != operation_.verb)
-        return fail(place, "a {} was expected, as in {}", name_of(operation_.verb), text(0));
+      if (step(place).verb != verb)
+        return fail(place, "a {} was expected, as in {}", name_of(verb), text(0));
     TUTTI_TRY(check_formats());
-    TUTTI_TRY(operation_.verb == Verb::kGroupReduce ? reduction() : multicast());
+    TUTTI_TRY(verb == Verb::kGroupReduce ? reduction() : multicast());
     return check_lengths();
   }
 
@@ -74,16 +74,25 @@ class Assembly {
     for (std::size_t place = 0; place < members; ++place) {
       const std::uint32_t count = step(place).dst.count;
       operation_.parts[place].first = 0;
+      if (count != 0) operation_.root = static_cast<std::uint32_t>(place);
       all += count == chunks ? 1 : 0;
       none += count == 0 ? 1 : 0;
       parts += std::uint64_t{count} * members == chunks ? 1 : 0;
     }
     if (parts == members) {
+      operation_.form = GroupForm::kSumInParts;
+      operation_.root = 0;
       for (std::uint32_t place = 0; place < members; ++place)
         operation_.parts[place].first = place * (chunks / members);
       return ok_status();
     }
-    if (all == members || (all == 1 && none == members - 1)) return ok_status();
+    if (all == 1 && none == members - 1) {
+      operation_.form = GroupForm::kSumToOne;
+      return ok_status();
+    }
+    operation_.form = GroupForm::kSumToAll;
+    operation_.root = 0;
+    if (all == members) return ok_status();
     return fail(0,
                 "of the {} members, {} get all {} sums and {} get none; all, one or equal parts "
                 "were expected",
@@ -118,6 +127,8 @@ class Assembly {
     }
     if (!received) return fail(sender, "another member was expected to receive it");
     operation_.chunks = static_cast<std::uint32_t>(chunks);
+    operation_.form = senders == 1 ? GroupForm::kFromOne : GroupForm::kFromAll;
+    operation_.root = senders == 1 ? static_cast<std::uint32_t>(sender) : 0;
     return ok_status();
   }
 

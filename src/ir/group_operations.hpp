@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "src/ir/schedule.hpp"
@@ -21,8 +22,29 @@ struct GroupPart {
   std::uint32_t first_sent = 0;
 };
 
+/// What an operation does, as its steps' operands tell.
+enum class GroupForm : std::uint8_t {
+  kSumToAll,
+  kSumToOne,
+  kSumInParts,  ///< each member gets its part
+  kFromOne,     ///< a multicast of one member's data
+  kFromAll,
+};
+inline constexpr int kGroupForms = 5;
+constexpr bool adds(GroupForm form) { return form <= GroupForm::kSumInParts; }
+/// Whether one member is named: the one that gets the sums, or the one that sends.
+constexpr bool has_root(GroupForm form) {
+  return form == GroupForm::kSumToOne || form == GroupForm::kFromOne;
+}
+constexpr std::string_view name_of(GroupForm form) {
+  constexpr std::string_view kNames[] = {"sum to all", "sum to one", "sum in parts", "from one",
+                                         "from all"};
+  return kNames[static_cast<std::size_t>(form)];
+}
+
 struct GroupOperation {
-  Verb verb = Verb::kGroupReduce;
+  GroupForm form = GroupForm::kSumToAll;
+  std::uint32_t root = 0;        ///< place of the one member, if has_root(form)
   std::uint32_t chunks = 0;      ///< positions
   std::vector<GroupPart> parts;  ///< by place in the group
 };

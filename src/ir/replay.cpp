@@ -317,7 +317,7 @@ Status Replay::operate(const Step& step) {
     TUTTI_TRY(check_readable(rank, id, program(rank).steps[id].src));
     state(rank).chunks_sent += program(rank).steps[id].src.count;
   }
-  if (operation.verb == Verb::kGroupReduce)
+  if (adds(operation.form))
     TUTTI_TRY(add_parts(group, operation));
   else
     collect_sent(group, operation);
@@ -373,7 +373,7 @@ Status Replay::deliver(const Group& group, const GroupOperation& operation) {
       if (has_recipes()) recipe(rank, dst, i) = network_recipes_[part.first + i];
       complete += sets_.is_all(value.from) ? 1 : 0;
     }
-    if (operation.verb == Verb::kMulticast) continue;
+    if (!adds(operation.form)) continue;
     if (complete != 0 && complete != dst.count)
       return fail(rank, part.step,
                   "completes {} of {} chunks; all or none were expected, split the step", complete,

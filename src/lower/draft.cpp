@@ -441,7 +441,6 @@ class RankDrafter {
     DraftOp op;
     op.op.kind = OpKind::kGroup;
     op.op.group = step.group;
-    op.op.group_verb = step.verb;
     op.op.completes = proof_.completes[rank_][step_];
     op.operation = next_operation_[step.group]++;
     op.round = round() - 1;  // its results come a round later: see link()
@@ -449,6 +448,8 @@ class RankDrafter {
     const std::vector<Rank>& members = schedule_.groups[step.group].ranks;
     const auto place = std::ranges::find(members, rank_) - members.begin();
     const ir::GroupPart& part = operation.parts[static_cast<std::size_t>(place)];
+    op.op.form = operation.form;
+    op.op.root = operation.root;
     op.op.first_sent = part.first_sent;
     op.op.first_received = part.first;
     op.op.positions = operation.chunks;

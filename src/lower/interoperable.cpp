@@ -29,7 +29,8 @@ struct OutsideView {
   std::vector<Publication> publications;
   /// This rank's part of an operation of a group.
   struct GroupPart {
-    ir::Verb verb = ir::Verb::kGroupReduce;
+    ir::GroupForm form = ir::GroupForm::kSumToAll;
+    std::uint32_t root = 0;
     std::uint32_t stage = 0;
     std::vector<std::uint32_t> like, like_received;
     friend bool operator==(const GroupPart&, const GroupPart&) = default;
@@ -63,7 +64,7 @@ OutsideView outside_view(const Program& program) {
         if (is_peers_buffer(operand.memory)) remote.push_back(operand);
     if (!remote.empty()) view.remote.push_back(std::move(remote));
     if (op.kind == OpKind::kGroup)
-      view.group_parts[op.group].push_back({op.group_verb, op.stage, op.like, op.like_received});
+      view.group_parts[op.group].push_back({op.form, op.root, op.stage, op.like, op.like_received});
     if (op.peer != kNoRank) {
       const Operand& data = op.kind == OpKind::kSend ? op.sources[0] : op.destinations[0];
       view.transfers[{op.kind, op.peer, op.lane}].push_back(

@@ -120,8 +120,7 @@ std::string describe(const Lowered& lowered, Rank rank, std::uint32_t op_id) {
   std::string text =
       fmt::format("rank {} op {} (stage {}): {} {} <- {}", rank, op_id, op.stage, name_of(op.kind),
                   fmt::join(destinations, ", "), fmt::join(sources, " + "));
-  if (op.kind == OpKind::kGroup)
-    text += fmt::format(" {} over {}", name_of(op.group_verb), op.group);
+  if (op.kind == OpKind::kGroup) text += fmt::format(" {} over {}", name_of(op.form), op.group);
   if (op.peer != kNoRank) text += fmt::format(" peer {} lane {}", op.peer, op.lane);
   return text;
 }

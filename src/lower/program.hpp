@@ -38,6 +38,7 @@
 #include <string>
 #include <vector>
 
+#include "src/ir/group_operations.hpp"
 #include "src/ir/schedule.hpp"
 #include "tutti/types.hpp"
 
@@ -140,7 +141,8 @@ struct Op {
   std::uint32_t stage = 0;
   std::vector<std::uint32_t> like;   ///< per piece: the chunk that has its length (chunk_of_all())
   ir::GroupId group = ir::kNoGroup;  ///< kGroup
-  ir::Verb group_verb = ir::Verb::kGroupReduce;  ///< kGroup: that or kMulticast
+  ir::GroupForm form = ir::GroupForm::kSumToAll;  ///< kGroup
+  std::uint32_t root = 0;                         ///< kGroup: see ir::GroupOperation
   /// kGroup: `like` of the destination's pieces; `like` itself is the source's. The positions
   /// within the operation of the first ones, and how many positions there are: ir::GroupPart.
   std::vector<std::uint32_t> like_received;

@@ -359,8 +359,7 @@ class Replay {
       const Value& value = results[op.first_received + i];
       TUTTI_TRY(check_length(rank, value, op.like_received[i]));
       TUTTI_TRY(check_format(rank, value, op.destinations[0]));
-      const bool completes =
-          reducing() && op.group_verb == ir::Verb::kGroupReduce && sets_.is_all(value.contributors);
+      const bool completes = reducing() && adds(op.form) && sets_.is_all(value.contributors);
       if (completes != op.completes)
         return wrong(rank, "is {}marked as completing the sum", op.completes ? "" : "not ");
       Cell& cell = own_cell(rank, op.destinations[0], op.destinations[0].pieces[i], slice);
@@ -376,19 +375,17 @@ class Replay {
     std::vector<Value> results(first.positions);
     for (const GroupPost& post : posts) {
       const Op& op = *post.op;
-      if (op.group_verb != first.group_verb || op.positions != first.positions)
+      if (op.form != first.form || op.root != first.root || op.positions != first.positions)
         return wrong(post.rank, "takes part in another operation than rank {}", posts.front().rank);
       for (std::size_t i = 0; i < post.contributed.size(); ++i) {
         Value& result = results[op.first_sent + i];
         Value addend = post.contributed[i];
-        if (op.group_verb == ir::Verb::kGroupReduce)
-          addend.recipe = ir::recipe_in_any_order(addend.recipe);
+        if (adds(op.form)) addend.recipe = ir::recipe_in_any_order(addend.recipe);
         if (!result.defined) {
           result = addend;
           continue;
         }
-        if (op.group_verb == ir::Verb::kMulticast)
-          return wrong(post.rank, "sends what another member sends");
+        if (!adds(op.form)) return wrong(post.rank, "sends what another member sends");
         const ir::FormatId format = result.format;
         const ir::Recipe joined = result.recipe + addend.recipe;
         TUTTI_TRY(add(post.rank, result, addend));

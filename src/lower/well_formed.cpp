@@ -162,7 +162,16 @@ class Form {
     if (op.group >= lowered_.groups.size() ||
         std::ranges::count(lowered_.groups[op.group].ranks, rank_) != 1)
       return wrong("is no member of group {}", op.group);
-    if (!uses_group(op.group_verb)) return wrong("does {} in a group", name_of(op.group_verb));
+    if (beyond(op.form, ir::GroupForm::kFromAll))
+      return wrong("form {} of an operation", static_cast<int>(op.form));
+    const std::vector<Rank>& members = lowered_.groups[op.group].ranks;
+    if (op.root >= members.size()) return wrong("root {} of a group", op.root);
+    const bool is_root = members[op.root] == rank_;
+    const bool sends = op.form != ir::GroupForm::kFromOne || is_root;
+    const bool may_receive = op.form != ir::GroupForm::kSumToOne || is_root;
+    if (sends == op.sources.empty() || (!may_receive && !op.destinations.empty()))
+      return wrong("has {} sources and {} destinations, {} of place {}", op.sources.size(),
+                   op.destinations.size(), name_of(op.form), op.root);
     if (op.sources.size() > 1 || op.destinations.size() > 1 ||
         op.sources.empty() != op.like.empty() ||
         op.destinations.empty() != op.like_received.empty())

@@ -149,7 +149,7 @@ void OperationChunks::copy_own() const {
   const Collective collective = operation_.collective;
   const bool gathers = collective == Collective::kAllGather;
   const bool is_root = collective == Collective::kBroadcast && owns(0);
-  if (block_bytes_ == 0 || (!gathers && !is_root)) return;
+  if (block_bytes_ == 0 || operation_.output == nullptr || (!gathers && !is_root)) return;
   std::byte* const to = operation_.output + (gathers ? member_.number * block_bytes_ : 0);
   if (to != operation_.input) std::memmove(to, operation_.input, block_bytes_);
 }

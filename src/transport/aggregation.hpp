@@ -25,18 +25,29 @@
 
 namespace tutti {
 
+/// What an operation does.
+enum class TreeForm : std::uint8_t {
+  kSumToAll,
+  kSumToOne,    ///< only `root` gets it
+  kSumInParts,  ///< each member gets its part: they follow each other by place
+  kFromOne,     ///< a multicast of `root`'s data
+  kFromAll,     ///< of all members' data, which follow each other by place
+};
+
 /// A member's part in an operation. The memory is the caller's until the transfer is done. A result
 /// may replace the very bytes that it comes from.
 struct TreePart {
-  bool adds = true;  ///< else a multicast, whatever the type
+  TreeForm form = TreeForm::kSumToAll;
+  std::size_t root = 0;  ///< place in the group, if the form names one
   DataType type = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
   std::size_t bytes = 0;           ///< of the operation; the same on all members
   std::size_t first_sent = 0;      ///< where in the operation the sources begin
   std::size_t first_received = 0;  ///< and the destinations
-  /// One after the other in the operation. The spans themselves are read while posting alone.
-  std::span<const std::span<const std::byte>> sources;
-  std::span<const std::span<std::byte>> destinations;
+  /// One after the other in the operation. The spans themselves are read while posting alone. Where
+  /// all members contribute, and where each gets a part, all come in equally many pieces of it.
+  std::span<const std::span<const std::byte>> sources = {};
+  std::span<const std::span<std::byte>> destinations = {};
 };
 
 /// One rank's end of a tree. Resource. Used by one thread at a time.
@@ -62,6 +73,9 @@ class AggregationTree {
   [[nodiscard]] virtual bool adds(DataType type, ReduceOp op) const = 0;
   /// Ok, or why it is broken.
   [[nodiscard]] virtual Status health() const = 0;
+  /// Whether an operation since the last call had no result although the tree is sound, since it
+  /// adds no such values: NaN, for instance. The same on all members.
+  virtual bool take_unsummed() { return false; }
 };
 
 struct TreesRequest {

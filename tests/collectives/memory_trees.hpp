@@ -99,7 +99,8 @@ class MemoryNetwork {
     for (const Posted& posted : operation) {
       std::vector<std::byte> sent;
       for (const auto& data : posted.sources) sent.insert(sent.end(), data.begin(), data.end());
-      if (!posted.part.adds || is_first)
+      const bool adds = posted.part.form <= TreeForm::kSumInParts;
+      if (!adds || is_first)
         std::copy(sent.begin(), sent.end(),
                   result.begin() + static_cast<std::ptrdiff_t>(posted.part.first_sent));
       else

@@ -606,12 +606,13 @@ class Execution {
   void deliver(const std::vector<const Part*>& all, const Part& to, std::size_t i) {
     const auto& [data, length] = to.destinations[i];
     const std::size_t position = to.op->first_received + i;
-    const bool sums = to.op->group_verb == ir::Verb::kGroupReduce;
+    const bool sums = adds(to.op->form);
     const ir::FormatId format = to.op->destinations[0].format;
     std::vector<Element> result(length, 0);
     std::size_t contributions = 0;
     for (const Part* part : all) {
-      if (part->op->group_verb != to.op->group_verb) return wrong("members do different things");
+      if (part->op->form != to.op->form || part->op->root != to.op->root)
+        return wrong("members do different things");
       if (position < part->op->first_sent || position - part->op->first_sent >= part->values.size())
         continue;
       const std::vector<Element>& values = part->values[position - part->op->first_sent];

@@ -247,13 +247,15 @@ class Mutator {
       number += below(2) == 0 ? 1 : -1;
       return true;
     };
-    switch (below(7)) {
+    switch (below(8)) {
+      case 6:
+        op().root = static_cast<std::uint32_t>(below(ranks()));
+        return true;
       case 0:
         op().group = static_cast<ir::GroupId>(below(lowered_.groups.size()));
         return true;
       case 1:
-        op().group_verb =
-            op().group_verb == ir::Verb::kMulticast ? ir::Verb::kGroupReduce : ir::Verb::kMulticast;
+        op().form = static_cast<ir::GroupForm>(below(ir::kGroupForms));
         return true;
       case 2:
         return nudge(op().first_sent);

@@ -41,7 +41,7 @@ enum class Mutation : std::uint8_t {
   kSlotLayout,
   kProtocol,
   kGroup,  ///< of a part in an operation of a group
-  kRaw,  ///< any field, any value, nothing kept consistent
+  kRaw,    ///< any field, any value, nothing kept consistent
 };
 inline constexpr int kMutations = 31;
 

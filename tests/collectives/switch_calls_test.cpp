@@ -1,0 +1,174 @@
+// Calls through a switch that adds, over loopback.
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/collectives/cases.hpp"
+#include "tests/collectives/ranks.hpp"
+#include "tests/collectives/switch_thread.hpp"
+
+namespace tutti {
+namespace {
+
+using testing::call_of;
+using testing::cases_for;
+using testing::cases_of;
+using testing::make_test_runtimes;
+using testing::Placement;
+using testing::run_cases;
+using testing::run_ranks;
+using testing::Runtimes;
+using testing::SettingValues;
+using testing::SwitchThread;
+
+constexpr std::size_t kManyElements = 40009;
+
+Runtimes through(const SwitchThread& adder, Placement placement, int ranks,
+                 const std::string& use = "sum", SettingValues more = {}) {
+  SettingValues values = adder.settings();
+  values.emplace_back("INNETWORK", use);
+  values.insert(values.end(), more.begin(), more.end());
+  return make_test_runtimes(placement, ranks, values);
+}
+
+class SwitchCalls : public ::testing::TestWithParam<std::tuple<Placement, int>> {};
+
+TEST_P(SwitchCalls, AreRight) {
+  const auto [placement, ranks] = GetParam();
+  SwitchThread adder;
+  const auto cases = cases_of(ranks, {kManyElements},
+                              {DataType::kFloat32, DataType::kBfloat16, DataType::kInt32,
+                               DataType::kUint32, DataType::kUint8, DataType::kFloat64});
+  run_ranks(through(adder, placement, ranks),
+            [&](Communicator& communicator) { run_cases(communicator, cases); });
+  adder.stop();
+  EXPECT_GT(adder.counts().packets.taken, 0U);
+  EXPECT_EQ(adder.counts().packets.unauthentic, 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ranks, SwitchCalls,
+    ::testing::Values(std::tuple(Placement::kHosts, 2), std::tuple(Placement::kHosts, 3),
+                      std::tuple(Placement::kHosts, 5), std::tuple(Placement::kMixed, 4)),
+    [](const auto& info) {
+      return name_of(std::get<0>(info.param)) + "_" + std::to_string(std::get<1>(info.param));
+    });
+
+/// Runs an all-reduce of `value(rank)` everywhere, in place.
+std::vector<std::vector<float>> all_reduce(Communicator& communicator, int rounds,
+                                           const std::function<float(Rank, int)>& value) {
+  std::vector<std::vector<float>> results;
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<float> data(kManyElements, value(communicator.rank(), round));
+    const Status status = communicator.run(call_of(Collective::kAllReduce, data));
+    EXPECT_TRUE(status) << status.error().what;
+    results.push_back(std::move(data));
+  }
+  return results;
+}
+
+TEST(SwitchCalls, GoOnWithoutASwitchThatDies) {
+  constexpr int kRanks = 3, kRounds = 12;
+  SwitchThread adder;
+  run_ranks(through(adder, Placement::kHosts, kRanks), [&](Communicator& communicator) {
+    for (int round = 0; round < kRounds; ++round) {
+      if (round == kRounds / 2 && communicator.rank() == 0) adder.stop();
+      const auto result = all_reduce(
+          communicator, 1, [&](Rank rank, int) { return static_cast<float>(rank + round); });
+      ASSERT_EQ(result[0],
+                std::vector<float>(kManyElements, static_cast<float>(3 + kRanks * round)));
+    }
+  });
+}
+
+TEST(SwitchCalls, FallBackForNumbersThatAreNotFiniteAndThenGoOn) {
+  SwitchThread adder;
+  run_ranks(through(adder, Placement::kHosts, 2), [&](Communicator& communicator) {
+    const auto results = all_reduce(communicator, 3, [](Rank rank, int round) {
+      if (round == 1 && rank == 1) return std::numeric_limits<float>::infinity();
+      return 2.0F;
+    });
+    EXPECT_EQ(results[0], std::vector<float>(kManyElements, 4.0F));
+    EXPECT_EQ(results[1],
+              std::vector<float>(kManyElements, std::numeric_limits<float>::infinity()));
+    EXPECT_EQ(results[2], std::vector<float>(kManyElements, 4.0F));
+    std::vector<float> data(kManyElements);
+    EXPECT_EQ(*communicator.algorithm_for(call_of(Collective::kAllReduce, data)), "in_network");
+  });
+}
+
+TEST(SwitchCalls, AreWithinTheStatedBoundAndTheSameOnAllRanks) {
+  constexpr int kRanks = 3;
+  SwitchThread adder;
+  std::vector<std::vector<float>> results(kRanks);
+  const auto input = [](Rank rank, std::size_t i) {
+    return std::sin(static_cast<float>(i) * 0.37F + static_cast<float>(rank)) *
+           std::pow(2.0F, static_cast<float>(i % 7));
+  };
+  run_ranks(through(adder, Placement::kHosts, kRanks), [&](Communicator& communicator) {
+    std::vector<float> data(kManyElements);
+    for (std::size_t i = 0; i < data.size(); ++i) data[i] = input(communicator.rank(), i);
+    const Status status = communicator.run(call_of(Collective::kAllReduce, data));
+    ASSERT_TRUE(status) << status.error().what;
+    results[static_cast<std::size_t>(communicator.rank())] = std::move(data);
+  });
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[0], results[2]);
+  // exponents.hpp: n * F * 2^E / 2^32, and the rounding to float; here 2^E is at most 128, F is 4.
+  const double bound = kRanks * 4 * 128 / std::pow(2.0, 32);
+  for (std::size_t i = 0; i < kManyElements; ++i) {
+    double exact = 0;
+    for (Rank rank = 0; rank < kRanks; ++rank) exact += static_cast<double>(input(rank, i));
+    ASSERT_NEAR(results[0][i], exact, bound + std::abs(exact) * 0x1p-24) << i;
+  }
+}
+
+TEST(SwitchCalls, RunWithoutASwitchThatIsNotThere) {
+  SettingValues values;
+  {
+    SwitchThread gone;
+    values = gone.settings();
+  }
+  values.emplace_back("INNETWORK", "sum");
+  run_ranks(make_test_runtimes(Placement::kHosts, 2, values), [&](Communicator& communicator) {
+    run_cases(communicator, cases_for(2, {kManyElements}));
+  });
+}
+
+TEST(SwitchCalls, RunWithoutASwitchWhoseKeyIsAnother) {
+  SwitchThread adder;
+  SettingValues values = adder.settings();
+  values.back().second = std::string(64, '3');
+  values.emplace_back("INNETWORK", "sum");
+  run_ranks(make_test_runtimes(Placement::kHosts, 2, values), [&](Communicator& communicator) {
+    run_cases(communicator, cases_for(2, {kManyElements}));
+  });
+  adder.stop();
+  EXPECT_EQ(adder.counts().sessions, 0U);
+}
+
+TEST(SwitchCalls, OfSeveralJobsShareASwitchUntilItIsFull) {
+  SwitchThread adder({.slots = 32, .sessions = 2, .least_slots = 16});
+  const auto job = [&] {
+    run_ranks(through(adder, Placement::kHosts, 2), [&](Communicator& communicator) {
+      const auto results =
+          all_reduce(communicator, 4, [](Rank rank, int) { return static_cast<float>(rank); });
+      for (const auto& result : results) ASSERT_EQ(result, std::vector<float>(kManyElements, 1.0F));
+    });
+  };
+  std::vector<std::thread> jobs;
+  for (int i = 0; i < 3; ++i) jobs.emplace_back(job);
+  for (std::thread& each : jobs) each.join();
+  adder.stop();
+  EXPECT_GE(adder.counts().sessions, 2U);
+  EXPECT_EQ(adder.counts().open_sessions, 0U);
+  EXPECT_EQ(adder.counts().free_slots, 32U);
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,188 @@
+#include "transports/switch/switch_aggregation.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include "src/base/bytes.hpp"
+#include "src/base/result.hpp"
+#include "transports/switch/control.hpp"
+#include "transports/switch/datagrams.hpp"
+#include "transports/switch/switch_tree.hpp"
+
+namespace tutti {
+namespace {
+
+using in_network::JobToken;
+using in_network::Join;
+using in_network::SwitchTree;
+using in_network::Welcome;
+
+constexpr Nanos kConnectPatience = std::chrono::seconds(3);
+constexpr Nanos kWelcomePatience = std::chrono::seconds(20);
+
+/// The job's secret name of a group.
+JobToken job_token(const TreesRequest& request, std::size_t group) {
+  Blob context;
+  ByteWriter(context).put(request.communicator).put(static_cast<std::uint64_t>(group));
+  Key key{};
+  std::copy_n(request.key.begin(), std::min(request.key.size(), key.size()), key.begin());
+  return derive_key(key, "tutti switch job", context);
+}
+
+std::string text_of(const SwitchAddress& address) {
+  return fmt::format("{}:{}", address.host, address.port);
+}
+
+/// This rank's connection to the switch of a group, before it joins.
+struct Door {
+  std::size_t group = 0;
+  SocketAddress address;
+  std::string name;
+  Fd fd;
+};
+
+class SwitchAggregation final : public Aggregation {
+ public:
+  explicit SwitchAggregation(SwitchOptions options) : options_(std::move(options)) {}
+
+  [[nodiscard]] std::string describe() const override {
+    std::string text = options_.switches.size() == 1 ? "the switch at" : "the switches at";
+    for (const SwitchAddress& each : options_.switches) text += " " + text_of(each);
+    return text;
+  }
+
+  Result<std::vector<std::unique_ptr<AggregationTree>>> join(const TreesRequest& request) override {
+    Result<std::vector<Door>> doors = knock(request);
+    // Nobody waits at a switch for a rank that does not reach its own.
+    const std::byte reached{doors ? std::uint8_t{1} : std::uint8_t{0}};
+    TUTTI_ASSIGN(const std::vector<Blob> all, request.all_gather({&reached, 1}));
+    if (!doors) return std::move(doors).error();
+    for (std::size_t rank = 0; rank < all.size(); ++rank)
+      if (all[rank] != Blob{std::byte{1}})
+        return make_error(Code::kUnavailable, "rank {} does not reach its switch", rank);
+    std::vector<std::unique_ptr<AggregationTree>> trees(request.groups.size());
+    for (Door& door : *doors) {
+      TUTTI_ASSIGN(trees[door.group], enter(request, door));
+    }
+    return trees;
+  }
+
+ private:
+  Result<std::vector<Door>> knock(const TreesRequest& request) const {
+    std::vector<Door> doors;
+    for (std::size_t group = 0; group < request.groups.size(); ++group) {
+      const std::vector<Rank>& ranks = request.groups[group];
+      if (std::ranges::find(ranks, request.rank) == ranks.end()) continue;
+      if (ranks.size() > in_network::kMostWorkers)
+        return make_error(Code::kUnsupported, "a switch adds for at most {} hosts, and here are {}",
+                          in_network::kMostWorkers, ranks.size());
+      TUTTI_ASSIGN(Door door, knock_at(options_.switches[group % options_.switches.size()]));
+      door.group = group;
+      doors.push_back(std::move(door));
+    }
+    return doors;
+  }
+
+  Result<Door> knock_at(const SwitchAddress& where) const {
+    const Deadline deadline = Deadline::after(kConnectPatience);
+    Door door;
+    door.name = "the switch at " + text_of(where);
+    TUTTI_ASSIGN(door.address, resolve(where.host, where.port));
+    TUTTI_ASSIGN(door.fd, connect_once(door.address, deadline));
+    const auto shaken =
+        shake_hands(door.fd.get(),
+                    {.role = HandshakeRole::kInitiator,
+                     .purpose = Purpose::kControl,
+                     .self = {.token = random_u64(), .group = in_network::kSwitchGroup},
+                     .key = options_.key,
+                     .peer_name = door.name},
+                    deadline);
+    if (!shaken) return shaken.error();
+    return door;
+  }
+
+  Result<std::unique_ptr<AggregationTree>> enter(const TreesRequest& request, Door& door) const {
+    const std::vector<Rank>& ranks = request.groups[door.group];
+    const auto place =
+        static_cast<std::size_t>(std::ranges::find(ranks, request.rank) - ranks.begin());
+    const Blob message =
+        in_network::encode(Join{.job = job_token(request, door.group),
+                                .workers = static_cast<std::uint32_t>(ranks.size()),
+                                .worker = static_cast<std::uint32_t>(place),
+                                .slots = options_.slots});
+    const Deadline deadline = Deadline::after(kWelcomePatience);
+    TUTTI_TRY(send_all(door.fd.get(), message, deadline));
+    TUTTI_ASSIGN(Welcome welcome, read_welcome(door, deadline));
+    if (!welcome.refusal.empty())
+      return make_error(Code::kUnavailable, "{}: {}", door.name, welcome.refusal);
+    TUTTI_ASSIGN(const SocketAddress own, local_address(door.fd.get()));
+    TUTTI_ASSIGN(Fd data, in_network::open_datagrams(own.with_port(0)));
+    TUTTI_TRY(in_network::connect_datagrams(data.get(), door.address.with_port(welcome.port)));
+    TUTTI_ASSIGN(auto tree, SwitchTree::create({.welcome = std::move(welcome),
+                                                .place = place,
+                                                .members = ranks.size(),
+                                                .control = std::move(door.fd),
+                                                .data = std::move(data),
+                                                .name = door.name}));
+    return std::unique_ptr<AggregationTree>(std::move(tree));
+  }
+
+  Result<Welcome> read_welcome(const Door& door, Deadline deadline) const {
+    std::array<std::byte, sizeof(std::uint32_t)> length_bytes{};
+    TUTTI_TRY(recv_all(door.fd.get(), length_bytes, deadline));
+    const auto length = ByteReader(length_bytes).get<std::uint32_t>();
+    if (length > in_network::kMostControlBytes)
+      return make_error(Code::kPeerFailed, "{} announces a message of {} bytes", door.name, length);
+    Blob message(length);
+    TUTTI_TRY(recv_all(door.fd.get(), message, deadline));
+    return in_network::decode_welcome(message, options_.key);
+  }
+
+  const SwitchOptions options_;
+};
+
+Result<SwitchAddress> parse_switch(std::string_view text) {
+  const auto bad = [&] {
+    return make_error(Code::kInvalidArgument,
+                      "TUTTI_SWITCH: HOST:PORT was expected, such as 10.0.0.9:7000, found '{}'",
+                      text);
+  };
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) return bad();
+  SwitchAddress address;
+  std::string_view host = text.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']')
+    host = host.substr(1, host.size() - 2);
+  address.host = host;
+  const std::string_view port = text.substr(colon + 1);
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
+  if (error != std::errc{} || end != port.data() + port.size() || address.port == 0) return bad();
+  return address;
+}
+
+}  // namespace
+
+Result<std::vector<SwitchAddress>> parse_switches(std::string_view text) {
+  std::vector<SwitchAddress> switches;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(','), text.size());
+    TUTTI_ASSIGN(SwitchAddress each, parse_switch(text.substr(0, end)));
+    switches.push_back(std::move(each));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return switches;
+}
+
+std::unique_ptr<Aggregation> make_switch_aggregation(SwitchOptions options) {
+  return std::make_unique<SwitchAggregation>(std::move(options));
+}
+
+}  // namespace tutti

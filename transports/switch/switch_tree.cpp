@@ -1,0 +1,194 @@
+#include "transports/switch/switch_tree.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+
+#include "src/base/result.hpp"
+
+namespace tutti::in_network {
+namespace {
+
+WorkerOptions worker_options(const SwitchTreeOptions& options) {
+  return {.session = options.welcome.session,
+          .worker = static_cast<std::uint8_t>(options.place),
+          .member = {static_cast<unsigned>(options.place), static_cast<unsigned>(options.members)},
+          .slots = options.welcome.slots,
+          .silence = options.silence};
+}
+
+void done(Transfer& transfer) {
+  transfer.state.store(Transfer::State::kDone, std::memory_order_release);
+}
+
+}  // namespace
+
+SwitchTree::SwitchTree(SwitchTreeOptions options)
+    : options_(std::move(options)),
+      worker_(worker_options(options_)),
+      sealer_(options_.welcome.key),
+      unsealer_(options_.welcome.key) {}
+
+Result<std::unique_ptr<SwitchTree>> SwitchTree::create(SwitchTreeOptions options) {
+  std::unique_ptr<SwitchTree> tree(new SwitchTree(std::move(options)));
+  TUTTI_TRY(tree->make_wakers());
+  return tree;
+}
+
+Status SwitchTree::make_wakers() {
+  timer_ = Fd(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  wakers_ = Fd(epoll_create1(EPOLL_CLOEXEC));
+  if (!timer_ || !wakers_)
+    return make_error(Code::kUnavailable, "no descriptors for {}: {}", options_.name,
+                      std::strerror(errno));
+  for (const int fd : {options_.data.get(), options_.control.get(), timer_.get()}) {
+    epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
+    if (epoll_ctl(wakers_.get(), EPOLL_CTL_ADD, fd, &event) != 0)
+      return make_error(Code::kUnavailable, "epoll: {}", std::strerror(errno));
+  }
+  return ok_status();
+}
+
+bool SwitchTree::adds(DataType type, ReduceOp op) const {
+  return supported({.collective = Collective::kAllReduce, .type = type, .op = op}).ok();
+}
+
+void SwitchTree::post(const TreePart& part, Transfer& transfer) {
+  if (!health_) return done(transfer);
+  transfer.state.store(Transfer::State::kPending, std::memory_order_relaxed);
+  posted_.push_back(
+      {std::make_unique<TreeOperations>(part, options_.place, options_.members), &transfer});
+  if (posted_.size() == 1) begin_next(Clock::now());
+  progress();
+}
+
+void SwitchTree::cancel() { break_off(make_error(Code::kAborted, "the call was cancelled")); }
+
+bool SwitchTree::progress() {
+  if (!health_) return false;
+  const TimePoint now = Clock::now();
+  bool moved = receive(now);
+  advance(now);
+  moved |= send(now);
+  if (!moved) check_control(now);
+  if (health_) set_alarm();
+  return moved;
+}
+
+bool SwitchTree::receive(TimePoint now) {
+  constexpr int kMostBatches = 8;
+  bool any = false;
+  for (int batch = 0; batch < kMostBatches; ++batch) {
+    const std::size_t count = reader_.receive(options_.data.get());
+    for (std::size_t i = 0; i < count; ++i) take(reader_.bytes(i), now);
+    any |= count > 0;
+    if (count == 0) break;
+    advance(now);
+    send(now);  // results free slots: what is next leaves at once
+  }
+  return any;
+}
+
+void SwitchTree::take(std::span<const std::byte> bytes, TimePoint now) {
+  Packet packet;
+  if (parse(bytes, packet) != Flaw::kNone || packet.session != options_.welcome.session) return;
+  if (unsealer_.accepts(packet, bytes)) return worker_.received(packet, now);
+  if (packet.kind == PacketKind::kRefusal && packet.reason == Refusal::kUnknownSession)
+    worker_.hinted_unknown();
+}
+
+bool SwitchTree::send(TimePoint now) {
+  bool any = false;
+  for (;;) {
+    while (writer_.has_room(1)) {
+      const auto packet = worker_.next_packet(now, writer_.room());
+      if (!packet) break;
+      const auto bytes = sealer_.seal(*packet, writer_.room());
+      writer_.add(bytes.size(), {});
+      any = true;
+    }
+    if (writer_.empty()) break;
+    const bool all_sent = writer_.flush(options_.data.get());
+    wait_for_room(!all_sent);
+    if (!all_sent) break;
+  }
+  return any;
+}
+
+/// Begins what is next when an operation is over.
+void SwitchTree::advance(TimePoint now) {
+  while (health_ && !posted_.empty()) {
+    switch (worker_.progress()) {
+      case Progress::kIdle:
+      case Progress::kRunning:
+        return;
+      case Progress::kFailed:
+        return break_off(worker_.error());
+      case Progress::kNotFinite:
+        unsummed_ = true;
+        [[fallthrough]];
+      case Progress::kDone:
+        posted_.front().operations->pop();
+        if (posted_.front().operations->next() == nullptr) complete_first();
+        if (posted_.empty()) return;
+        begin_next(now);
+        if (worker_.progress() == Progress::kRunning) return;
+    }
+  }
+}
+
+void SwitchTree::begin_next(TimePoint now) {
+  if (Status begun = worker_.begin(*posted_.front().operations->next(), now); !begun)
+    break_off(std::move(begun).error());
+}
+
+void SwitchTree::complete_first() {
+  posted_.front().operations->deliver();
+  done(*posted_.front().transfer);
+  posted_.pop_front();
+}
+
+/// The switch says nothing there, but that the session is over.
+void SwitchTree::check_control(TimePoint now) {
+  constexpr Nanos kEvery = std::chrono::milliseconds(5);
+  if (now - control_checked_ < kEvery) return;
+  control_checked_ = now;
+  std::byte byte{};
+  const ssize_t got = recv(options_.control.get(), &byte, 1, MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
+  break_off(make_error(Code::kUnavailable,
+                       "{} has ended the session: it was stopped, or another rank has left",
+                       options_.name));
+}
+
+void SwitchTree::set_alarm() {
+  const std::optional<TimePoint> next = posted_.empty() ? std::nullopt : worker_.next_deadline();
+  if (next == alarm_) return;
+  alarm_ = next;
+  itimerspec when{};
+  if (next) {
+    const auto nanos = std::max<std::int64_t>(next->time_since_epoch().count(), 1);
+    when.it_value = {.tv_sec = nanos / 1'000'000'000, .tv_nsec = nanos % 1'000'000'000};
+  }
+  (void)timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
+}
+
+void SwitchTree::wait_for_room(bool waits) {
+  if (waits == std::exchange(waits_for_room_, waits)) return;
+  epoll_event event{.events = waits ? EPOLLIN | EPOLLOUT : EPOLLIN,
+                    .data = {.fd = options_.data.get()}};
+  (void)epoll_ctl(wakers_.get(), EPOLL_CTL_MOD, options_.data.get(), &event);
+}
+
+void SwitchTree::break_off(Error why) {
+  if (!health_) return;
+  health_ = std::move(why);
+  options_.control.reset();  // so the other members learn of it
+  for (const Posted& posted : std::exchange(posted_, {})) done(*posted.transfer);
+}
+
+}  // namespace tutti::in_network
