@@ -14,18 +14,7 @@ void RoundTrips::sample(Nanos round_trip) {
     deviation_ += (error - deviation_) / 4;
     *usual_ += (round_trip - *usual_) / 8;
   }
-  base_ = std::clamp(*usual_ + 4 * deviation_, limits_.least, limits_.greatest);
-  doublings_ = 0;
-}
-
-void RoundTrips::back_off(std::uint32_t times) {
-  if (times > doublings_ && timeout() < limits_.greatest) ++doublings_;
-}
-
-Nanos RoundTrips::timeout() const {
-  constexpr std::uint32_t kMostDoublings = 20;  // beyond any sensible limits
-  return std::min(base_ * (std::int64_t{1} << std::min(doublings_, kMostDoublings)),
-                  limits_.greatest);
+  timeout_ = std::clamp(*usual_ + 4 * deviation_, limits_.least, limits_.greatest);
 }
 
 Resender::Resender(std::uint32_t slots, const TimeoutLimits& limits)
@@ -37,51 +26,77 @@ void Resender::sent(std::uint32_t slot, TimePoint now) {
 }
 
 void Resender::sent_again(std::uint32_t slot, TimePoint now) {
-  Entry& entry = entries_[slot];
-  ++entry.times;
-  if (now >= entry.at + round_trips_.timeout()) round_trips_.back_off(++entry.expired);
   remove(slot);
+  Entry& entry = entries_[slot];
+  entry.is_repeated = true;
+  const bool is_over = now >= entry.at + round_trips_.timeout(entry.expired);
+  const bool is_quiet = results_ == entry.results;
+  if (is_over && is_quiet && entry.expired + 1 < kLists) ++entry.expired;
   append(slot, now);
 }
 
 void Resender::answered(std::uint32_t slot, TimePoint now) {
+  remove(slot);
+  ++results_;
   const Entry& entry = entries_[slot];
-  if (entry.times == 0) {
+  if (!entry.is_repeated) {
     round_trips_.sample(now - entry.at);
     answered_order_ = std::max(answered_order_, entry.order);
+    unmeasured_ = 0;
+  } else if (++unmeasured_ > entries_.size()) {
+    round_trips_.double_timeout();
+    unmeasured_ = 0;
   }
-  remove(slot);
 }
 
 std::optional<std::uint32_t> Resender::due(TimePoint now) const {
-  const std::optional<TimePoint> when = deadline();
-  if (!when || now < *when) return std::nullopt;
-  return oldest_;
+  const std::uint32_t slot = next();
+  if (slot == kNobody || now < deadline_of(entries_[slot])) return std::nullopt;
+  return slot;
 }
 
 std::optional<TimePoint> Resender::deadline() const {
-  if (is_idle()) return std::nullopt;
-  const Entry& oldest = entries_[oldest_];
-  Nanos patience = round_trips_.timeout();
-  if (is_overtaken(oldest) && round_trips_.usual())
-    patience = std::min(patience, *round_trips_.usual());
-  return oldest.at + patience;
+  const std::uint32_t slot = next();
+  if (slot == kNobody) return std::nullopt;
+  return deadline_of(entries_[slot]);
+}
+
+TimePoint Resender::deadline_of(const Entry& entry) const {
+  Nanos patience = round_trips_.timeout(entry.expired);
+  const bool is_overtaken = answered_order_ >= entry.order + kOvertaken;
+  if (is_overtaken && round_trips_.usual()) patience = std::min(patience, *round_trips_.usual());
+  return entry.at + patience;
+}
+
+std::uint32_t Resender::next() const {
+  std::uint32_t first = kNobody;
+  for (const List& list : lists_) {
+    if (list.oldest == kNobody) continue;
+    if (first == kNobody || deadline_of(entries_[list.oldest]) < deadline_of(entries_[first]))
+      first = list.oldest;
+  }
+  return first;
 }
 
 void Resender::append(std::uint32_t slot, TimePoint now) {
   Entry& entry = entries_[slot];
+  List& list = lists_[entry.expired];
   entry.at = now;
   entry.order = ++sendings_;
-  entry.before = newest_;
+  entry.results = results_;
+  entry.before = list.newest;
   entry.after = kNobody;
-  (newest_ == kNobody ? oldest_ : entries_[newest_].after) = slot;
-  newest_ = slot;
+  (list.newest == kNobody ? list.oldest : entries_[list.newest].after) = slot;
+  list.newest = slot;
+  ++waiting_;
 }
 
 void Resender::remove(std::uint32_t slot) {
   const Entry& entry = entries_[slot];
-  (entry.before == kNobody ? oldest_ : entries_[entry.before].after) = entry.after;
-  (entry.after == kNobody ? newest_ : entries_[entry.after].before) = entry.before;
+  List& list = lists_[entry.expired];
+  (entry.before == kNobody ? list.oldest : entries_[entry.before].after) = entry.after;
+  (entry.after == kNobody ? list.newest : entries_[entry.after].before) = entry.before;
+  --waiting_;
 }
 
 }  // namespace tutti::in_network

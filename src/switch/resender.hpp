@@ -1,12 +1,19 @@
 // When a worker sends a packet again. Value, no clock: times are passed in.
 //
 // A chunk is sent again when its time is over, or when it has been overtaken: when results of
-// several chunks that were sent after it have come, and it was sent at least a round trip ago. The
-// timeout follows measured round trips (RFC 6298), of chunks that were sent once only (Karn's
-// rule). It doubles while repeated packets have no result, up to a limit. A round trip is the time
-// from a contribution to the result, so it contains the wait for other workers.
+// several chunks that were sent after it have come, and it was sent at least a round trip ago. A
+// round trip is the time from a contribution to the result, so it contains the wait for other
+// workers.
+//
+// The timeout follows measured round trips (RFC 6298), of chunks that were sent once only (Karn's
+// rule). It doubles for a chunk each time that the chunk's time is over and no result of any chunk
+// has come since, up to a limit. If results come, packets are lost, but nobody is overloaded or
+// late. If round trips have become longer than the timeout, all chunks are sent again, and no round
+// trip can be measured. So a window of such chunks in a row doubles the timeout for all.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -24,24 +31,25 @@ struct TimeoutLimits {
 /// The timeout of RFC 6298.
 class RoundTrips {
  public:
-  explicit RoundTrips(const TimeoutLimits& limits) : limits_(limits), base_(limits.first) {}
+  explicit RoundTrips(const TimeoutLimits& limits) : limits_(limits), timeout_(limits.first) {}
   void sample(Nanos round_trip);
-  /// A packet that was sent again `times` times has no result yet: doubles the timeout, once for
-  /// each number of times. The next sample ends that.
-  void back_off(std::uint32_t times);
-  [[nodiscard]] Nanos timeout() const;
+  /// No round trip could be measured for long.
+  void double_timeout() { timeout_ = std::min(2 * timeout_, limits_.greatest); }
+  /// Doubled so many times.
+  [[nodiscard]] Nanos timeout(unsigned times = 0) const {
+    return std::min(timeout_ * (std::int64_t{1} << times), limits_.greatest);
+  }
   /// The usual round trip; nothing before the first sample.
   [[nodiscard]] std::optional<Nanos> usual() const { return usual_; }
 
  private:
   TimeoutLimits limits_;
-  Nanos base_;
+  Nanos timeout_;
   std::optional<Nanos> usual_;
   Nanos deviation_{0};
-  std::uint32_t doublings_ = 0;
 };
 
-/// The packets of a window that wait for results, one for each slot, in the order of their sending.
+/// The packets of a window that wait for results, one for each slot.
 class Resender {
  public:
   Resender(std::uint32_t slots, const TimeoutLimits& limits);
@@ -52,38 +60,49 @@ class Resender {
   /// The result is there.
   void answered(std::uint32_t slot, TimePoint now);
 
-  /// The slot whose chunk should be sent again now.
+  /// A slot whose chunk should be sent again now.
   [[nodiscard]] std::optional<std::uint32_t> due(TimePoint now) const;
   /// When due() will name one; nothing if no packet waits.
   [[nodiscard]] std::optional<TimePoint> deadline() const;
-  [[nodiscard]] bool is_idle() const { return oldest_ == kNobody; }
+  [[nodiscard]] bool is_idle() const { return waiting_ == 0; }
+  /// Of a chunk that is sent for the first time.
   [[nodiscard]] Nanos timeout() const { return round_trips_.timeout(); }
 
  private:
   static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
   /// Results of so many chunks sent later mean that a packet is lost, as in TCP.
   static constexpr std::uint64_t kOvertaken = 3;
+  /// Chunks with the same timeout are in one list, in the order of their sending. So the first one
+  /// of each list is the first whose time is over.
+  static constexpr unsigned kLists = 16;
 
   struct Entry {
-    TimePoint at;               ///< of the last sending
+    TimePoint at{};             ///< of the last sending
     std::uint64_t order = 0;    ///< sendings before it
-    std::uint32_t times = 0;    ///< how often it was sent again
-    std::uint32_t expired = 0;  ///< how often of these because its time was over
+    std::uint64_t results = 0;  ///< results before it
+    bool is_repeated = false;
+    unsigned expired = 0;  ///< how often its timeout doubled: its list
     std::uint32_t before = kNobody;
     std::uint32_t after = kNobody;
   };
+  struct List {
+    std::uint32_t oldest = kNobody;
+    std::uint32_t newest = kNobody;
+  };
   void append(std::uint32_t slot, TimePoint now);
   void remove(std::uint32_t slot);
-  [[nodiscard]] bool is_overtaken(const Entry& entry) const {
-    return answered_order_ >= entry.order + kOvertaken;
-  }
+  [[nodiscard]] TimePoint deadline_of(const Entry& entry) const;
+  /// Of the chunks that wait, the one whose time is over first; kNobody if none waits.
+  [[nodiscard]] std::uint32_t next() const;
 
   std::vector<Entry> entries_;
+  std::array<List, kLists> lists_;
   RoundTrips round_trips_;
-  std::uint32_t oldest_ = kNobody;
-  std::uint32_t newest_ = kNobody;
+  std::uint32_t waiting_ = 0;
   std::uint64_t sendings_ = 0;
+  std::uint64_t results_ = 0;
   std::uint64_t answered_order_ = 0;  ///< greatest of the chunks that have a result
+  std::uint32_t unmeasured_ = 0;      ///< results in a row of chunks that were sent again
 };
 
 }  // namespace tutti::in_network

@@ -269,25 +269,64 @@ TEST(RoundTrips, FollowWhatIsMeasured) {
   EXPECT_GT(trips.timeout(), 7ms) << "less regular";
   for (int i = 0; i < 100; ++i) trips.sample(10us);
   EXPECT_EQ(trips.timeout(), 1ms) << "not less";
-  trips.back_off(1);
-  trips.back_off(1);
-  EXPECT_EQ(trips.timeout(), 2ms) << "once for each number of times";
-  for (std::uint32_t times = 2; times < 30; ++times) trips.back_off(times);
-  EXPECT_EQ(trips.timeout(), 100ms) << "not more";
+  EXPECT_EQ(trips.timeout(1), 2ms);
+  EXPECT_EQ(trips.timeout(2), 4ms);
+  EXPECT_EQ(trips.timeout(15), 100ms) << "not more";
+  for (int i = 0; i < 20; ++i) trips.double_timeout();
+  EXPECT_EQ(trips.timeout(), 100ms);
   trips.sample(10us);
   EXPECT_EQ(trips.timeout(), 1ms);
 }
 
 TEST(Resender, TakesNoRoundTripsOfChunksThatWereSentAgain) {
-  Resender resender(1, {.first = 10ms, .least = 1ms, .greatest = 100ms});
+  Resender resender(2, {.first = 10ms, .least = 1ms, .greatest = 100ms});
   resender.sent(0, kStart);
   resender.sent_again(0, kStart + 10ms);
-  EXPECT_EQ(resender.timeout(), 20ms);
+  EXPECT_EQ(*resender.deadline(), kStart + 30ms) << "twice as long";
   resender.answered(0, kStart + 11ms);
-  EXPECT_EQ(resender.timeout(), 20ms) << "that may have been the answer to either";
+  EXPECT_EQ(resender.timeout(), 10ms) << "that may have been the answer to either";
   resender.sent(0, kStart + 11ms);
   resender.answered(0, kStart + 12ms);
   EXPECT_LT(resender.timeout(), 4ms);
+}
+
+TEST(Resender, WaitsLongerIfRoundTripsHaveBecomeLongerThanTheTimeout) {
+  Resender resender(4, {.first = 10ms, .least = 1ms, .greatest = 100ms});
+  TimePoint now = kStart;
+  int sendings = 0;
+  for (int chunk = 0; chunk < 60; ++chunk) {  // all of them take 30 ms
+    const TimePoint result = now + 30ms;
+    resender.sent(0, now);
+    for (sendings = 1; *resender.deadline() < result; ++sendings) {
+      now = *resender.deadline();
+      EXPECT_EQ(resender.due(now), 0U);
+      resender.sent_again(0, now);
+    }
+    now = result;
+    resender.answered(0, now);
+  }
+  EXPECT_EQ(sendings, 1);
+  EXPECT_GE(resender.timeout(), 30ms);
+}
+
+TEST(Resender, NamesTheChunkWhoseTimeIsOverFirst) {
+  Resender resender(3, {.first = 10ms, .least = 1ms, .greatest = 100ms});
+  resender.sent(2, kStart);
+  resender.sent_again(2, kStart + 10ms);  // until 30 ms
+  resender.sent(0, kStart + 12ms);        // until 22 ms
+  resender.sent(1, kStart + 25ms);        // until 35 ms
+  EXPECT_EQ(*resender.deadline(), kStart + 22ms);
+  EXPECT_EQ(resender.due(kStart + 22ms), 0U);
+  resender.sent_again(0, kStart + 22ms);  // until 42 ms
+  EXPECT_EQ(*resender.deadline(), kStart + 30ms);
+  EXPECT_EQ(resender.due(kStart + 50ms), 2U);
+  resender.answered(2, kStart + 31ms);
+  EXPECT_EQ(resender.due(kStart + 50ms), 1U);
+  resender.answered(1, kStart + 31ms);
+  EXPECT_EQ(resender.due(kStart + 100ms), 0U);
+  resender.answered(0, kStart + 31ms);
+  EXPECT_TRUE(resender.is_idle());
+  EXPECT_FALSE(resender.deadline());
 }
 
 }  // namespace

@@ -55,6 +55,7 @@ class Simulation final : PacketSink {
       if (event && report_.wrong.empty()) handle(*event);
     }
     report_.events = network_.events();
+    report_.duration = network_.now() - TimePoint{};
     for (const SimulatedWorker& worker : jobs_[0].workers())
       report_.counts.push_back(worker.engine().counts());
     return std::move(report_);

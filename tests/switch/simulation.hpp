@@ -27,6 +27,7 @@ struct SimulationReport {
   std::vector<WorkerCounts> counts;    ///< of the workers of the first job, of its last session
   std::vector<std::string> errors;     ///< of failed sessions
   double greatest_error = 0;           ///< of float sums, see error_of()
+  Nanos duration{0};                   ///< simulated
 };
 
 SimulationPlan random_plan(std::uint64_t seed);
