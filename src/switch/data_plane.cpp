@@ -25,7 +25,10 @@ void DataPlane::take(std::span<const std::byte> bytes, TimePoint now, PacketSink
   ++counts_.taken;
   if (is_from_worker) sink.heard(*session, packet.sender);
   SlotPool& pool = session->pool();
-  send(*session, is_from_worker ? pool.contribute(packet) : pool.answer_from_above(packet), sink);
+  send(*session,
+       is_from_worker ? pool.contribute(packet)
+                      : pool.answer_from_above(packet, session->above()->worker),
+       sink);
 }
 
 void DataPlane::send(Session& session, const SlotPool::Answer& answer, PacketSink& sink) {

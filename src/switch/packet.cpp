@@ -53,7 +53,8 @@ bool fields_fit(const Packet& packet, std::uint8_t flags) {
   const bool brief = packet.kind == PacketKind::kResult && (flags & kHasValues) == 0;
   if (packet.left_out && !brief) return false;
   if ((packet.kind == PacketKind::kRefusal) != (packet.reason != Refusal::kNone)) return false;
-  return packet.kind == PacketKind::kWaiting || (packet.workers == 0 && packet.level == 0);
+  if (packet.kind == PacketKind::kWaiting) return true;
+  return packet.level == 0 && (packet.workers == 0 || packet.kind == PacketKind::kResult);
 }
 
 }  // namespace

@@ -101,8 +101,10 @@ struct Packet {
   /// Exponent code (exponents.hpp) of the chunk that will use this one's slot next: of the sender's
   /// values in a contribution, the greatest of all workers in a result.
   std::int16_t exponent = 0;
-  std::uint32_t workers = 0;  ///< kWaiting: a bit for each worker that is missing
-  bool wants = false;         ///< kContribution: send me the values of the result
+  /// kWaiting: a bit for each worker that is missing. kResult: the worker to whose contribution
+  /// this is the answer, because it was the last; 0 if none was.
+  std::uint32_t workers = 0;
+  bool wants = false;  ///< kContribution: send me the values of the result
   /// kResult: the chunk has values, but they are left out, for workers that do not want them. All
   /// workers share a key, so a packet may reach one that it was not meant for.
   bool left_out = false;

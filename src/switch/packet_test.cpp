@@ -105,6 +105,8 @@ TEST(Packet, OfASwitchMayNameWhoIsMissingOrWhyItRefuses) {
   EXPECT_EQ(reparsed(waiting, out, room), Flaw::kNone);
   EXPECT_EQ(out.workers, 0xffffffff);
   EXPECT_EQ(out.level, 1);
+  EXPECT_EQ(reparsed({.kind = PacketKind::kResult, .workers = 4}, out, room), Flaw::kNone);
+  EXPECT_EQ(reparsed({.kind = PacketKind::kResult, .level = 1}, out, room), Flaw::kRange);
   const Packet refusal{.kind = PacketKind::kRefusal, .reason = Refusal::kOutOfTurn};
   EXPECT_EQ(reparsed(refusal, out, room), Flaw::kNone);
   EXPECT_EQ(out.reason, Refusal::kOutOfTurn);

@@ -35,12 +35,12 @@ void Resender::sent_again(std::uint32_t slot, TimePoint now) {
   append(slot, now);
 }
 
-void Resender::answered(std::uint32_t slot, TimePoint now) {
+void Resender::answered(std::uint32_t slot, TimePoint now, bool was_last) {
   remove(slot);
   ++results_;
   const Entry& entry = entries_[slot];
   if (!entry.is_repeated) {
-    round_trips_.sample(now - entry.at);
+    was_last ? round_trips_.sample(now - entry.at) : round_trips_.bound(now - entry.at);
     answered_order_ = std::max(answered_order_, entry.order);
     unmeasured_ = 0;
   } else if (++unmeasured_ > entries_.size()) {

@@ -1,9 +1,12 @@
 // When a worker sends a packet again. Value, no clock: times are passed in.
 //
 // A chunk is sent again when its time is over, or when it has been overtaken: when results of
-// several chunks that were sent after it have come, and it was sent at least a round trip ago. A
-// round trip is the time from a contribution to the result, so it contains the wait for other
-// workers.
+// several chunks that were sent after it have come, and it was sent at least a round trip ago.
+//
+// The time from a contribution to its result is a round trip if the contribution was the last of
+// all. Otherwise it contains a wait for other workers and is an upper bound. Such waits must not
+// make the timeout longer: they contain the timeouts of others, so all would grow together. Only a
+// time that is less than the usual round trip counts.
 //
 // The timeout follows measured round trips (RFC 6298), of chunks that were sent once only (Karn's
 // rule). It doubles for a chunk each time that the chunk's time is over and no result of any chunk
@@ -39,6 +42,10 @@ class RoundTrips {
   [[nodiscard]] Nanos timeout(unsigned times = 0) const {
     return std::min(timeout_ * (std::int64_t{1} << times), limits_.greatest);
   }
+  /// A round trip takes less than this.
+  void bound(Nanos time) {
+    if (!usual_ || time < *usual_) sample(time);
+  }
   /// The usual round trip; nothing before the first sample.
   [[nodiscard]] std::optional<Nanos> usual() const { return usual_; }
 
@@ -57,8 +64,8 @@ class Resender {
   /// The slot's chunk is sent for the first time, or again.
   void sent(std::uint32_t slot, TimePoint now);
   void sent_again(std::uint32_t slot, TimePoint now);
-  /// The result is there.
-  void answered(std::uint32_t slot, TimePoint now);
+  /// The result is there. `was_last`: the result came as the answer to this worker's contribution.
+  void answered(std::uint32_t slot, TimePoint now, bool was_last);
 
   /// A slot whose chunk should be sent again now.
   [[nodiscard]] std::optional<std::uint32_t> due(TimePoint now) const;

@@ -47,8 +47,10 @@ Decision join(SlotMark& mark, const Packet& packet, std::uint32_t worker, const 
   mark.exponent = std::max(mark.exponent, packet.exponent);
   if (mark.arrived != rules.all) return decision;
   mark.stage = rules.is_leaf ? Stage::kSummed : Stage::kComplete;
+  mark.last = worker;
   decision.send = rules.is_leaf ? Send::kSum : Send::kResult;
   decision.to = rules.is_leaf ? 0 : rules.all;
+  decision.answers = rules.is_leaf ? 0 : worker;
   return decision;
 }
 
@@ -75,7 +77,8 @@ Decision contribute(SlotMark& mark, const SlotMark& other, const Packet& packet,
   return join(mark, packet, worker, rules);
 }
 
-Decision answer_from_above(SlotMark& mark, const Packet& packet, const SlotRules& rules) {
+Decision answer_from_above(SlotMark& mark, const Packet& packet, bool was_last,
+                           const SlotRules& rules) {
   if (mark.chunk != packet.chunk || mark.stage != Stage::kSummed) return {};
   switch (packet.kind) {
     case PacketKind::kContribution:
@@ -96,8 +99,10 @@ Decision answer_from_above(SlotMark& mark, const Packet& packet, const SlotRules
   mark.stage = Stage::kComplete;
   mark.exponent = packet.exponent;
   mark.has_values = !packet.values.empty();
-  return {
-      .fill = mark.has_values ? Fill::kStore : Fill::kKeep, .send = Send::kResult, .to = rules.all};
+  return {.fill = mark.has_values ? Fill::kStore : Fill::kKeep,
+          .send = Send::kResult,
+          .to = rules.all,
+          .answers = was_last ? mark.last : 0};
 }
 
 }  // namespace tutti::in_network

@@ -44,6 +44,7 @@ struct SlotMark {
   std::uint32_t call = 0;
   std::uint32_t arrived = 0;  ///< workers that took part
   std::uint32_t wanting = 0;  ///< those of them that want the result's values
+  std::uint32_t last = 0;     ///< who made the version complete, or made up a leaf's sum
   std::uint32_t asked = 0;    ///< kSummed: who repeated its contribution since the sum went up
   std::uint32_t owed = 0;     ///< kSummed: who did so since the switch above gave a sign of life
   std::int16_t exponent = 0;  ///< greatest so far
@@ -77,6 +78,9 @@ struct Decision {
   Send send = Send::kNothing;
   std::uint32_t to = 0;
   Refusal refusal = Refusal::kNone;
+  /// kResult: the worker whose contribution was the last of all; 0 if it is not one of this switch,
+  /// or if the result is sent again.
+  std::uint32_t answers = 0;
 };
 
 /// The slot and the version of a chunk.
@@ -91,6 +95,8 @@ Decision contribute(SlotMark& mark, const SlotMark& other, const Packet& packet,
                     const SlotRules& rules);
 
 /// A leaf's: what the switch above answers. `mark` is the version of the packet's chunk.
-Decision answer_from_above(SlotMark& mark, const Packet& packet, const SlotRules& rules);
+/// `was_last`: the packet says that this leaf's contribution was the last.
+Decision answer_from_above(SlotMark& mark, const Packet& packet, bool was_last,
+                           const SlotRules& rules);
 
 }  // namespace tutti::in_network

@@ -53,9 +53,10 @@ SlotPool::Answer SlotPool::contribute(const Packet& packet) {
   return answer(place, decision, packet);
 }
 
-SlotPool::Answer SlotPool::answer_from_above(const Packet& packet) {
+SlotPool::Answer SlotPool::answer_from_above(const Packet& packet, std::uint8_t own) {
   const Place place = place_of(packet.chunk);
-  const Decision decision = in_network::answer_from_above(place.mark, packet, rules_);
+  const bool was_last = packet.kind == PacketKind::kResult && (packet.workers >> own & 1) != 0;
+  const Decision decision = in_network::answer_from_above(place.mark, packet, was_last, rules_);
   fill(decision.fill, packet, place.values);
   return answer(place, decision, packet);
 }
@@ -70,6 +71,7 @@ SlotPool::Answer SlotPool::answer(const Place& place, const Decision& decision,
       break;
     case Send::kResult:
       out.kind = PacketKind::kResult;
+      out.workers = decision.answers;
       if (place.mark.has_values) out.values = values;
       answer.without_values = decision.to & ~place.mark.wanting;
       break;

@@ -50,8 +50,9 @@ class SlotPool {
 
   /// A contribution by packet.sender, which must be a worker below workers().
   Answer contribute(const Packet& packet);
-  /// A leaf's: a result, a sign of life or a refusal from the switch above.
-  Answer answer_from_above(const Packet& packet);
+  /// A leaf's: a result, a sign of life or a refusal from the switch above, where the leaf is
+  /// worker `own`.
+  Answer answer_from_above(const Packet& packet, std::uint8_t own);
 
   [[nodiscard]] std::uint32_t slots() const { return rules_.slots; }
   [[nodiscard]] unsigned workers() const;

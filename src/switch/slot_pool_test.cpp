@@ -55,6 +55,7 @@ TEST(SlotPool, AddsAndSendsTheResultToAll) {
   EXPECT_EQ(answer.to, 0b111U);
   EXPECT_EQ(answer.without_values, 0U);
   EXPECT_EQ(answer.packet.chunk, 0U);
+  EXPECT_EQ(answer.packet.workers, 0b100U) << "the last";
   EXPECT_EQ(words_of(answer), (Words{static_cast<std::int32_t>(0x7fffffffU + 11), 27}));
 }
 
@@ -163,11 +164,13 @@ TEST(SlotPool, ALeafSendsItsSumUpAndTheResultDown) {
   Packet result = PoolUnderTest::packet(kTheSwitch, 0, total);
   result.kind = PacketKind::kResult;
   result.wants = false;
-  const SlotPool::Answer down = test.pool.answer_from_above(result);
+  result.workers = 1U << 4;
+  const SlotPool::Answer down = test.pool.answer_from_above(result, 4);
   EXPECT_EQ(down.send, Send::kResult);
   EXPECT_EQ(down.to, 0b11U);
   EXPECT_EQ(words_of(down), total);
-  EXPECT_EQ(test.pool.answer_from_above(result).send, Send::kNothing) << "a copy";
+  EXPECT_EQ(down.packet.workers, 0b10U) << "worker 1 made up the sum that was the last";
+  EXPECT_EQ(test.pool.answer_from_above(result, 4).send, Send::kNothing) << "a copy";
   EXPECT_EQ(words_of(test.add(1, 0, {3, 4})), total) << "for who lost it";
 }
 
@@ -178,12 +181,12 @@ TEST(SlotPool, ALeafPassesOnThatTheSwitchAboveLives) {
   EXPECT_EQ(test.add(2, 0, {1}).send, Send::kNothing) << "that was just done";
   EXPECT_EQ(test.add(0, 0, {1}).send, Send::kSum) << "the answer seems lost";
   const Packet waiting{.kind = PacketKind::kWaiting, .chunk = 0, .workers = 0b1000};
-  const SlotPool::Answer answer = test.pool.answer_from_above(waiting);
+  const SlotPool::Answer answer = test.pool.answer_from_above(waiting, 4);
   EXPECT_EQ(answer.send, Send::kWaiting);
   EXPECT_EQ(answer.to, 0b101U);
   EXPECT_EQ(answer.packet.workers, 0b1000U);
   EXPECT_EQ(answer.packet.level, 1);
-  EXPECT_EQ(test.pool.answer_from_above(waiting).send, Send::kNothing) << "nobody asked";
+  EXPECT_EQ(test.pool.answer_from_above(waiting, 4).send, Send::kNothing) << "nobody asked";
 }
 
 TEST(SlotPool, ALeafDropsAnswersThatAreNotForItsSum) {
@@ -191,20 +194,20 @@ TEST(SlotPool, ALeafDropsAnswersThatAreNotForItsSum) {
   const Words values = {1, 2};
   Packet result = PoolUnderTest::packet(kTheSwitch, 0, values);
   result.kind = PacketKind::kResult;
-  EXPECT_EQ(test.pool.answer_from_above(result).send, Send::kNothing) << "nobody contributed";
+  EXPECT_EQ(test.pool.answer_from_above(result, 4).send, Send::kNothing) << "nobody contributed";
   test.add(0, 0, values);
-  EXPECT_EQ(test.pool.answer_from_above(result).send, Send::kNothing) << "one is missing";
+  EXPECT_EQ(test.pool.answer_from_above(result, 4).send, Send::kNothing) << "one is missing";
   test.add(1, 0, values);
   Packet brief = result;
   brief.values = {};
   brief.left_out = true;
-  EXPECT_EQ(test.pool.answer_from_above(brief).send, Send::kNothing) << "meant for another leaf";
+  EXPECT_EQ(test.pool.answer_from_above(brief, 4).send, Send::kNothing) << "meant for another leaf";
   result.chunk = 2;
-  EXPECT_EQ(test.pool.answer_from_above(result).send, Send::kNothing) << "another chunk";
+  EXPECT_EQ(test.pool.answer_from_above(result, 4).send, Send::kNothing) << "another chunk";
   result.chunk = 0;
   result.count = 1;
   result.values = result.values.first(4);
-  const SlotPool::Answer wrong = test.pool.answer_from_above(result);
+  const SlotPool::Answer wrong = test.pool.answer_from_above(result, 4);
   EXPECT_EQ(wrong.send, Send::kRefusal);
   EXPECT_EQ(wrong.to, 0b11U);
 }

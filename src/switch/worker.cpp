@@ -171,7 +171,8 @@ void Worker::take_result(const Packet& packet, TimePoint now) {
   if (packet.left_out && piece.output != nullptr && !not_finite_) return;  // meant for others
   if (Status right = check_result(packet, piece); !right) return fail(std::move(right).error());
   window_.accept(packet.chunk);
-  resender_.answered(slot_of(packet.chunk), now);
+  const bool was_last = (packet.workers >> options_.worker & 1) != 0;
+  resender_.answered(slot_of(packet.chunk), now, was_last);
   ++(packet.values.empty() ? counts_.results_without_values : counts_.results_with_values);
   missing_ = {};
   write_result(packet, piece);

@@ -283,10 +283,10 @@ TEST(Resender, TakesNoRoundTripsOfChunksThatWereSentAgain) {
   resender.sent(0, kStart);
   resender.sent_again(0, kStart + 10ms);
   EXPECT_EQ(*resender.deadline(), kStart + 30ms) << "twice as long";
-  resender.answered(0, kStart + 11ms);
+  resender.answered(0, kStart + 11ms, true);
   EXPECT_EQ(resender.timeout(), 10ms) << "that may have been the answer to either";
   resender.sent(0, kStart + 11ms);
-  resender.answered(0, kStart + 12ms);
+  resender.answered(0, kStart + 12ms, true);
   EXPECT_LT(resender.timeout(), 4ms);
 }
 
@@ -303,10 +303,28 @@ TEST(Resender, WaitsLongerIfRoundTripsHaveBecomeLongerThanTheTimeout) {
       resender.sent_again(0, now);
     }
     now = result;
-    resender.answered(0, now);
+    resender.answered(0, now, true);
   }
   EXPECT_EQ(sendings, 1);
   EXPECT_GE(resender.timeout(), 30ms);
+}
+
+TEST(Resender, DoesNotWaitLongerBecauseOthersAreLate) {
+  Resender resender(1, {.first = 10ms, .least = 1ms, .greatest = 100ms});
+  TimePoint now = kStart;
+  const auto take = [&](Nanos time, bool was_last) {
+    resender.sent(0, now);
+    resender.answered(0, now += time, was_last);
+  };
+  for (int i = 0; i < 50; ++i) take(5ms, false);
+  EXPECT_EQ(resender.timeout(), 15ms) << "the first bound is all that is known";
+  for (int i = 0; i < 50; ++i) take(1ms, true);
+  const Nanos timeout = resender.timeout();
+  EXPECT_LT(timeout, 2ms);
+  for (int i = 0; i < 50; ++i) take(9ms, false);
+  EXPECT_EQ(resender.timeout(), timeout);
+  for (int i = 0; i < 50; ++i) take(9ms, true);
+  EXPECT_GE(resender.timeout(), 9ms);
 }
 
 TEST(Resender, NamesTheChunkWhoseTimeIsOverFirst) {
@@ -320,11 +338,11 @@ TEST(Resender, NamesTheChunkWhoseTimeIsOverFirst) {
   resender.sent_again(0, kStart + 22ms);  // until 42 ms
   EXPECT_EQ(*resender.deadline(), kStart + 30ms);
   EXPECT_EQ(resender.due(kStart + 50ms), 2U);
-  resender.answered(2, kStart + 31ms);
+  resender.answered(2, kStart + 31ms, true);
   EXPECT_EQ(resender.due(kStart + 50ms), 1U);
-  resender.answered(1, kStart + 31ms);
+  resender.answered(1, kStart + 31ms, true);
   EXPECT_EQ(resender.due(kStart + 100ms), 0U);
-  resender.answered(0, kStart + 31ms);
+  resender.answered(0, kStart + 31ms, true);
   EXPECT_TRUE(resender.is_idle());
   EXPECT_FALSE(resender.deadline());
 }

@@ -112,7 +112,7 @@ Outcome SlotSystem::take(Processes& all, unsigned node, const Message& message) 
   SlotMark& other = slot[1 - which].mark;
   Decision decision;
   if (message.is_down)
-    decision = answer_from_above(version.mark, packet_of(message), rules);
+    decision = answer_from_above(version.mark, packet_of(message), false, rules);
   else if (has(SlotMistake::kNoNumbers))
     decision = switchml(version.mark, other, message, rules);
   else
