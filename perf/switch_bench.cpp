@@ -1,7 +1,6 @@
 // What a switch that adds, and its workers, spend on a full packet of 352 values. Each case prints
 // the time of one packet. The cases of DataPlane are a contribution from its bytes to what is sent.
-#include <algorithm>
-#include <array>
+#include <optional>
 #include <vector>
 
 #include <benchmark/benchmark.h>
@@ -9,6 +8,7 @@
 #include "src/switch/combine.hpp"
 #include "src/switch/data_plane.hpp"
 #include "src/switch/exponents.hpp"
+#include "src/switch/worker.hpp"
 
 namespace tutti::in_network {
 namespace {
@@ -89,6 +89,39 @@ void each_type(benchmark::internal::Benchmark* bench) {
 BENCHMARK(find_exponent)->Apply(each_type);
 BENCHMARK(quantise_packet)->Apply(each_type);
 BENCHMARK(dequantise_packet)->Apply(each_type);
+
+/// A worker that sends each chunk of an all-reduce and gets a result at once.
+void send_and_receive(benchmark::State& state) {
+  const auto type = static_cast<DataType>(state.range(0));
+  constexpr std::size_t kChunks = 4096;
+  std::vector<std::byte> input;
+  const auto chunk = values_of_type(type);
+  for (std::size_t i = 0; i < kChunks; ++i) input.insert(input.end(), chunk.begin(), chunk.end());
+  std::vector<std::byte> output(input.size());
+  Worker worker({.member = {.number = 0, .of = 8}, .slots = 64});
+  PacketBytes room;
+  const TimePoint now{};
+  for (auto _ : state) {
+    if (worker.progress() != Progress::kRunning)
+      benchmark::DoNotOptimize(worker.begin({.type = type,
+                                             .count = kChunks * kChunkValues,
+                                             .input = input.data(),
+                                             .output = output.data()},
+                                            now));
+    std::optional<Packet> packet = worker.next_packet(now, room);
+    packet->kind = PacketKind::kResult;
+    packet->sender = kTheSwitch;
+    packet->wants = false;
+    worker.received(*packet, now);
+  }
+  count_bytes(state);
+}
+
+BENCHMARK(send_and_receive)
+    ->ArgName("type")
+    ->Arg(static_cast<int>(DataType::kInt32))
+    ->Arg(static_cast<int>(DataType::kFloat32))
+    ->Arg(static_cast<int>(DataType::kBfloat16));
 
 struct DroppingSink final : PacketSink {
   void heard(const Session& /*session*/, std::uint8_t /*worker*/) override {}

@@ -169,6 +169,20 @@ TEST(Quantised, SumsKeepTheStatedBoundAndAreRoundedOnce) {
   }
 }
 
+TEST(Quantised, OneWorkerGetsItsValuesBack) {
+  for (const DataType type : {DataType::kFloat16, DataType::kBfloat16})
+    for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+      const Exponent code = exponent_of_one(type, bits);
+      if (!has_steps(code)) continue;
+      std::vector<std::byte> value(2);
+      set_bits(type, value, 0, bits);
+      std::int32_t lane = 0;
+      quantise(type, value.data(), step_of(code, 1), std::span(&lane, 1));
+      dequantise(type, std::as_bytes(std::span(&lane, 1)), step_of(code, 1), value.data());
+      ASSERT_EQ(bits_at(type, value, 0), bits) << name_of(type);
+    }
+}
+
 TEST(Quantised, SmallIntegersAddUpExactly) {
   std::mt19937_64 random(2);
   for (const unsigned members : {1U, 2U, 3U, 8U, 31U}) {

@@ -53,6 +53,7 @@ Result<Session*> Sessions::open(const SessionRequest& request, TimePoint now) {
   const std::uint32_t granted = grant(request.slots);
   std::vector<Slot*> slots(free_.end() - granted, free_.end());
   free_.resize(free_.size() - granted);
+  lacking_ += lacking(granted);
   auto session = std::make_unique<Session>(request, std::move(slots), now);
   Session* const opened = session.get();
   sessions_.emplace(request.id, std::move(session));
@@ -78,17 +79,21 @@ Status Sessions::check(const SessionRequest& request) const {
     return make_error(Code::kInvalidArgument,
                       "session {:#018x}, or its session above, is open already; draw another id",
                       request.id);
-  if (sessions_.size() >= limits_.sessions || grant(request.slots) == 0)
+  if (sessions_.size() >= limits_.sessions)
     return make_error(Code::kUnavailable,
-                      "all {} sessions of this switch are in use, {} of its {} slots are free; "
-                      "close one, or use another switch",
-                      limits_.sessions, free_.size(), limits_.slots);
+                      "all {} sessions of this switch are in use; end a job, or use another switch",
+                      limits_.sessions);
+  if (grant(request.slots) == 0)
+    return make_error(Code::kUnavailable,
+                      "no slot is left: {} of the switch's {} are free and set aside for sessions "
+                      "that may come; end a job, or use another switch",
+                      free_.size(), limits_.slots);
   return ok_status();
 }
 
 std::uint32_t Sessions::grant(std::uint32_t wanted) const {
   const std::size_t others = limits_.sessions - sessions_.size() - 1;  // that may still come
-  const std::size_t aside = others * limits_.least_slots;
+  const std::size_t aside = others * limits_.least_slots + lacking_;
   const std::size_t spare = free_.size() > aside ? free_.size() - aside : 0;
   const std::size_t half = std::max<std::size_t>(limits_.least_slots, spare / 2);
   const std::size_t most = others == 0 ? spare : std::min(spare, half);
@@ -99,6 +104,7 @@ bool Sessions::close(std::uint64_t id) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end()) return false;
   if (found->second->above()) below_.erase(found->second->above()->session);
+  lacking_ -= lacking(found->second->pool().slots());
   for (Slot* const slot : std::move(found->second->pool()).release()) free_.push_back(slot);
   sessions_.erase(found);
   return true;

@@ -25,7 +25,7 @@ namespace tutti::in_network {
 struct SwitchLimits {
   std::uint32_t slots = 4096;      ///< of all sessions; 12 MB
   std::uint32_t sessions = 64;     ///< at a time
-  std::uint32_t least_slots = 16;  ///< of a session; slots >= sessions * least_slots
+  std::uint32_t least_slots = 16;  ///< of a session; promised if slots >= sessions * least_slots
 };
 
 /// A leaf's place in the session of the switch above.
@@ -53,6 +53,8 @@ class Session {
   [[nodiscard]] const std::optional<Above>& above() const { return above_; }
   [[nodiscard]] SlotPool& pool() { return pool_; }
   [[nodiscard]] TimePoint heard_at() const { return heard_at_; }
+  /// The job is known to live, for example by its connection to the control plane.
+  void keep_alive(TimePoint now) { heard_at_ = now; }
 
   /// Whether a parsed packet was sealed by a worker of this session, or by the switch above, and is
   /// no copy. Notes that the session lives.
@@ -82,8 +84,8 @@ class Sessions {
   Result<Session*> open(const SessionRequest& request, TimePoint now);
   /// False if there is none with this id.
   bool close(std::uint64_t id);
-  /// Closes sessions of which no authentic packet came for `limit`: jobs that ended without a word.
-  /// Returns how many.
+  /// Closes sessions of which no authentic packet came for `limit`, and that nobody kept alive:
+  /// jobs that ended without a word. Returns how many.
   std::size_t close_idle(TimePoint now, Nanos limit);
 
   /// Null if there is none.
@@ -99,10 +101,16 @@ class Sessions {
  private:
   [[nodiscard]] Status check(const SessionRequest& request) const;
   [[nodiscard]] std::uint32_t grant(std::uint32_t wanted) const;
+  /// What a session with so many slots lacks to the least. It stays set aside, for the session that
+  /// may follow it.
+  [[nodiscard]] std::uint32_t lacking(std::uint32_t slots) const {
+    return slots < limits_.least_slots ? limits_.least_slots - slots : 0;
+  }
 
   SwitchLimits limits_;
   std::vector<Slot> slots_;
   std::vector<Slot*> free_;
+  std::size_t lacking_ = 0;  ///< of all sessions
   std::unordered_map<std::uint64_t, std::unique_ptr<Session>> sessions_;
   std::unordered_map<std::uint64_t, std::uint64_t> below_;  ///< ids, by the id of the session above
 };

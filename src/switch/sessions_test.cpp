@@ -1,5 +1,12 @@
 #include "src/switch/sessions.hpp"
 
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+#include <map>
+#include <random>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,6 +50,39 @@ TEST(Sessions, LeaveTheLeastForEachThatMayCome) {
   EXPECT_EQ(granted(sessions, 6, 1000), 22U);
 }
 
+TEST(Sessions, AlwaysHaveTheLeastForOneMore) {
+  const SwitchLimits limits{.slots = 300, .sessions = 10, .least_slots = 20};
+  const auto seed = std::random_device{}();
+  std::printf("seed %u\n", seed);
+  std::mt19937 random(seed);
+  Sessions sessions(limits);
+  std::map<std::uint64_t, std::uint32_t> open;  // slots of each
+  for (std::uint64_t id = 1; id < 5000; ++id) {
+    std::uint32_t used = 0;
+    for (const auto& [other, slots] : open) used += slots;
+    ASSERT_EQ(sessions.free_slots(), limits.slots - used);
+    if (open.size() == limits.sessions || random() % 3 == 0) {
+      if (open.empty()) continue;
+      const auto victim = std::next(open.begin(), static_cast<long>(random() % open.size()));
+      ASSERT_TRUE(sessions.close(victim->first));
+      open.erase(victim);
+      continue;
+    }
+    const std::uint32_t wanted = 1 + random() % 100;
+    open[id] = granted(sessions, id, wanted);
+    ASSERT_GE(open[id], std::min(wanted, limits.least_slots));
+    ASSERT_LE(open[id], wanted);
+  }
+}
+
+TEST(Sessions, SayThatSlotsAreSetAside) {
+  Sessions sessions({.slots = 10, .sessions = 4, .least_slots = 8});
+  const auto none = sessions.open(request_of(1, 8), {});
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, Code::kUnavailable);
+  EXPECT_THAT(none.error().what, HasSubstr("set aside"));
+}
+
 TEST(Sessions, RefuseWhatNoSwitchCanDo) {
   Sessions sessions({.slots = 64, .sessions = 2, .least_slots = 8});
   const auto refusal = [&](const SessionRequest& request) {
@@ -74,8 +114,10 @@ TEST(Sessions, CloseWhenNothingWasHeardForLong) {
   EXPECT_TRUE(sessions.find(1)->accepts(packet, bytes, start + 50s));
   EXPECT_EQ(sessions.close_idle(start + 60s, 60s), 1U);
   EXPECT_EQ(sessions.find(2), nullptr);
+  sessions.find(1)->keep_alive(start + 55s);
   EXPECT_NE(sessions.find(1), nullptr);
-  EXPECT_EQ(sessions.close_idle(start + 110s, 60s), 1U);
+  EXPECT_EQ(sessions.close_idle(start + 114s, 60s), 0U);
+  EXPECT_EQ(sessions.close_idle(start + 115s, 60s), 1U);
   EXPECT_EQ(sessions.free_slots(), 64U);
   EXPECT_FALSE(sessions.close(1));
 }

@@ -40,6 +40,9 @@ Status Worker::begin(const Operation& operation, TimePoint now) {
     return make_error(Code::kInvalidUsage,
                       "an operation is running in this session; wait until it ends");
   TUTTI_TRY(supported(operation));
+  if (options_.member.of > kMostMembers)
+    return make_error(Code::kUnsupported, "a job of {} workers; switches add for at most {}",
+                      options_.member.of, kMostMembers);
   chunks_ = OperationChunks(operation, options_.member, options_.slots, operations_++);
   chunks_.copy_own();
   first_chunk_ = window_.end();

@@ -24,6 +24,9 @@
 //     enough.
 // A failed worker stays failed: open another session and run the operation anew.
 //
+// A chunk of 352 values takes a worker 0.14 us of int32, 0.52 us of float32 and 0.78 us of
+// bfloat16, without seals and system calls (switch_bench, as in combine.hpp).
+//
 // Sums of floats of which one is NaN or infinite end as kNotFinite on all workers. Once a worker
 // knows, it sends no values any more, so the rest takes small packets only. The output is then
 // undefined.

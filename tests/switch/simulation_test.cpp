@@ -121,6 +121,22 @@ TEST(SwitchJobs, WithoutLossSendAndReceiveTheStatedPackets) {
         }
 }
 
+// In simulated time, so the numbers are always the same.
+TEST(SwitchJobs, LoseLittleTimeWhereFewPacketsAreLost) {
+  std::mt19937_64 random(6);
+  const Operation operation{.type = DataType::kInt32, .count = 500 * kChunkValues};
+  SimulationPlan plan = calm_plan({8}, case_of(operation, random, 8), 28);
+  const SimulationReport whole = simulate(plan);
+  plan.faults.loss = 10;  // of 1000
+  const SimulationReport lossy = simulate(plan);
+  EXPECT_EQ(lossy.wrong, "");
+  // One packet in 7 chunks is lost. Then up to 8 workers send again.
+  EXPECT_LT(lossy.counts[0].sent_again, 500U / 4);
+  EXPECT_LT(lossy.duration, 8 * whole.duration);
+  std::printf("%.2f ms, %.2f ms with loss\n", static_cast<double>(whole.duration.count()) / 1e6,
+              static_cast<double>(lossy.duration.count()) / 1e6);
+}
+
 TEST(SwitchJobs, AreRightWithAsManyWorkersAsATreeTakesInOneSwitch) {
   std::mt19937_64 random(4);
   const Operation operation{.type = DataType::kFloat32, .count = 3000};
