@@ -8,9 +8,10 @@
 //       while (auto packet = worker.next_packet(now, room)) seal and send it;
 //       wait for a packet, or until worker.next_deadline();
 //     }
-// Packets that came first, or a caller that was away for long takes its own silence for the
-// switch's. Chunk numbers go on from operation to operation, so a worker may begin the next one
-// while others still wait for results of this one.
+// Packets that came are passed first. So a caller that was away for long does not take its own
+// absence for silence of the switch, and sends nothing again in vain. Chunk numbers go on from
+// operation to operation, so a worker may begin the next one while others still wait for results of
+// this one.
 //
 // What ends an operation early:
 //   - A refusal by the switch.
