@@ -84,7 +84,7 @@ class Resender {
   static constexpr unsigned kLists = 16;
 
   struct Entry {
-    TimePoint at{};             ///< of the last sending
+    TimePoint at;               ///< of the last sending
     std::uint64_t order = 0;    ///< sendings before it
     std::uint64_t results = 0;  ///< results before it
     bool is_repeated = false;
