@@ -33,6 +33,7 @@ struct SwitchTreeOptions {
 class SwitchTree final : public AggregationTree {
  public:
   static Result<std::unique_ptr<SwitchTree>> create(SwitchTreeOptions options);
+  ~SwitchTree() override;
 
   void post(const TreePart& part, Transfer& transfer) override;
   void cancel() override;
