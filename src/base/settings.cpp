@@ -136,7 +136,7 @@ constexpr SettingInfo kSettings[] = {
      "there once, instead of to each other. Groups of ranks take turns at them. All ranks need it."},
     {"SWITCH_KEY", Kind::kString, "", "", "", "",
      "64 hexadecimal digits that the switch and all ranks share: `openssl rand -hex 32`.", true},
-    {"SWITCH_SLOTS", Kind::kInt, "64", "", "1..4096", "",
+    {"SWITCH_SLOTS", Kind::kInt, "128", "", "1..4096", "",
      "Packets of 1408 bytes that a rank has under way to a switch: bandwidth times round trip."},
     {"INNETWORK", Kind::kChoice, "auto", "", "off|auto|sum", "",
      "What a switch that adds may do for calls between hosts: nothing; auto, what gives the same "

@@ -25,13 +25,26 @@ std::uint8_t formats_that_travel(const Lowered& lowered) {
   return formats;
 }
 
+namespace {
+
+/// Whether the network does all of it from buffer to buffer. It has a pipeline of its own.
+bool only_in_network(const Lowered& lowered) {
+  const auto stays = [](const Program& program) {
+    return program.slots.empty() && program.scratch_pieces == 0 &&
+           std::ranges::none_of(program.ops, [](const Op& op) { return op.peer != kNoRank; });
+  };
+  return !lowered.groups.empty() && std::ranges::all_of(lowered.programs, stays);
+}
+
+}  // namespace
+
 std::size_t slice_elements(const Lowered& lowered, std::size_t longest_chunk,
                            std::size_t element_bytes, std::size_t staging_bytes, SlotUnit unit) {
   if (unit.bytes == 0) unit.bytes = unit.elements * element_bytes;
   const std::size_t step = std::max(unit.elements, ir::Chunking::kUnitBytes / element_bytes);
   const std::size_t chunk = longest_chunk;
   const std::size_t whole_chunk = round_up(std::max<std::size_t>(chunk, 1), step);
-  if (lowered.protocol != ProgramProtocol::kStaged) return whole_chunk;
+  if (lowered.protocol != ProgramProtocol::kStaged || only_in_network(lowered)) return whole_chunk;
   // Bytes of a slice. Each costs a wait for the other side, unless one side runs ahead.
   const bool ahead = runs_ahead(lowered);
   const std::size_t worth_splitting = std::size_t{ahead ? 16U : 64U} * 1024;

@@ -4,7 +4,16 @@
 #include <cerrno>
 #include <cstring>
 
+#include <netinet/udp.h>
+
 #include "src/base/result.hpp"
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
 
 namespace tutti::in_network {
 namespace {
@@ -45,6 +54,8 @@ Result<Fd> open_datagrams(const SocketAddress& address) {
   if (!fd) return make_error(Code::kUnavailable, "socket: {}", std::strerror(errno));
   enlarge(fd.get(), SO_RCVBUF, SO_RCVBUFFORCE);
   enlarge(fd.get(), SO_SNDBUF, SO_SNDBUFFORCE);
+  const int on = 1;  // an old kernel delivers each packet by itself
+  (void)setsockopt(fd.get(), IPPROTO_UDP, UDP_GRO, &on, sizeof on);
   const DatagramAddress own = kernel_address(address);
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&own.storage), own.length) != 0)
     return make_error(Code::kUnavailable, "cannot bind UDP {}: {}", to_text(address),
@@ -60,36 +71,108 @@ Status connect_datagrams(int fd, const SocketAddress& address) {
   return ok_status();
 }
 
+bool can_segment(int fd) {
+  int size = 0;
+  socklen_t length = sizeof size;
+  return getsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &size, &length) == 0;
+}
+
 DatagramReader::DatagramReader()
-    : rooms_(kBatch), sources_(kBatch), pieces_(kBatch), messages_(kBatch) {
+    : rooms_(kBatch), sources_(kBatch), controls_(kBatch), pieces_(kBatch), messages_(kBatch) {
   for (std::size_t i = 0; i < kBatch; ++i) {
     pieces_[i] = {rooms_[i].data(), rooms_[i].size()};
     messages_[i].msg_hdr.msg_iov = &pieces_[i];
     messages_[i].msg_hdr.msg_iovlen = 1;
     messages_[i].msg_hdr.msg_name = &sources_[i];
+    messages_[i].msg_hdr.msg_control = controls_[i].bytes.data();
   }
 }
 
-std::size_t DatagramReader::receive(int fd) {
-  for (mmsghdr& message : messages_) message.msg_hdr.msg_namelen = sizeof(sockaddr_storage);
+std::span<const DatagramReader::Datagram> DatagramReader::receive(int fd) {
+  for (mmsghdr& message : messages_) {
+    message.msg_hdr.msg_namelen = sizeof(sockaddr_storage);
+    message.msg_hdr.msg_controllen = sizeof(Control);
+  }
+  datagrams_.clear();
   const int count = recvmmsg(fd, messages_.data(), kBatch, MSG_DONTWAIT, nullptr);
-  return count > 0 ? static_cast<std::size_t>(count) : 0;
+  for (int i = 0; i < count; ++i) cut(static_cast<std::size_t>(i));
+  return datagrams_;
 }
 
-DatagramAddress DatagramReader::source(std::size_t i) const {
-  return {sources_[i], messages_[i].msg_hdr.msg_namelen};
+/// The kernel tells the size of the packets that it has put together; the last may be shorter.
+void DatagramReader::cut(std::size_t message) {
+  std::size_t size = messages_[message].msg_len;
+  for (cmsghdr* each = CMSG_FIRSTHDR(&messages_[message].msg_hdr); each != nullptr;
+       each = CMSG_NXTHDR(&messages_[message].msg_hdr, each)) {
+    if (each->cmsg_level != IPPROTO_UDP || each->cmsg_type != UDP_GRO) continue;
+    int told = 0;
+    std::memcpy(&told, CMSG_DATA(each), sizeof told);
+    if (told > 0) size = static_cast<std::size_t>(told);
+  }
+  std::span<const std::byte> rest(rooms_[message].data(), messages_[message].msg_len);
+  do {
+    const std::size_t bytes = std::min(size, rest.size());
+    datagrams_.push_back({rest.first(bytes), message});
+    rest = rest.subspan(bytes);
+  } while (!rest.empty());
 }
 
-DatagramWriter::DatagramWriter() : rooms_(kPackets), pieces_(kPackets), receivers_(kMessages) {
+DatagramAddress DatagramReader::source(const Datagram& datagram) const {
+  return {sources_[datagram.message], messages_[datagram.message].msg_hdr.msg_namelen};
+}
+
+namespace {
+
+/// Tells the kernel to cut a message into full packets.
+struct alignas(cmsghdr) SegmentSize {
+  SegmentSize() {
+    auto* const header = reinterpret_cast<cmsghdr*>(bytes.data());
+    header->cmsg_level = IPPROTO_UDP;
+    header->cmsg_type = UDP_SEGMENT;
+    header->cmsg_len = CMSG_LEN(sizeof(std::uint16_t));
+    const auto size = static_cast<std::uint16_t>(kMostPacketBytes);
+    std::memcpy(CMSG_DATA(header), &size, sizeof size);
+  }
+  std::array<std::byte, CMSG_SPACE(sizeof(std::uint16_t))> bytes{};
+};
+
+}  // namespace
+
+DatagramWriter::DatagramWriter(bool segments)
+    : segments_(segments), rooms_(kPackets), pieces_(kPackets), receivers_(kMessages) {
   messages_.reserve(kMessages);
 }
 
+bool DatagramWriter::joins(std::span<const DatagramAddress* const> receivers) const {
+  return segments_ && run_.is_open && run_.packets < kMostInARun && sent_ == 0 &&
+         std::ranges::equal(run_receivers_, receivers);
+}
+
 void DatagramWriter::add(std::size_t bytes, std::span<const DatagramAddress* const> receivers) {
-  iovec& piece = pieces_[packets_];
-  piece = {rooms_[packets_].data(), bytes};
+  if (joins(receivers)) {
+    if (run_.packets == 1) {
+      static const SegmentSize kSize;
+      for (std::size_t i = run_.first; i < messages_.size(); ++i) {
+        messages_[i].msg_hdr.msg_control = const_cast<std::byte*>(kSize.bytes.data());
+        messages_[i].msg_hdr.msg_controllen = kSize.bytes.size();
+      }
+    }
+    run_.piece->iov_len += bytes;
+    ++run_.packets;
+  } else {
+    begin_run(bytes, receivers);
+  }
+  run_.is_open = bytes == kMostPacketBytes;
   ++packets_;
+}
+
+void DatagramWriter::begin_run(std::size_t bytes,
+                               std::span<const DatagramAddress* const> receivers) {
+  run_ = {&pieces_[runs_++], 1, messages_.size()};
+  *run_.piece = {rooms_[packets_].data(), bytes};
+  run_receivers_.assign(receivers.begin(), receivers.end());
   mmsghdr message{};
-  message.msg_hdr.msg_iov = &piece;
+  message.msg_hdr.msg_iov = run_.piece;
   message.msg_hdr.msg_iovlen = 1;
   if (receivers.empty()) messages_.push_back(message);
   for (const DatagramAddress* receiver : receivers) {
@@ -121,7 +204,8 @@ bool DatagramWriter::flush(int fd) {
 std::size_t DatagramWriter::drop() {
   const std::size_t left = messages_.size() - sent_;
   messages_.clear();
-  packets_ = sent_ = 0;
+  packets_ = runs_ = sent_ = 0;
+  run_ = {};
   return left;
 }
 

@@ -48,6 +48,7 @@ Status SwitchServer::open() {
     else if (options_.listen.port != 0 || tried == kTries)
       return std::move(data).error();
   }
+  writer_ = std::make_unique<DatagramWriter>(can_segment(data_.get()));
   TUTTI_TRY(watch(events_.get(), listener_.get()));
   return watch(events_.get(), data_.get());
 }

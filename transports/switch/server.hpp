@@ -111,7 +111,7 @@ class SwitchServer final : private PacketSink {
   std::unique_ptr<Sessions> sessions_;
   std::unique_ptr<DataPlane> plane_;
   DatagramReader reader_;
-  DatagramWriter writer_;
+  std::unique_ptr<DatagramWriter> writer_;
   DatagramAddress source_;  ///< of the datagram at hand
   ServerCounts counts_;
   TimePoint looked_after_;

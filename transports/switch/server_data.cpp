@@ -13,11 +13,11 @@ namespace tutti::in_network {
 void SwitchServer::receive(TimePoint now) {
   constexpr int kMostBatches = 16;  // then others get their turn
   for (int batch = 0; batch < kMostBatches; ++batch) {
-    const std::size_t count = reader_.receive(data_.get());
-    if (count == 0) break;
-    for (std::size_t i = 0; i < count; ++i) {
-      source_ = reader_.source(i);
-      plane_->take(reader_.bytes(i), now, *this);
+    const auto datagrams = reader_.receive(data_.get());
+    if (datagrams.empty()) break;
+    for (const auto& datagram : datagrams) {
+      source_ = reader_.source(datagram);
+      plane_->take(datagram.bytes, now, *this);
     }
     flush();
   }
@@ -26,9 +26,9 @@ void SwitchServer::receive(TimePoint now) {
 /// What the system has no room for after a short wait is lost, as on a network.
 void SwitchServer::flush() {
   constexpr int kTries = 3;
-  for (int tried = 0; !writer_.flush(data_.get()); ++tried) {
+  for (int tried = 0; !writer_->flush(data_.get()); ++tried) {
     if (tried == kTries) {
-      counts_.dropped += writer_.drop();
+      counts_.dropped += writer_->drop();
       return;
     }
     pollfd room{.fd = data_.get(), .events = POLLOUT, .revents = 0};
@@ -66,9 +66,9 @@ void SwitchServer::reply(std::span<const std::byte> bytes) {
 
 void SwitchServer::send_to(std::span<const DatagramAddress* const> receivers,
                            std::span<const std::byte> bytes) {
-  if (!writer_.has_room(receivers.size())) flush();
-  std::ranges::copy(bytes, writer_.room().begin());
-  writer_.add(bytes.size(), receivers);
+  if (!writer_->has_room(receivers.size())) flush();
+  std::ranges::copy(bytes, writer_->room().begin());
+  writer_->add(bytes.size(), receivers);
   counts_.sent += receivers.size();
 }
 

@@ -23,7 +23,7 @@ Result<std::vector<SwitchAddress>> parse_switches(std::string_view text);
 struct SwitchOptions {
   std::vector<SwitchAddress> switches;  ///< at least one; groups take turns at them
   Key key{};
-  std::uint32_t slots = 64;  ///< wanted, of each session
+  std::uint32_t slots = 128;  ///< wanted, of each session
 };
 
 /// Connects when a communicator is made. A switch that is not there then adds nothing for it.

@@ -38,7 +38,8 @@ SwitchTree::SwitchTree(SwitchTreeOptions options)
     : options_(std::move(options)),
       worker_(worker_options(options_)),
       sealer_(options_.welcome.key),
-      unsealer_(options_.welcome.key) {}
+      unsealer_(options_.welcome.key),
+      writer_(can_segment(options_.data.get())) {}
 
 Result<std::unique_ptr<SwitchTree>> SwitchTree::create(SwitchTreeOptions options) {
   std::unique_ptr<SwitchTree> tree(new SwitchTree(std::move(options)));
@@ -90,10 +91,10 @@ bool SwitchTree::receive(TimePoint now) {
   constexpr int kMostBatches = 8;
   bool any = false;
   for (int batch = 0; batch < kMostBatches; ++batch) {
-    const std::size_t count = reader_.receive(options_.data.get());
-    for (std::size_t i = 0; i < count; ++i) take(reader_.bytes(i), now);
-    any |= count > 0;
-    if (count == 0) break;
+    const auto datagrams = reader_.receive(options_.data.get());
+    for (const auto& datagram : datagrams) take(datagram.bytes, now);
+    any |= !datagrams.empty();
+    if (datagrams.empty()) break;
     advance(now);
     send(now);  // results free slots: what is next leaves at once
   }
