@@ -1,0 +1,22 @@
+target_link_libraries(tutti_src_plugin PUBLIC ${CMAKE_DL_LIBS})
+if(TUTTI_TESTS)
+  # Plugins of every version: lib/mock_plugins/libnccl-net-mock_v6.so to _v12.so. What they share is
+  # compiled once.
+  file(GLOB mock_plugin_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/plugin/mock/*.cpp)
+  list(FILTER mock_plugin_sources EXCLUDE REGEX "exports\\.cpp$")
+  add_library(tutti_mock_plugin STATIC ${mock_plugin_sources})
+  tutti_compiled(tutti_mock_plugin COLD)
+  target_include_directories(tutti_mock_plugin PUBLIC ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
+  add_custom_target(mock_plugins)
+  foreach(version RANGE 6 12)
+    set(mock mock_plugin_v${version})
+    add_library(${mock} MODULE ${CMAKE_SOURCE_DIR}/src/plugin/mock/exports.cpp)
+    tutti_compiled(${mock} COLD)
+    target_compile_definitions(${mock} PRIVATE MOCK_VERSION=${version})
+    target_link_libraries(${mock} PRIVATE tutti_mock_plugin Threads::Threads)
+    set_target_properties(${mock} PROPERTIES PREFIX "" OUTPUT_NAME libnccl-net-mock_v${version}
+      LIBRARY_OUTPUT_DIRECTORY ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/mock_plugins)
+    add_dependencies(mock_plugins ${mock})
+  endforeach()
+  set(test_definitions MOCK_PLUGINS="${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/mock_plugins")
+endif()

@@ -1,0 +1,90 @@
+#include "src/plugin/start.hpp"
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "src/base/log.hpp"
+#include "src/base/printable.hpp"
+#include "src/plugin/trial.hpp"
+
+namespace tutti::plugin {
+namespace {
+
+// No machine has more of them.
+constexpr int kMostDevices = 4096;
+
+/// Plugins without contexts take one init a process, and nothing undoes it. So what came of it is
+/// kept with the process, as the library is.
+abi::Outcome init_once(const void* table, const std::function<abi::Outcome()>& init) {
+  static std::mutex mutex;
+  static std::map<const void*, abi::Outcome> outcomes;  // by table
+  const std::scoped_lock lock(mutex);
+  const auto known = outcomes.find(table);
+  if (known != outcomes.end()) return known->second;
+  return outcomes[table] = init();
+}
+
+Result<int> count_devices(const Started& plugin) {
+  int count = 0;
+  const abi::Outcome outcome = plugin.calls->count_devices(&count);
+  if (outcome != abi::kSuccess) return plugin_error(plugin.who, "devices", outcome);
+  if (count == 0) return make_error(Code::kUnsupported, "{} has no devices", plugin.who);
+  if (count < 0 || count > kMostDevices)
+    return make_error(Code::kWrongData, "{} says that it has {} devices", plugin.who, count);
+  return count;
+}
+
+Result<DeviceProperties> read_properties(const Started& plugin, int device, int count) {
+  RawProperties raw{};
+  const abi::Outcome outcome = plugin.calls->get_properties(device, &raw);
+  if (outcome != abi::kSuccess) return plugin_error(plugin.who, "getProperties", outcome);
+  auto checked = checked_properties(raw, device, count);
+  if (!checked) return make_error(checked.error().code, "{}: {}", plugin.who, checked.error().what);
+  return checked;
+}
+
+Status refuse_missing(const PluginCalls& calls, const std::string& who, bool has_devices) {
+  if (const char* missing = calls.missing(has_devices))
+    return make_error(Code::kUnsupported, "{} has no function {}", who, missing);
+  return ok_status();
+}
+
+}  // namespace
+
+Result<SharedPlugin> start(std::shared_ptr<const PluginCalls> calls, const Origin& origin) {
+  const char* const name = calls->name();
+  if (name == nullptr)
+    return make_error(Code::kWrongData, "the {} of {} has no name", origin.what, origin.file);
+  const std::string who = fmt::format("the {} {} ({}, version {})", origin.what,
+                                      without_controls(name), origin.file, calls->version());
+  TUTTI_TRY(refuse_missing(*calls, who, false));
+  void* context = nullptr;
+  const auto init = [&] { return calls->init(&context, origin.comm, origin.logger); };
+  const abi::Outcome outcome = calls->has_contexts() ? init() : init_once(origin.table, init);
+  if (outcome != abi::kSuccess) return plugin_error(who, "init", outcome);
+  const auto plugin = std::make_shared<Started>(std::move(calls), who);
+  plugin->context = context;
+  TUTTI_ASSIGN(const int count, count_devices(*plugin));
+  TUTTI_TRY(refuse_missing(*plugin->calls, who, true));
+  for (int device = 0; device < count; ++device) {
+    TUTTI_ASSIGN(auto properties, read_properties(*plugin, device, count));
+    plugin->devices.push_back(std::move(properties));
+  }
+  return SharedPlugin(plugin);
+}
+
+Status try_out(const std::string& name, Nanos limit, const std::function<void()>& body) {
+  if (limit <= Nanos::zero() || Library::is_loaded(name)) return ok_status();
+  Status survived = survives(body, limit);
+  if (!survived)
+    return make_error(Code::kUnsupported,
+                      "the network plugin {} is not loaded: it was tried in a child process first, "
+                      "and {}; TUTTI_NET_PLUGIN_TRIAL=0 loads it all the same",
+                      name, survived.error().what);
+  log_info(Subsystem::kNet, "", "the network plugin {} was tried in a child process", name);
+  return ok_status();
+}
+
+}  // namespace tutti::plugin
