@@ -49,6 +49,7 @@ function(tutti_folder path)
   target_include_directories(tutti_${name} ${scope} ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
   target_link_libraries(tutti_${name} ${scope} ${links})
   set(test_definitions "")
+  set(test_needs "")  # targets that the test opens at run time
   if(EXISTS ${CMAKE_SOURCE_DIR}/${path}/folder.cmake)
     include(${CMAKE_SOURCE_DIR}/${path}/folder.cmake)  # what is special about this folder
   endif()
@@ -56,6 +57,9 @@ function(tutti_folder path)
   if(TUTTI_TESTS AND tests)
     tutti_test(${name}_test SOURCES ${tests} LINKS tutti_${name})
     target_compile_definitions(${name}_test PRIVATE ${test_definitions})
+    if(test_needs)
+      add_dependencies(${name}_test ${test_needs})
+    endif()
   endif()
 endfunction()
 

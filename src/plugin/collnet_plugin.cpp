@@ -1,6 +1,7 @@
 #include "src/plugin/collnet_plugin.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <utility>
 
@@ -157,6 +158,7 @@ Result<std::optional<Request>> CollNetGroup::flush(const Part& part) {
   TUTTI_TRY(check("iflush", part));
   if (part.bytes.size() > std::numeric_limits<int>::max())
     return make_error(Code::kInvalidArgument, "iflush takes no {} bytes", part.bytes.size());
+  TUTTI_TRY(check_room("iflush"));
   void* request = nullptr;
   const abi::Outcome outcome = calls_->flush(handle(), raw(part), &request);
   return issued("iflush", outcome, request, std::array{part});

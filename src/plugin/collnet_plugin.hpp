@@ -11,7 +11,6 @@
 // Sums are made in an order that the network chooses, the same for all ranks.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -21,14 +20,12 @@
 
 #include "src/plugin/collnet_calls.hpp"
 #include "src/plugin/comm.hpp"
+#include "src/plugin/handle.hpp"
 #include "src/plugin/start.hpp"
 #include "tutti/error.hpp"
 #include "tutti/types.hpp"
 
 namespace tutti::plugin {
-
-/// What a listener is found by. Opaque; travels to the other ranks.
-using Handle = std::array<std::byte, abi::kHandleBytes>;
 
 struct Reduction {
   DataType type = DataType::kFloat32;

@@ -114,6 +114,12 @@ Status Comm::check(const char* doing, const Part& part) const {
   return ok_status();
 }
 
+Status Comm::check_room(const char* doing) const {
+  if (has_room()) return ok_status();
+  return make_error(Code::kUnavailable, "{} of {} has to wait until one of {} requests is over",
+                    doing, plugin_->who, under_way_);
+}
+
 Result<std::optional<Request>> Comm::issued(const char* doing, abi::Outcome outcome, void* request,
                                             std::span<const Part> parts, std::size_t arriving) {
   if (outcome != abi::kSuccess) return error(doing, outcome);

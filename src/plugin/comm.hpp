@@ -134,6 +134,8 @@ class Comm : public std::enable_shared_from_this<Comm> {
  protected:
   /// kInvalidArgument unless the part lies in memory that this comm knows.
   [[nodiscard]] Status check(const char* doing, const Part& part) const;
+  /// kUnavailable if no more requests may be under way.
+  [[nodiscard]] Status check_room(const char* doing) const;
   /// What a call that makes a request has come to; nothing: it would block, so try again.
   Result<std::optional<Request>> issued(const char* doing, abi::Outcome outcome, void* request,
                                         std::span<const Part> parts, std::size_t arriving = 0);
