@@ -110,9 +110,9 @@ class NetDialler {
   Result<std::shared_ptr<NetSender>> advance();
 
  private:
-  const NetPluginParts parts_;
-  const int device_;
-  const std::unique_ptr<Handle> address_;  // some plugins keep in it how far they are
+  NetPluginParts parts_;
+  int device_;
+  std::unique_ptr<Handle> address_;  // some plugins keep in it how far they are
 };
 
 /// Resource, shared. Thread-safe; what it makes is not.
@@ -127,6 +127,8 @@ class NetPlugin {
   [[nodiscard]] const std::string& who() const { return parts_.plugin->who; }
   [[nodiscard]] std::string name() const { return parts_.calls->name(); }
   [[nodiscard]] int version() const { return parts_.calls->version(); }
+  /// Requests of one connection that may be under way.
+  [[nodiscard]] int most_requests() const { return parts_.calls->most_requests(); }
   /// At least one.
   [[nodiscard]] std::span<const DeviceProperties> devices() const { return parts_.plugin->devices; }
 

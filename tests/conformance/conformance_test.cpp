@@ -460,6 +460,8 @@ INSTANTIATE_TEST_SUITE_P(Transports, Conformance,
                                            &checked_loopback_medium(), &checked_tcp_medium(),
                                            &checked_shm_medium()),
                          [](const auto& info) { return info.param->name; });
+INSTANTIATE_TEST_SUITE_P(NcclNet, Conformance, ::testing::ValuesIn(nccl_net_media()),
+                         [](const auto& info) { return info.param->name; });
 #if TUTTI_HAVE_IBVERBS
 INSTANTIATE_TEST_SUITE_P(Rdma, Conformance,
                          ::testing::Values(&verbs_medium(), &registered_verbs_medium(),

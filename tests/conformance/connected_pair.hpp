@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "src/transport/transport.hpp"
 
@@ -35,6 +36,8 @@ const Medium& shm_medium();
 const Medium& checked_loopback_medium();
 const Medium& checked_tcp_medium();
 const Medium& checked_shm_medium();
+/// By network plugins of NCCL: mocks of each version, and those in a hostile mood.
+std::vector<const Medium*> nccl_net_media();
 #if TUTTI_HAVE_IBVERBS
 /// On the verbs library in memory, by two rails.
 const Medium& verbs_medium();

@@ -15,6 +15,9 @@ std::shared_ptr<Transport> tcp_transport(std::uint64_t token);
 /// Its connections take three sockets each.
 std::shared_ptr<Transport> striped_tcp_transport(std::uint64_t token);
 std::shared_ptr<Transport> shm_transport(std::uint64_t token);
+/// By a mock of NCCL's network plugins of version 11, and a hostile one of version 6.
+std::shared_ptr<Transport> nccl_net_transport(std::uint64_t token);
+std::shared_ptr<Transport> hostile_nccl_net_transport(std::uint64_t token);
 #if TUTTI_HAVE_IBVERBS
 /// On the verbs library in memory: this process has one host's devices, its children another's.
 std::shared_ptr<Transport> verbs_transport(std::uint64_t token);

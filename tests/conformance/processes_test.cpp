@@ -262,6 +262,10 @@ INSTANTIATE_TEST_SUITE_P(Transports, Processes,
                                            Kind{"StripedTcp", striped_tcp_transport},
                                            Kind{"Shm", shm_transport}),
                          [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(NcclNet, Processes,
+                         ::testing::Values(Kind{"NcclNet", nccl_net_transport},
+                                           Kind{"HostileNcclNet", hostile_nccl_net_transport}),
+                         [](const auto& info) { return std::string(info.param.name); });
 #if TUTTI_HAVE_IBVERBS
 INSTANTIATE_TEST_SUITE_P(Rdma, Processes, ::testing::Values(Kind{"Verbs", verbs_transport}),
                          [](const auto& info) { return std::string(info.param.name); });

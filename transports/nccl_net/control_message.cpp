@@ -1,0 +1,158 @@
+#include "transports/nccl_net/control_message.hpp"
+
+#include <algorithm>
+
+#include "src/base/bytes.hpp"
+#include "src/base/result.hpp"
+
+namespace tutti::nccl_net {
+namespace {
+
+constexpr std::size_t kControlHeader = 4;
+constexpr std::size_t kMostControlBytes = 1024;
+constexpr std::size_t kLongestSocketText = 128;
+constexpr std::size_t kLongestPluginName = 128;
+// No version of the interface takes more requests, and no link more bytes at once.
+constexpr std::uint32_t kMostDataSlots = 32;
+constexpr std::uint32_t kMostSlotBytes = 16 << 20;
+
+void put_body(ByteWriter& out, const Hello& hello) {
+  out.put(kControlVersion)
+      .put(hello.cookie)
+      .put(hello.slot_bytes)
+      .put(hello.data_slots)
+      .bytes(hello.listener);
+}
+void put_body(ByteWriter&, const Ready&) {}
+void put_body(ByteWriter& out, const Bye& bye) { out.put(bye.data_messages); }
+void put_body(ByteWriter& out, const Posted& posted) { out.put(posted.receives); }
+
+Error bad(const char* what, std::uint64_t value) {
+  return make_error(Code::kPeerFailed, "its message about the network plugin has {} {}", what,
+                    value);
+}
+
+Result<ControlMessage> get_hello(ByteReader& in) {
+  Hello hello;
+  const auto version = in.get<std::uint16_t>();
+  if (version != kControlVersion)
+    return make_error(Code::kPeerFailed,
+                      "it speaks version {} of the nccl_net transport, this library {}; use one "
+                      "version everywhere",
+                      version, kControlVersion);
+  hello.cookie = in.get<std::uint64_t>();
+  hello.slot_bytes = in.get<std::uint32_t>();
+  hello.data_slots = in.get<std::uint32_t>();
+  const auto listener = in.bytes(hello.listener.size());
+  std::ranges::copy(listener, hello.listener.begin());
+  if (hello.slot_bytes <= kWordsBytes || hello.slot_bytes > kMostSlotBytes)
+    return bad("slots of bytes:", hello.slot_bytes);
+  if (hello.data_slots == 0 || hello.data_slots > kMostDataSlots)
+    return bad("slots:", hello.data_slots);
+  return ControlMessage(hello);
+}
+
+Result<ControlMessage> get_body(std::uint8_t type, ByteReader& in) {
+  switch (type) {
+    case 1:
+      return get_hello(in);
+    case 2:
+      return ControlMessage(Ready{});
+    case 3:
+      return ControlMessage(Bye{in.get<std::uint64_t>()});
+    case 4:
+      return ControlMessage(Posted{in.get<std::uint64_t>()});
+    default:
+      return bad("the type", type);
+  }
+}
+
+}  // namespace
+
+Blob encode(const ControlMessage& message) {
+  Blob body;
+  ByteWriter out(body);
+  std::visit([&](const auto& said) { put_body(out, said); }, message);
+  Blob whole;
+  ByteWriter(whole)
+      .put(static_cast<std::uint8_t>(message.index() + 1))
+      .put(std::uint8_t{0})
+      .put(static_cast<std::uint16_t>(body.size()))
+      .bytes(body);
+  return whole;
+}
+
+Result<std::optional<DecodedControl>> decode_control(std::span<const std::byte> bytes) {
+  if (bytes.size() < kControlHeader) return std::optional<DecodedControl>();
+  ByteReader header(bytes.first(kControlHeader));
+  const auto type = header.get<std::uint8_t>();
+  const auto zero = header.get<std::uint8_t>();
+  const auto length = header.get<std::uint16_t>();
+  if (type < 1 || type > std::variant_size_v<ControlMessage> || zero != 0)
+    return bad("the type", type);
+  if (length > kMostControlBytes) return bad("bytes:", length);
+  if (bytes.size() - kControlHeader < length) return std::optional<DecodedControl>();
+  ByteReader in(bytes.subspan(kControlHeader, length));
+  TUTTI_ASSIGN(ControlMessage message, get_body(type, in));
+  if (!in.complete()) return bad("bytes that do not fit its type:", length);
+  return std::optional(DecodedControl{std::move(message), kControlHeader + length});
+}
+
+// --- before the data ---
+
+void encode(const Words& words, std::span<std::byte, kWordsBytes> out) {
+  Blob blob;
+  ByteWriter(blob)
+      .put(words.cookie)
+      .put(words.consumed)
+      .put(to_underlying(words.kind))
+      .put(std::uint32_t{0});
+  std::ranges::copy(blob, out.begin());
+}
+
+Result<Words> decode_words(std::span<const std::byte> message, std::uint64_t cookie) {
+  if (message.size() < kWordsBytes) return bad("bytes:", message.size());
+  ByteReader in(message.first(kWordsBytes));
+  Words words;
+  words.cookie = in.get<std::uint64_t>();
+  words.consumed = in.get<std::uint64_t>();
+  const auto kind = in.get<std::uint32_t>();
+  const auto zero = in.get<std::uint32_t>();
+  if (words.cookie != cookie)
+    return make_error(Code::kPeerFailed,
+                      "a message came by the network plugin that does not show the secret");
+  if (kind < 1 || kind > 3 || zero != 0) return bad("the kind", kind);
+  words.kind = static_cast<Words::Kind>(kind);
+  const std::size_t data = message.size() - kWordsBytes;
+  if ((data > 0) != (words.kind == Words::Kind::kData)) return bad("bytes of data:", data);
+  return words;
+}
+
+// --- addresses ---
+
+Blob encode(const NcclNetAddress& address) {
+  Blob blob;
+  ByteWriter(blob)
+      .put(kControlVersion)
+      .sized(as_bytes(to_text(address.control)))
+      .sized(as_bytes(std::string_view(address.plugin).substr(0, kLongestPluginName)));
+  return blob;
+}
+
+Result<NcclNetAddress> decode_address(std::span<const std::byte> bytes) {
+  ByteReader in(bytes);
+  const auto version = in.get<std::uint16_t>();
+  const std::string text = in.text(kLongestSocketText);
+  NcclNetAddress address;
+  address.plugin = in.text(kLongestPluginName);
+  if (!in.complete())
+    return make_error(Code::kInvalidArgument, "a nccl_net address of {} bytes", bytes.size());
+  if (version != kControlVersion)
+    return make_error(Code::kInvalidArgument, "a nccl_net address of version {}", version);
+  TUTTI_ASSIGN(address.control, parse_address(text));
+  if (address.control.port == 0)
+    return make_error(Code::kInvalidArgument, "a nccl_net address without a port");
+  return address;
+}
+
+}  // namespace tutti::nccl_net
