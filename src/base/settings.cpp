@@ -60,10 +60,17 @@ constexpr SettingInfo kSettings[] = {
      "of SOCKET_IFNAME first. Each should be in a subnet of its own. Give all the same."},
 
     // RDMA
-    {"TRANSPORT", Kind::kChoice, "tcp", "", "auto|verbs|ucx|tcp", "",
-     "What carries data between hosts: tcp; verbs (InfiniBand, RoCE) or ucx (what libucp knows), "
-     "or an error where it cannot be used; auto, verbs where there is a device, else ucx where it "
-     "has more than TCP, else tcp. RDMA was never run on hardware, so tcp is the default."},
+    {"TRANSPORT", Kind::kChoice, "tcp", "", "auto|verbs|ucx|nccl_net|tcp", "",
+     "What carries data between hosts: tcp; verbs (InfiniBand, RoCE), ucx (what libucp knows) or "
+     "nccl_net (a network plugin of NCCL), or an error where it cannot be used; auto, nccl_net if "
+     "NET_PLUGIN is set, else verbs where there is a device, else ucx where it has more than TCP, "
+     "else tcp. RDMA was never run on hardware, so tcp is the default."},
+    {"NET_PLUGIN", Kind::kString, "", "", "", "NCCL_NET_PLUGIN",
+     "Network plugins of NCCL for nccl_net, the first that works: comma-separated names of "
+     "libraries, where X also stands for libnccl-net-X.so. Empty: libnccl-net.so; none: no plugin."},
+    {"NET_PLUGIN_TRIAL", Kind::kBool, "1", "", "0|1", "",
+     "1 tries a network plugin in a child process first, because one that crashes would end this "
+     "process; 0 loads it at once."},
     {"IB_HCA", Kind::kString, "", "", "", "NCCL_IB_HCA",
      "RDMA devices and ports to use: comma-separated prefixes such as mlx5_0,mlx5_1:1; '=' before "
      "exact names, '^' before excluded ones."},

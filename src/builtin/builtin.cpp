@@ -13,11 +13,13 @@
 #include "src/cost/asked.hpp"
 #include "src/cuda/driver.hpp"
 #include "src/exec/cuda/device_code.hpp"
+#include "src/plugin/net_plugin.hpp"
 #include "src/topo/detect/probe.hpp"
 #include "src/topo/model/affinity.hpp"
 #include "src/transport/registered_heap.hpp"
 #include "src/wire/service.hpp"
 #include "transports/cuda_p2p/cuda_p2p.hpp"
+#include "transports/nccl_net/nccl_net_transport.hpp"
 #include "transports/shm/shm_transport.hpp"
 #include "transports/switch/switch_aggregation.hpp"
 #include "transports/tcp/tcp_transport.hpp"
@@ -210,6 +212,40 @@ Result<std::shared_ptr<Transport>> open_ucx(const Settings&, std::uint64_t, bool
 }
 #endif
 
+/// The first of NCCL's network plugins that works.
+Result<std::shared_ptr<Transport>> open_nccl_net(const Settings& settings, std::uint64_t token) {
+  std::string why;
+  plugin::StartOptions start;
+  if (!settings.flag("NET_PLUGIN_TRIAL")) start.trial = Nanos::zero();
+  for (const std::string& name : plugin::library_names(settings.text("NET_PLUGIN"))) {
+    const auto open = [&]() -> Result<std::shared_ptr<Transport>> {
+      TUTTI_ASSIGN(auto opened, plugin::NetPlugin::open(name, start));
+      return make_nccl_net_transport(std::move(opened), {.token = token,
+                                                         .interfaces = interfaces_of(settings),
+                                                         .liveness = liveness_of(settings)});
+    };
+    auto transport = open();
+    if (transport) return transport;
+    why += (why.empty() ? "" : "; ") + transport.error().what;
+  }
+  return make_error(Code::kUnsupported, "no network plugin can be used ({}={}): {}",
+                    settings.source("NET_PLUGIN"), settings.text("NET_PLUGIN"),
+                    why.empty() ? "none is named" : why);
+}
+
+/// What the user has set up for NCCL comes before what is found.
+std::shared_ptr<Transport> find_plugin(const Settings& settings, std::uint64_t token) {
+  if (settings.text("NET_PLUGIN").empty()) return nullptr;
+  auto transport = open_nccl_net(settings, token);
+  if (transport) {
+    log_info(Subsystem::kNet, "", "hosts are reached by nccl_net: {} is set",
+             settings.source("NET_PLUGIN"));
+    return *std::move(transport);
+  }
+  log_warn("", "hosts are not reached by nccl_net: {}", transport.error().what);
+  return nullptr;
+}
+
 /// What reaches other hosts before tcp does. Null where only tcp can, or is asked for.
 Result<std::shared_ptr<Transport>> find_network(const Settings& settings, std::uint64_t token,
                                                 const std::shared_ptr<ThisHost>& host,
@@ -218,6 +254,8 @@ Result<std::shared_ptr<Transport>> find_network(const Settings& settings, std::u
   if (wanted == "tcp") return std::shared_ptr<Transport>();
   if (wanted == "verbs") return open_rdma(settings, token, host, service);
   if (wanted == "ucx") return open_ucx(settings, token, false);
+  if (wanted == "nccl_net") return open_nccl_net(settings, token);
+  if (auto plugin = find_plugin(settings, token)) return plugin;
   auto verbs = open_rdma(settings, token, host, service);
   if (verbs) {
     log_info(Subsystem::kNet, "", "hosts are reached by verbs: there is an RDMA device");
