@@ -122,7 +122,7 @@ void progress_comm(NetComm& comm) {
   while (!comm.queue.empty()) {
     NetRequest& request = *comm.queue.front();
     if (comm.broken)
-      request.outcome = abi::kRemoteError;
+      request.outcome = request.outcome == abi::kSuccess ? abi::kRemoteError : request.outcome;
     else if (request.kind == NetRequest::Kind::kFlush)
       request.over = !comm.dice.one_in(2);
     else
