@@ -67,7 +67,8 @@ constexpr SettingInfo kSettings[] = {
      "else tcp. RDMA was never run on hardware, so tcp is the default."},
     {"NET_PLUGIN", Kind::kString, "", "", "", "NCCL_NET_PLUGIN",
      "Network plugins of NCCL for nccl_net, the first that works: comma-separated names of "
-     "libraries, where X also stands for libnccl-net-X.so. Empty: libnccl-net.so; none: no plugin."},
+     "libraries, where X also stands for libnccl-net-X.so. Empty: libnccl-net.so; none: no "
+     "plugin."},
     {"NET_PLUGIN_TRIAL", Kind::kBool, "1", "", "0|1", "",
      "1 tries a network plugin in a child process first, because one that crashes would end this "
      "process; 0 loads it at once."},

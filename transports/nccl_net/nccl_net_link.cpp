@@ -12,6 +12,9 @@ namespace {
 
 // The socket is asked once in so many calls, while all is well.
 constexpr std::uint32_t kCallsApart = 64;
+// Some old plugins post nothing before the peer sends. After so many tries, a millisecond each, the
+// peer may go on.
+constexpr int kTriesToPost = 100;
 // A side that closes waits so long for the peer to fill its receives. A peer that makes no call
 // meanwhile does not fill them.
 constexpr Nanos kGrace = std::chrono::milliseconds(20);
@@ -91,7 +94,7 @@ Status NcclNetLink::meet() {
   if (sender_ && receiver_) TUTTI_TRY(make_halves());
   if (!in_ || said_ready_) return ok_status();
   TUTTI_ASSIGN([[maybe_unused]] const bool news, in_->advance());
-  if (in_->is_ready()) {
+  if (in_->is_ready() || ++tries_to_post_ > kTriesToPost) {
     said_ready_ = true;
     control_.say(Ready{});
   }
@@ -138,7 +141,7 @@ Status NcclNetLink::obey(const ControlMessage& message) {
   return ok_status();
 }
 
-/// The peer takes nothing any more. What it has sent has its receives, so nothing more is posted.
+/// The peer takes nothing any more.
 Status NcclNetLink::take_bye(const Bye& bye) {
   if (peer_wrote_ || bye.data_messages < in_->data_messages())
     return make_error(Code::kPeerFailed, "it says that it sent {} messages, of which {} are here",
@@ -146,13 +149,19 @@ Status NcclNetLink::take_bye(const Bye& bye) {
   peer_wrote_ = bye.data_messages;
   out_->drop_rest();
   say_bye();
-  in_->stop();
-  control_.say(Posted{in_->posted()});
   return ok_status();
 }
 
 void NcclNetLink::say_bye() {
   if (!std::exchange(said_bye_, true)) control_.say(Bye{out_->data_messages()});
+}
+
+/// Once the peer has sent all it had. That has its receives, so nothing more is posted.
+void NcclNetLink::say_posted() {
+  if (!peer_wrote_ || said_posted_ || !in_->is_ready()) return;
+  said_posted_ = true;
+  in_->stop();
+  control_.say(Posted{in_->posted()});
 }
 
 // --- a call ---
@@ -190,6 +199,7 @@ Status NcclNetLink::advance() {
   const auto all = [this]() -> Status {
     if (++calls_ % kCallsApart == 0) TUTTI_TRY(look_around());
     TUTTI_TRY(receive());
+    say_posted();
     return send();
   };
   Status done = all();

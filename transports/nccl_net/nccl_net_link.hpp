@@ -74,6 +74,7 @@ class NcclNetLink final : public ByteLink {
   Status send();
   Status check_end();
   void say_bye();
+  void say_posted();
   [[nodiscard]] bool has_all_of_the_stream() const;
   [[nodiscard]] bool is_drained() const;
   void bury_halves();
@@ -87,6 +88,7 @@ class NcclNetLink final : public ByteLink {
   std::shared_ptr<plugin::NetReceiver> receiver_;
   std::optional<Hello> peer_;
   bool said_ready_ = false;
+  int tries_to_post_ = 0;
   bool peer_is_ready_ = false;
   std::unique_ptr<SendHalf> out_;
   std::unique_ptr<ReceiveHalf> in_;
@@ -94,6 +96,7 @@ class NcclNetLink final : public ByteLink {
   bool out_broke_ = false;  // the peer had left by then, as in_broke_
   bool in_broke_ = false;
   bool said_bye_ = false;
+  bool said_posted_ = false;
   std::optional<std::uint64_t> peer_wrote_;  // messages with data, said with its Bye
   std::optional<TimePoint> ended_at_;        // the socket
   std::optional<TimePoint> finishing_since_;

@@ -7,6 +7,7 @@
 //   init=crash     or hang
 //   devices=N      their number
 //   props=W        absurd properties: noname, speed, receives, devices, bytes
+//   shy=1          posts no receive before the peer has sent something, as some old plugins
 //   cut=K          its connections end in the middle of the K-th collective of a group
 #pragma once
 

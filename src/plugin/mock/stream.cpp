@@ -62,6 +62,11 @@ Fd dial(const Address& address) {
   return fd;
 }
 
+bool has_bytes(int fd) {
+  char byte = 0;
+  return ::recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 abi::Outcome send_some(int fd, Transfer& transfer, Dice& dice) {
   while (!transfer.is_over()) {
     const ssize_t sent = ::send(fd, transfer.data + transfer.done, step_of(transfer, dice),

@@ -26,6 +26,9 @@ Fd accept_one(int listener);
 /// Blocks for moments only.
 Fd dial(const Address& address);
 
+/// Whether something has arrived.
+bool has_bytes(int fd);
+
 /// Bytes on their way in or out.
 struct Transfer {
   std::byte* data = nullptr;
