@@ -51,13 +51,24 @@ Outlook watch(int pipe, Deadline deadline) {
   }
 }
 
+Status no_trial() {
+  log_info(Subsystem::kNet, "", "{}",
+           system_error(Code::kUnavailable, errno, "no trial in a child process").what);
+  return ok_status();
+}
+
+const char* signal_text(int signal) {
+  const char* const text = ::sigdescr_np(signal);
+  return text == nullptr ? "unknown" : text;
+}
+
 /// Waits for its end. Empty if somebody else has seen it: a program may wait for any child.
 std::string how_it_ended(pid_t child) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0)
     if (errno != EINTR) return {};
   if (WIFSIGNALED(status))
-    return fmt::format(" by signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
+    return fmt::format(" by signal {} ({})", WTERMSIG(status), signal_text(WTERMSIG(status)));
   return fmt::format(" with exit code {}", WEXITSTATUS(status));
 }
 
@@ -65,18 +76,12 @@ std::string how_it_ended(pid_t child) {
 
 Status survives(const std::function<void()>& body, Nanos limit) {
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    log_info(Subsystem::kNet, "", "no trial in a child process: {}", std::strerror(errno));
-    return ok_status();
-  }
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return no_trial();
   const Fd mine(ends[0]);
   Fd theirs(ends[1]);
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
-  if (child < 0) {
-    log_info(Subsystem::kNet, "", "no trial in a child process: {}", std::strerror(errno));
-    return ok_status();
-  }
+  if (child < 0) return no_trial();
   if (child == 0) live_and_die(body, theirs.get(), parent);
   theirs.reset();
   const Outlook outlook = watch(mine.get(), Deadline::after(limit));
