@@ -15,6 +15,10 @@ namespace tutti::plugin {
 
 enum class CommKind : std::uint8_t { kListen, kSend, kReceive, kCollective };
 
+/// Which functions a plugin has to have. Some fill in the others while they initialise, and those
+/// without devices need none.
+enum class Stage : std::uint8_t { kInit, kDevices, kAll };
+
 /// "a system error (2)"
 std::string describe(abi::Outcome outcome);
 
@@ -28,8 +32,8 @@ class PluginCalls {
   /// May be null, as may be what the other functions call: see missing().
   [[nodiscard]] virtual const char* name() const = 0;
   /// The name in NCCL's interface of the first function without which Tutti cannot do; null if all
-  /// are there. A plugin without devices needs only its first two.
-  [[nodiscard]] virtual const char* missing(bool has_devices) const = 0;
+  /// are there.
+  [[nodiscard]] virtual const char* missing(Stage stage) const = 0;
   /// Versions from 11 on have a context for each init(). Older ones are initialised once a process.
   [[nodiscard]] virtual bool has_contexts() const = 0;
 

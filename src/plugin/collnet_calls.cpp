@@ -14,11 +14,12 @@ class CollNetAdapter final : public CommonAdapter<CollNetCalls, abi::CollNet<kVe
   using Base::table;
   using Part = std::conditional_t<kVersion == 8, abi::Part8, abi::Part9>;
 
-  [[nodiscard]] const char* missing(bool has_devices) const override {
+  [[nodiscard]] const char* missing(Stage stage) const override {
     const auto& t = table();
     if (t.init == nullptr) return "init";
+    if (stage == Stage::kInit) return nullptr;
     if (t.devices == nullptr) return "devices";
-    if (!has_devices) return nullptr;
+    if (stage == Stage::kDevices) return nullptr;
     if (t.get_properties == nullptr) return "getProperties";
     if (t.listen == nullptr) return "listen";
     if (t.connect == nullptr) return "connect";

@@ -30,11 +30,12 @@ class NetAdapter final : public CommonAdapter<NetCalls, abi::Net<kVersion>, kVer
   using Base::Base;
   using Base::table;
 
-  [[nodiscard]] const char* missing(bool has_devices) const override {
+  [[nodiscard]] const char* missing(Stage stage) const override {
     const auto& t = table();
     if (t.init == nullptr) return "init";
+    if (stage == Stage::kInit) return nullptr;
     if (t.devices == nullptr) return "devices";
-    if (!has_devices) return nullptr;
+    if (stage == Stage::kDevices) return nullptr;
     if (t.get_properties == nullptr) return "getProperties";
     if (t.listen == nullptr) return "listen";
     if (t.connect == nullptr) return "connect";

@@ -118,7 +118,7 @@ TEST_P(Net, CarriesMessagesOfEverySizeInOrder) {
 }
 
 TEST_P(Net, AMessageWaitsForItsReceive) {
-  const FreshPlugin mock(version());
+  const FreshPlugin mock(version(), "late=1");
   const NetPair pair(mock);
   pair.out->at(0) = std::byte{42};
   auto send = insist_on([&] { return pair.sender->send(pair.source(0, 10), 1); });

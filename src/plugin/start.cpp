@@ -45,29 +45,43 @@ Result<DeviceProperties> read_properties(const Started& plugin, int device, int 
   return checked;
 }
 
-Status refuse_missing(const PluginCalls& calls, const std::string& who, bool has_devices) {
-  if (const char* missing = calls.missing(has_devices))
+Status refuse_missing(const PluginCalls& calls, const std::string& who, Stage stage) {
+  if (const char* missing = calls.missing(stage))
     return make_error(Code::kUnsupported, "{} has no function {}", who, missing);
   return ok_status();
+}
+
+/// "the network plugin Socket (libnccl-net.so, version 8)"
+Result<std::string> name_of(const PluginCalls& calls, const Origin& origin) {
+  const char* const name = calls.name();
+  if (name == nullptr)
+    return make_error(Code::kWrongData, "the {} of {} has no name", origin.what, origin.file);
+  return fmt::format("the {} {} ({}, version {})", origin.what, without_controls(name), origin.file,
+                     calls.version());
+}
+
+/// An initialised plugin. Some change their whole table as they initialise, also the name.
+Result<std::shared_ptr<Started>> initialised(std::shared_ptr<const PluginCalls> calls,
+                                             const Origin& origin) {
+  TUTTI_ASSIGN(const std::string first_name, name_of(*calls, origin));
+  TUTTI_TRY(refuse_missing(*calls, first_name, Stage::kInit));
+  void* context = nullptr;
+  const auto init = [&] { return calls->init(&context, origin.comm, origin.logger); };
+  const abi::Outcome outcome = calls->has_contexts() ? init() : init_once(origin.table, init);
+  if (outcome != abi::kSuccess) return plugin_error(first_name, "init", outcome);
+  auto plugin = std::make_shared<Started>(std::move(calls), first_name);
+  plugin->context = context;
+  TUTTI_ASSIGN(plugin->who, name_of(*plugin->calls, origin));
+  return plugin;
 }
 
 }  // namespace
 
 Result<SharedPlugin> start(std::shared_ptr<const PluginCalls> calls, const Origin& origin) {
-  const char* const name = calls->name();
-  if (name == nullptr)
-    return make_error(Code::kWrongData, "the {} of {} has no name", origin.what, origin.file);
-  const std::string who = fmt::format("the {} {} ({}, version {})", origin.what,
-                                      without_controls(name), origin.file, calls->version());
-  TUTTI_TRY(refuse_missing(*calls, who, false));
-  void* context = nullptr;
-  const auto init = [&] { return calls->init(&context, origin.comm, origin.logger); };
-  const abi::Outcome outcome = calls->has_contexts() ? init() : init_once(origin.table, init);
-  if (outcome != abi::kSuccess) return plugin_error(who, "init", outcome);
-  const auto plugin = std::make_shared<Started>(std::move(calls), who);
-  plugin->context = context;
+  TUTTI_ASSIGN(const auto plugin, initialised(std::move(calls), origin));
+  TUTTI_TRY(refuse_missing(*plugin->calls, plugin->who, Stage::kDevices));
   TUTTI_ASSIGN(const int count, count_devices(*plugin));
-  TUTTI_TRY(refuse_missing(*plugin->calls, who, true));
+  TUTTI_TRY(refuse_missing(*plugin->calls, plugin->who, Stage::kAll));
   for (int device = 0; device < count; ++device) {
     TUTTI_ASSIGN(auto properties, read_properties(*plugin, device, count));
     plugin->devices.push_back(std::move(properties));

@@ -145,6 +145,13 @@ TEST_P(PluginStart, AnErrorOfDevicesOrPropertiesIsTold) {
   EXPECT_THAT(refused("fail=getProperties:2").what, HasSubstr("failed in getProperties"));
 }
 
+TEST_P(PluginStart, MayFillItsTableAsItInitialises) {
+  const FreshPlugin mock(GetParam(), "late=1");
+  const auto plugin = CollNetPlugin::open(mock.file(), {.trial = Nanos::zero()});
+  ASSERT_TRUE(plugin) << plugin.error().what;
+  EXPECT_THAT((*plugin)->who(), HasSubstr("plugin MockColl ("));
+}
+
 TEST_P(PluginStart, WithoutANameIsRefused) {
   EXPECT_THAT(refused("null=coll.name").what, HasSubstr("has no name"));
 }

@@ -251,6 +251,16 @@ abi::Net<kVersion> net_table() {
   return t;
 }
 
+/// The table as the plugin exports it; `late`: as it is after init.
+template <class Table>
+Table first_table(Table whole, decltype(Table::init) init_late) {
+  if (Options::get().number("late", 0) == 0) return whole;
+  Table table{};
+  table.name = "Late";
+  table.init = init_late;
+  return table;
+}
+
 // --- collectives ---
 
 template <int kVersion>
@@ -329,10 +339,32 @@ abi::CollNet<kVersion> coll_table() {
 
 #define MOCK_SYMBOL(prefix, version) MOCK_SYMBOL_(prefix, version)
 #define MOCK_SYMBOL_(prefix, version) prefix##version
+#define MOCK_NET MOCK_SYMBOL(ncclNetPlugin_v, MOCK_VERSION)
+#define MOCK_COLLNET MOCK_SYMBOL(ncclCollNetPlugin_v, MOCK_VERSION)
 
 extern "C" {
-[[gnu::visibility("default")]] tutti::plugin::abi::Net<MOCK_VERSION> MOCK_SYMBOL(
-    ncclNetPlugin_v, MOCK_VERSION) = tutti::plugin::mock::net_table<MOCK_VERSION>();
-[[gnu::visibility("default")]] tutti::plugin::abi::CollNet<MOCK_VERSION> MOCK_SYMBOL(
-    ncclCollNetPlugin_v, MOCK_VERSION) = tutti::plugin::mock::coll_table<MOCK_VERSION>();
+[[gnu::visibility("default")]] extern tutti::plugin::abi::Net<MOCK_VERSION> MOCK_NET;
+[[gnu::visibility("default")]] extern tutti::plugin::abi::CollNet<MOCK_VERSION> MOCK_COLLNET;
 }
+
+namespace tutti::plugin::mock {
+namespace {
+
+template <class... Arguments>
+abi::Outcome init_net_late(Arguments... arguments) {
+  MOCK_NET = net_table<MOCK_VERSION>();
+  return MOCK_NET.init(arguments...);
+}
+template <class... Arguments>
+abi::Outcome init_coll_late(Arguments... arguments) {
+  MOCK_COLLNET = coll_table<MOCK_VERSION>();
+  return MOCK_COLLNET.init(arguments...);
+}
+
+}  // namespace
+}  // namespace tutti::plugin::mock
+
+tutti::plugin::abi::Net<MOCK_VERSION> MOCK_NET = tutti::plugin::mock::first_table(
+    tutti::plugin::mock::net_table<MOCK_VERSION>(), tutti::plugin::mock::init_net_late);
+tutti::plugin::abi::CollNet<MOCK_VERSION> MOCK_COLLNET = tutti::plugin::mock::first_table(
+    tutti::plugin::mock::coll_table<MOCK_VERSION>(), tutti::plugin::mock::init_coll_late);

@@ -5,6 +5,7 @@
 //   null=F         the function F is null
 //   fail=F:K       the K-th call of F fails; fail=F:K:O with outcome O
 //   init=crash     or hang
+//   late=1         the table has no function but init, which fills it in, and changes the name
 //   devices=N      their number
 //   props=W        absurd properties: noname, speed, receives, devices, bytes
 //   shy=1          posts no receive before the peer has sent something, as some old plugins
