@@ -437,6 +437,25 @@ TEST_P(CollNet, AllRanksLearnOfAFailureInTheMiddle) {
   }
 }
 
+TEST_P(CollNet, ErrorsAtRandomHitSomeRanksAndHarmNone) {
+  const FreshPlugin mock(version(), "errors=30,seed=8");
+  with_ranks(opened(mock), 1, [](CollNetGroup& group) {
+    const Buffer buffer(group, 400);
+    const Part part = buffer.part(0, 400);
+    int failures = 0;
+    for (int i = 0; i < 50; ++i) {
+      const Status done =
+          run([&] { return group.all_reduce(part, part, {DataType::kInt32, ReduceOp::kMin}); });
+      if (done) continue;
+      EXPECT_THAT(done.error().what, HasSubstr("failed in iallreduce: an internal error (3)"));
+      ++failures;
+    }
+    EXPECT_GT(failures, 0);
+    EXPECT_LT(failures, 50);
+    EXPECT_EQ(group.under_way(), 0);
+  });
+}
+
 TEST_P(CollNet, ADroppedRequestKeepsItsMemory) {
   const FreshPlugin mock(version());
   std::weak_ptr<Bytes> memory;

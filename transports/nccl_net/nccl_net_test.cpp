@@ -12,6 +12,7 @@
 #include "src/plugin/test_plugins.hpp"
 #include "src/wire/net.hpp"
 #include "transports/nccl_net/nccl_net_link.hpp"
+#include "transports/nccl_net/nccl_net_transport.hpp"
 
 namespace tutti::nccl_net {
 namespace {
@@ -305,6 +306,26 @@ TEST_P(NcclNetLinks, ReportWhatThePluginSays) {
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().code, Code::kPeerFailed);
   EXPECT_THAT(failed.error().what, HasSubstr("failed in isend: a system error (2)"));
+}
+
+TEST_P(NcclNetLinks, BelongToATransportThatReachesThePluginOfTheSameName) {
+  load();
+  const auto transport =
+      make_nccl_net_transport(plugin_, {.token = 1, .interfaces = {.ifname = "lo", .family = ""}});
+  ASSERT_TRUE(transport) << transport.error().what;
+  EXPECT_EQ((*transport)->name(), "nccl_net");
+  EXPECT_EQ((*transport)->caps().mbit_per_s, 10000u);
+  const Blob own = (*transport)->address();
+  EXPECT_TRUE((*transport)->reaches(own));
+  const auto where = decode_address(own);
+  ASSERT_TRUE(where);
+  EXPECT_FALSE((*transport)->reaches(encode(NcclNetAddress{where->control, "another"})));
+  EXPECT_FALSE((*transport)->reaches(std::span(own).first(3)));
+  EXPECT_TRUE((*transport)->prepare_for(512));
+  const Status too_many = (*transport)->prepare_for(513);
+  ASSERT_FALSE(too_many);
+  EXPECT_EQ(too_many.error().code, Code::kUnavailable);
+  EXPECT_THAT(too_many.error().what, HasSubstr("513 connections need 1026 comms"));
 }
 
 // --- peers that lie ---

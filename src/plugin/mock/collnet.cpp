@@ -252,6 +252,7 @@ Outcome issue(Group& group, Operation op, const char* doing, void** request) {
   if (*request != nullptr) misuse("*request is not null before a call");
   if (const Outcome planned = planned_failure(std::string("coll.") + doing)) return planned;
   if (group.broken) return abi::kRemoteError;
+  if (group.dice.roll(100) < Options::get().number("errors", 0)) return abi::kInternalError;
   if (group.dice.one_in(3)) return abi::kSuccess;
   if (group.under_way >= most_requests()) misuse("more requests than a comm may have");
   ++group.under_way;

@@ -2,6 +2,7 @@
 //
 //   seed=N         refuses, waits and goes in small steps at random, within the contract; 0: never
 //   unsupported=P  percent of the reductions that it says it lacks, by the seed
+//   errors=P       percent of the collectives that fail before they begin, by the seed
 //   null=F         the function F is null
 //   fail=F:K       the K-th call of F fails; fail=F:K:O with outcome O
 //   init=crash     or hang
