@@ -106,7 +106,9 @@ TEST_P(PluginStart, AHangInInitIsSeenInAChild) {
 }
 
 TEST_P(PluginStart, AnErrorOfInitIsTold) {
-  EXPECT_THAT(refused("fail=coll.init:1:5").what, HasSubstr("failed in init: an invalid use (5)"));
+  EXPECT_THAT(
+      refused("fail=coll.init:1:5").what,
+      HasSubstr("failed in init: an invalid use (5); it said: the mock fails with 5, as told"));
 }
 
 TEST_P(PluginStart, AnErrorOfInitIsTheSameTheNextTime) {

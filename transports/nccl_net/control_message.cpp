@@ -1,6 +1,8 @@
 #include "transports/nccl_net/control_message.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 
 #include "src/base/bytes.hpp"
 #include "src/base/result.hpp"
@@ -15,6 +17,16 @@ constexpr std::size_t kLongestPluginName = 128;
 // No version of the interface takes more requests, and no link more bytes at once.
 constexpr std::uint32_t kMostDataSlots = 32;
 constexpr std::uint32_t kMostSlotBytes = 16 << 20;
+
+/// Words in memory are words on their way: they are written for each message.
+struct WordsAsTheyLie {
+  std::uint64_t cookie;
+  std::uint64_t consumed;
+  std::uint32_t kind;
+  std::uint32_t zero;
+};
+static_assert(sizeof(WordsAsTheyLie) == kWordsBytes);
+static_assert(std::endian::native == std::endian::little);
 
 void put_body(ByteWriter& out, const Hello& hello) {
   out.put(kControlVersion)
@@ -101,13 +113,8 @@ Result<std::optional<DecodedControl>> decode_control(std::span<const std::byte> 
 // --- before the data ---
 
 void encode(const Words& words, std::span<std::byte, kWordsBytes> out) {
-  Blob blob;
-  ByteWriter(blob)
-      .put(words.cookie)
-      .put(words.consumed)
-      .put(to_underlying(words.kind))
-      .put(std::uint32_t{0});
-  std::ranges::copy(blob, out.begin());
+  const WordsAsTheyLie lie{words.cookie, words.consumed, to_underlying(words.kind), 0};
+  std::memcpy(out.data(), &lie, sizeof lie);
 }
 
 Result<Words> decode_words(std::span<const std::byte> message, std::uint64_t cookie) {

@@ -33,17 +33,23 @@ struct Life {
   int contexts = 0;
   bool has_begun = false;
 
-  Outcome begin() {
+  Outcome begin(abi::Logger logger) {
     if (!kHasContexts && has_begun) misuse("a second init in one process");
     has_begun = true;
     if (Options::get().says(std::string(prefix) + "init", "crash")) std::abort();
     if (Options::get().says(std::string(prefix) + "init", "hang"))
       std::this_thread::sleep_for(std::chrono::hours(1));
-    return planned_failure(std::string(prefix) + "init");
+    const Outcome planned = planned_failure(std::string(prefix) + "init");
+    constexpr int kWarning = 2;
+    constexpr unsigned long kInitAndNet = 0x11;
+    if (planned != abi::kSuccess)
+      logger(kWarning, kInitAndNet, __FILE__, __LINE__, "the mock fails with %d, as told\n",
+             planned);
+    return planned;
   }
-  Outcome begin(void** context) {
+  Outcome begin(void** context, abi::Logger logger) {
     *context = this;
-    const Outcome outcome = begin();
+    const Outcome outcome = begin(logger);
     if (outcome == abi::kSuccess) ++contexts;
     return outcome;
   }
@@ -164,7 +170,7 @@ void set_net_start(abi::Net<kVersion>& t) {
     t.init = [](void** context, std::uint64_t, abi::CommConfig* config, abi::Logger logger,
                 abi::ProfilerCallback profiler) {
       if (config == nullptr || logger == nullptr || profiler == nullptr) misuse("init without all");
-      return net_life().begin(context);
+      return net_life().begin(context, logger);
     };
     t.finalize = [](void* context) { return net_life().end(context); };
     t.listen = [](void* context, int, void* handle, void** listener) {
@@ -179,13 +185,13 @@ void set_net_start(abi::Net<kVersion>& t) {
   } else {
     t.listen = [](int, void* handle, void** listener) { return net::listen(handle, listener); };
     if constexpr (kVersion == 10) {
-      t.init = [](abi::Logger, abi::ProfilerCallback) { return net_life().begin(); };
+      t.init = [](abi::Logger logger, abi::ProfilerCallback) { return net_life().begin(logger); };
       t.connect = [](int, abi::CommConfig* config, void* handle, void** comm, abi::DeviceHandle**) {
         if (config == nullptr) misuse("connect without a configuration");
         return net::connect(handle, comm);
       };
     } else {
-      t.init = [](abi::Logger) { return net_life().begin(); };
+      t.init = [](abi::Logger logger) { return net_life().begin(logger); };
       if constexpr (kVersion == 6)
         t.connect = [](int, void* handle, void** comm) { return net::connect(handle, comm); };
       else
@@ -267,14 +273,16 @@ template <int kVersion>
 void set_coll_start(abi::CollNet<kVersion>& t) {
   t.name = "MockColl";
   if constexpr (kVersion >= 11) {
-    t.init = [](void** context, std::uint64_t, abi::Logger) { return coll_life().begin(context); };
+    t.init = [](void** context, std::uint64_t, abi::Logger logger) {
+      return coll_life().begin(context, logger);
+    };
     t.finalize = [](void* context) { return coll_life().end(context); };
     t.listen = [](void* context, int, void* handle, void** listener) {
       coll_life().check(context);
       return collnet::listen(handle, listener);
     };
   } else {
-    t.init = [](abi::Logger) { return coll_life().begin(); };
+    t.init = [](abi::Logger logger) { return coll_life().begin(logger); };
     t.listen = [](int, void* handle, void** listener) { return collnet::listen(handle, listener); };
   }
   t.devices = count_devices;
