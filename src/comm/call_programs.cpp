@@ -4,6 +4,7 @@
 
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
+#include "src/ir/expand.hpp"
 #include "src/ir/verify.hpp"
 #include "src/lower/check.hpp"
 #include "src/lower/lower.hpp"
@@ -23,6 +24,7 @@ Result<CallPrograms::Program> CallPrograms::lower(const Candidate& candidate,
                                 .protocol = candidate.protocol,
                                 .stores_to_peers = candidate.stores_to_peers,
                                 .compressed = candidate.compressed,
+                                .in_network = candidate.in_network,
                                 .host = reach.host};
   {
     const std::scoped_lock lock(mutex_);
@@ -41,6 +43,9 @@ Result<CallPrograms::Program> CallPrograms::lower_anew(const Candidate& candidat
   const ir::Algorithm& algorithm = *candidate.algorithm;
   if (!algorithm.supports(request)) return Program();
   TUTTI_ASSIGN(ir::Schedule schedule, algorithm.generate(request));
+  if (!candidate.in_network && !schedule.groups.empty()) {
+    TUTTI_ASSIGN(schedule, ir::expand_groups(schedule));
+  }
   if (candidate.compressed) {
     if (!schedule.formats.empty()) return Program();  // it has formats of its own
     schedule = ir::compress(schedule, *candidate.compressed);

@@ -39,6 +39,7 @@ struct Candidate {
   bool stores_to_peers = true;  ///< lower::LowerOptions::stores_to_peers
   /// Which messages carry CallShape::wire.
   std::optional<ir::CompressedMessages> compressed = {};
+  bool in_network = false;  ///< there are trees for its groups; else messages do what these would
 };
 
 /// Generates schedules, proves and lowers them, each once. Keeps all that it has lowered: a call of

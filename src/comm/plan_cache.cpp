@@ -93,7 +93,7 @@ Result<BoundPlan*> PlanCache::in_network(const Call& call, const ir::Algorithm& 
   key.trial = kInNetwork;
   if (BoundPlan* const known = find(key)) return known;
   const CallShape shape = shape_of(call);
-  const Candidate candidate{.algorithm = &algorithm};
+  const Candidate candidate{.algorithm = &algorithm, .in_network = true};
   TUTTI_ASSIGN(Program program,
                programs_.lower(candidate, shape, shape.request, team_.placement()));
   if (!program) return static_cast<BoundPlan*>(nullptr);

@@ -33,6 +33,7 @@ class ProgramLibrary {
     bool stores_to_peers = true;  ///< lower::LowerOptions::stores_to_peers
     /// Which messages ir::compress() compresses; none: the schedule is as it is generated.
     std::optional<ir::CompressedMessages> compressed = {};
+    bool in_network = false;         ///< groups stay; else they are expanded
     std::vector<std::int32_t> host;  ///< lower::Placement::host
     friend auto operator<=>(const Key&, const Key&) = default;
   };

@@ -45,6 +45,7 @@ bool is_strided(const ir::ChunkSet& set) { return set.count > 1 && set.stride !=
 
 /// What the format has no words for in a step; "" when it can say it.
 std::string_view inexpressible(const ir::Step& step) {
+  if (ir::uses_group(step.verb)) return "steps of the network";
   if (step.src.format != ir::kPlain || step.dst.format != ir::kPlain) return "formats";
   return is_strided(step.src) || is_strided(step.dst) ? "strided chunks" : "";
 }
