@@ -1,12 +1,16 @@
-// The network of a simulated job: links, and the path over them for each lane between two ranks.
+// The network of a simulated job: links, the path over them for each lane between two ranks, and
+// the trees on which switches add and copy for groups of ranks.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "src/ir/schedule.hpp"
 #include "src/sim/fair_shares.hpp"
+#include "src/topo/model/aggregation.hpp"
 #include "src/topo/model/topology.hpp"
 #include "tutti/error.hpp"
 #include "tutti/types.hpp"
@@ -30,7 +34,21 @@ struct MessageCosts {
   double latency_us = 0;  ///< adds to the links' latency; occupies no rank
 };
 
-/// Ranks and links never change. One thread at a time may look up paths.
+/// What adds and copies for one group: a tree of switches whose leaves are the members. Value.
+struct NetworkTree {
+  struct Member {
+    std::vector<LinkId> up;    ///< from the member to the root, in order; none twice
+    std::vector<LinkId> down;  ///< from the root to the member
+  };
+  std::string name;             ///< of its root, for reports
+  std::vector<Member> members;  ///< in the order of the group
+  double latency = 0;           ///< microseconds up to the root and down again, of the longest ways
+  double rate = 0;              ///< GB/s of the tree at most, as in topo::Aggregation; 0: no limit
+  std::uint32_t outstanding = 1;  ///< operations at a time; 0: any number
+  bool sums_in_parts = false;     ///< as in topo::Aggregation
+};
+
+/// Ranks and links never change. One thread at a time may look up paths and trees.
 class Fabric {
  public:
   virtual ~Fabric() = default;
@@ -42,6 +60,9 @@ class Fabric {
   [[nodiscard]] virtual Result<std::vector<LinkId>> path(Rank from, Rank to, Lane lane) = 0;
   /// For a message between two different ranks; zero by default.
   [[nodiscard]] virtual MessageCosts costs(Rank /*from*/, Rank /*to*/) const { return {}; }
+  /// A tree for each of these groups, which a schedule uses at the same time. kUnsupported if the
+  /// network has none, or not enough of them; by default it adds nothing.
+  [[nodiscard]] virtual Result<std::vector<NetworkTree>> trees(std::span<const ir::Group> groups);
 };
 
 /// Every rank has a link up to one non-blocking switch and a link down from it: the network of the
@@ -52,21 +73,24 @@ class UniformSwitch final : public Fabric {
     std::int32_t ranks = 1;
     double bandwidth = 25;  ///< GB/s per rank, in each direction
     double latency = 5;     ///< microseconds between ranks: the model's alpha
+    std::optional<topo::Aggregation> aggregation = {};  ///< set: the switch adds and copies
   };
   explicit UniformSwitch(const Shape& shape);
 
-  [[nodiscard]] std::int32_t ranks() const override { return ranks_; }
+  [[nodiscard]] std::int32_t ranks() const override { return shape_.ranks; }
   [[nodiscard]] std::span<const Link> links() const override { return links_; }
   [[nodiscard]] Result<std::vector<LinkId>> path(Rank from, Rank to, Lane lane) override;
+  [[nodiscard]] Result<std::vector<NetworkTree>> trees(std::span<const ir::Group> groups) override;
 
  private:
-  std::int32_t ranks_;
+  Shape shape_;
   std::vector<Link> links_;  // rank 0 up, rank 0 down, rank 1 up ...
 };
 
 /// Nodes with equal numbers of ranks. Within a node, a non-blocking switch connects the ranks
 /// (NVLink). Between nodes, each rank has its own network interface, and a second non-blocking
-/// switch connects all. The ranks of a node have consecutive numbers.
+/// switch connects all. The ranks of a node have consecutive numbers. A group has its tree inside
+/// its node if that switch adds and all members are there, and else between the nodes.
 class TwoLevelSwitch final : public Fabric {
  public:
   struct Shape {
@@ -76,16 +100,20 @@ class TwoLevelSwitch final : public Fabric {
     double inner_latency = 1;      ///< microseconds between ranks of a node
     double outer_bandwidth = 50;   ///< GB/s per network interface, in each direction
     double outer_latency = 5;      ///< microseconds between ranks of different nodes
+    std::optional<topo::Aggregation> inner_aggregation = {};  ///< set: the nodes' switches add
+    std::optional<topo::Aggregation> outer_aggregation = {};  ///< the one between them does
   };
   explicit TwoLevelSwitch(const Shape& shape);
 
-  [[nodiscard]] std::int32_t ranks() const override { return nodes_ * ranks_per_node_; }
+  [[nodiscard]] std::int32_t ranks() const override { return shape_.nodes * shape_.ranks_per_node; }
   [[nodiscard]] std::span<const Link> links() const override { return links_; }
   [[nodiscard]] Result<std::vector<LinkId>> path(Rank from, Rank to, Lane lane) override;
+  [[nodiscard]] Result<std::vector<NetworkTree>> trees(std::span<const ir::Group> groups) override;
 
  private:
-  std::int32_t nodes_;
-  std::int32_t ranks_per_node_;
+  [[nodiscard]] std::int32_t node_of(Rank rank) const { return rank / shape_.ranks_per_node; }
+
+  Shape shape_;
   std::vector<Link> links_;  // per rank: up, down, to the network, from the network
 };
 

@@ -88,6 +88,14 @@ Status check(const ir::Schedule& schedule, const Amount& amount, const Fabric& f
   return ok_status();
 }
 
+Status check_ports(const ir::Schedule& schedule, const Costs& costs) {
+  if (schedule.groups.empty() || costs.ports == 0) return ok_status();
+  return make_error(Code::kInvalidArgument,
+                    "{}: the network adds or copies for groups, which the model of {} ports does "
+                    "not have; no limit of ports was expected",
+                    schedule.algorithm, costs.ports);
+}
+
 Status check_rounds(const ir::Schedule& schedule, const SimulateOptions& options) {
   if (options.rounds.empty()) return ok_status();
   const auto is_of = [](const ir::Program& program, const std::vector<std::uint32_t>& rounds) {
@@ -104,11 +112,15 @@ Result<Outcome> simulate(const ir::Schedule& schedule, const Amount& amount, Fab
                          const Costs& costs, const SimulateOptions& options) {
   TUTTI_TRY(check(schedule, amount, fabric));
   TUTTI_TRY(check(costs, fabric));
+  TUTTI_TRY(check_ports(schedule, costs));
   TUTTI_TRY(check_rounds(schedule, options));
   const Volumes volumes(schedule, amount, options.slice_bytes);
   TUTTI_ASSIGN(TaskGraph graph, TaskGraph::create(schedule, volumes.slices()));
   TUTTI_ASSIGN(const Traffic traffic, Traffic::plan(schedule, fabric, graph, options.rounds));
-  Simulation simulation({schedule, volumes, fabric, traffic, costs, options}, std::move(graph));
+  TUTTI_ASSIGN(const GroupTraffic groups,
+               GroupTraffic::plan(schedule, fabric, graph, options.rounds));
+  Simulation simulation({schedule, volumes, fabric, traffic, groups, costs, options},
+                        std::move(graph));
   TUTTI_ASSIGN(Outcome outcome, simulation.run());
   if (outcome.time_us > 0) {
     outcome.algorithm_bandwidth =

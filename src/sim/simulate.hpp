@@ -12,7 +12,20 @@
 //   - Messages of a lane are sent in the order of their rounds (src/sim/rounds.hpp), and within a
 //     round in program order. With slices, slice k+1 is one round behind slice k.
 //   - With Costs::ports, messages also hold ports (src/sim/ports.hpp), and the next message of a
-//     lane starts only when the previous one has arrived: rounds do not overlap.
+//     lane starts only when the previous one has arrived: rounds do not overlap. The k-port model
+//     has no operations of groups.
+//   - An operation of a group (src/ir/schedule.hpp) runs on a tree of the network (Fabric::trees).
+//     It begins when all members have come to it, which costs each of them `message_us`: so a late
+//     rank holds up all, and what waits for them. Then it streams: the senders' links up to the
+//     root carry the source's bytes, and at the same time the receivers' links down from it carry
+//     the destination's, each link once whatever the number of ranks behind it. All links of one
+//     direction run at one rate, which is at most the tree's. The operation is complete, for all
+//     members together, when the latency of the way up and down has passed after the last byte. An
+//     all-reduce of S bytes takes S/B plus that latency. Where the members' data differ (the parts
+//     of a reduce_scatter, what all send in an all_gather), each flows on its own.
+//   - A tree has only so many operations under way (one for streaming aggregation). Others wait in
+//     the order of their rounds, and within a round in program order; so slices of an operation
+//     follow each other, with one latency each.
 //   - A rank does its copies, reductions and codings one at a time, in the order in which they
 //     become able to run. If messages cost it work (Fabric::costs), that work is in the same queue:
 //     for sending, before the message departs and while the previous one flows; for receiving,
@@ -27,6 +40,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "src/ir/schedule.hpp"
@@ -83,7 +97,8 @@ struct Costs {
   std::vector<SlowLink> slow_links = {};
 };
 
-/// When a step of a rank ran on one slice. A send or receive runs from the start of its message.
+/// When a step of a rank ran on one slice. A send or receive runs from the start of its message, a
+/// group step while its operation does.
 struct StepTime {
   Task task;
   double start_us = 0;
@@ -113,6 +128,15 @@ struct LinkUse {
       0;  ///< bytes carried, as a share of what it could have carried in the whole time
 };
 
+/// Of a group of the schedule.
+struct GroupUse {
+  std::string tree;              ///< its name
+  std::uint64_t operations = 0;  ///< on all slices
+  double busy_us = 0;            ///< time during which at least one was under way
+  /// Bytes added, as a share of what the tree's rate allows in the whole time; 0 without a rate.
+  double utilisation = 0;
+};
+
 struct Outcome {
   double time_us = 0;  ///< until the last step of the last rank ended
   /// GB/s by nccl-tests' definitions, as `tutti bench` prints them; 0 if the time is 0.
@@ -120,17 +144,19 @@ struct Outcome {
   double bus_bandwidth = 0;
   std::uint64_t tasks = 0;  ///< steps times slices
   std::uint64_t messages = 0;
-  std::uint64_t most_bytes_sent = 0;  ///< by any rank
+  std::uint64_t operations = 0;       ///< of groups, on all slices
+  std::uint64_t most_bytes_sent = 0;  ///< by any rank, also to the network
   std::vector<LinkUse> links;         ///< in the order of Fabric::links()
   std::optional<LinkId>
       bottleneck;  ///< the link with the highest utilisation; empty if no link was used
+  std::vector<GroupUse> groups;  ///< in the order of Schedule::groups
 };
 
 /// The schedule must be well-formed: made by an algorithm or proved by ir::verify. Its rank r is
 /// rank r of the fabric. kInvalidArgument: negative or infinite costs, a fabric with fewer ranks,
 /// two ranks that nothing connects, a send without a receive, rounds that do not fit the steps,
-/// steps that wait for each other forever (fifo_depth too small), more than 11 days of virtual
-/// time.
+/// steps that wait for each other forever (fifo_depth too small), ports and groups together, more
+/// than 11 days of virtual time. kUnsupported: the fabric has no trees for the groups.
 Result<Outcome> simulate(const ir::Schedule& schedule, const Amount& amount, Fabric& fabric,
                          const Costs& costs = {}, const SimulateOptions& options = {});
 

@@ -10,11 +10,15 @@
 namespace tutti::sim {
 namespace {
 
-std::vector<double> capacities(const Fabric& fabric, const Costs& costs) {
+/// Of the fabric's links, and then of the groups' limits.
+std::vector<double> capacities(const Job& job) {
+  constexpr double kNoLimit = 1e6;  // no path leads over it
   std::vector<double> result;
-  for (const Link& link : fabric.links())
+  for (const Link& link : job.fabric.links())
     result.push_back(link.bandwidth * kBytesPerPicosecondAtOneGigabyte);
-  for (const SlowLink& slow : costs.slow_links) result[slow.link] /= slow.factor;
+  for (const SlowLink& slow : job.costs.slow_links) result[slow.link] /= slow.factor;
+  for (const GroupOnTree& group : job.groups.groups())
+    result.push_back(group.rate > 0 ? group.rate * kBytesPerPicosecondAtOneGigabyte : kNoLimit);
   return result;
 }
 
@@ -23,9 +27,15 @@ std::vector<double> capacities(const Fabric& fabric, const Costs& costs) {
 Simulation::Simulation(const Job& job, TaskGraph graph)
     : job_(job),
       graph_(std::move(graph)),
-      network_(capacities(job.fabric, job.costs)),
+      network_(capacities(job)),
+      groups_(job.groups, network_, static_cast<std::uint32_t>(job.traffic.messages().size()),
+              [this](const Stream& stream, std::uint32_t slice) {
+                const auto bytes = bytes_of(stream.rank, stream.chunks, slice);
+                return static_cast<std::uint64_t>(static_cast<double>(bytes) * stream.on_links);
+              }),
       messages_(job.traffic.messages().size()),
       workers_(static_cast<std::size_t>(job.schedule.request.ranks)),
+      itineraries_(job.schedule, graph_.slices(), job.options.rounds),
       bytes_sent_(workers_.size(), 0) {
   if (job.costs.ports > 0) ports_.emplace(job.schedule.request.ranks, job.costs.ports, job.traffic);
   for (const Channel& channel : job.traffic.channels())
@@ -35,8 +45,6 @@ Simulation::Simulation(const Job& job, TaskGraph graph)
   for (const std::int32_t group : job.costs.cpu_groups)
     cpus_.resize(std::max(cpus_.size(), static_cast<std::size_t>(group) + 1),
                  {.free = job.costs.cpus, .waiting = {}});
-  for (Rank rank = 0; rank < graph_.ranks() && !job.options.rounds.empty(); ++rank)
-    plan_itinerary(rank);
   if (job.options.on_step) message_start_.resize(messages_.size());
 }
 
@@ -45,7 +53,7 @@ Result<Outcome> Simulation::run() {
   for (;;) {
     run_present();
     TUTTI_TRY(report_progress());
-    const Time next = std::min(agenda_.next(), network_.next_end());
+    const Time next = std::min({agenda_.next(), network_.next_end(), groups_.next_end()});
     if (next == kNever) break;
     now_ = next;
     if (now_ > kLongest)
@@ -96,7 +104,9 @@ void Simulation::run_present() {
 void Simulation::take_events() {
   ended_flows_.clear();
   if (network_.next_end() == now_) network_.end_flows(now_, ended_flows_);
-  for (const MessageId id : ended_flows_) left(id);
+  const std::size_t messages = messages_.size();
+  for (const std::uint32_t name : ended_flows_)
+    name < messages ? left(name) : groups_.flow_ended(static_cast<RunId>(name - messages), now_);
   while (agenda_.next() == now_) {
     const Event event = agenda_.take();
     switch (event.what) {
@@ -112,8 +122,14 @@ void Simulation::take_events() {
       case Happening::kArrives:
         arrive(event.subject);
         break;
+      case Happening::kComes:
+        groups_.come(event.subject, now_);
+        break;
     }
   }
+  ended_runs_.clear();
+  groups_.end_runs(now_, ended_runs_);
+  for (const RunId run : ended_runs_) ended(run);
 }
 
 void Simulation::complete(const Task& task, Time since) {
@@ -125,7 +141,8 @@ void Simulation::complete(const Task& task, Time since) {
 
 void Simulation::ready(const Task& task) {
   const ir::Verb verb = step_of(task).verb;
-  if (!ir::uses_peer(verb)) return enqueue(task.rank, {.task = task, .duration = duration(task)});
+  if (ir::uses_group(verb)) return come(task);
+  if (ir::is_local(verb)) return enqueue(task.rank, {.task = task, .duration = duration(task)});
   const MessageId id = job_.traffic.message_of(graph_.number(task.rank, task.step), task.slice);
   MessageState& state = messages_[id];
   if (verb == ir::Verb::kSend) {
@@ -139,33 +156,21 @@ void Simulation::ready(const Task& task) {
 
 // --- the order of steps ---
 
-void Simulation::plan_itinerary(Rank rank) {
-  const std::vector<ir::Step>& steps = job_.schedule.programs[static_cast<std::size_t>(rank)].steps;
-  std::vector<std::uint32_t> rounds = job_.options.rounds[static_cast<std::size_t>(rank)];
-  for (ir::StepId id = 0; id < steps.size(); ++id) {
-    if (steps[id].verb != ir::Verb::kRecv) continue;
-    std::uint32_t posted = std::max(rounds[id], 1U) - 1;
-    for (const ir::StepId dep : steps[id].deps) posted = std::max(posted, rounds[dep]);
-    rounds[id] = posted;
-  }
-  std::vector<Task>& tasks = itineraries_.emplace_back().tasks;
-  for (std::uint32_t slice = 0; slice < graph_.slices(); ++slice)
-    for (ir::StepId id = 0; id < steps.size(); ++id) tasks.push_back({rank, id, slice});
-  std::ranges::sort(tasks, {}, [&](const Task& task) {
-    return std::pair(rounds[task.step] + task.slice, task.step);
-  });
-}
-
 void Simulation::go_on(Rank rank) {
-  auto& [tasks, next] = itineraries_[static_cast<std::size_t>(rank)];
-  while (next < tasks.size() && may_begin(tasks[next])) ready(tasks[next++]);
+  for (const Task* next = itineraries_.next(rank); next != nullptr && may_begin(*next);
+       next = itineraries_.next(rank)) {
+    itineraries_.advance(rank);
+    ready(*next);
+  }
 }
 
 bool Simulation::may_begin(const Task& task) const {
   if (graph_.waits_for(task) > 0) return false;
   const ir::Verb verb = step_of(task).verb;
   constexpr auto kInFlight = static_cast<std::uint32_t>(lower::kTransfersInFlight);
-  if (!ir::uses_peer(verb) || task.slice < kInFlight) return true;
+  if (ir::is_local(verb) || task.slice < kInFlight) return true;
+  if (ir::uses_group(verb))
+    return groups_.is_complete(run_of({task.rank, task.step, task.slice - kInFlight}));
   const MessageState& before = messages_[job_.traffic.message_of(
       graph_.number(task.rank, task.step), task.slice - kInFlight)];
   return verb == ir::Verb::kSend ? before.has_left : before.is_received;
@@ -197,10 +202,7 @@ void Simulation::start(ChannelId id) {
   const Time sending = duration(pair.source, pair.costs.send_us, pair.costs.send_ps_per_byte, next);
   if (sending > 0) return enqueue(pair.source, {Work::Kind::kSend, {}, next, sending});
   if (job_.costs.message_us == 0) return depart(next);
-  Worker& sender = worker(pair.source);
-  sender.free_to_send = std::max(now_, sender.free_to_send) +
-                        from_microseconds(job_.costs.message_us * sender.slowdown);
-  agenda_.enter(sender.free_to_send, {Happening::kDeparts, next});
+  agenda_.enter(free_to_send(pair.source), {Happening::kDeparts, next});
 }
 
 /// Its sender has done its work for the message, and may begin with the next one while this flows.
@@ -279,12 +281,40 @@ void Simulation::received(MessageId id) {
 
 std::uint64_t Simulation::bytes_of(MessageId id) const {
   const Task task = job_.traffic.send_of(message(id));
-  const std::uint64_t bytes = job_.volumes.bytes(task.rank, step_of(task).src, task.slice);
-  if (step_of(task).src.format == ir::kPlain) return bytes;
+  return bytes_of(task.rank, step_of(task).src, task.slice);
+}
+
+std::uint64_t Simulation::bytes_of(Rank rank, const ir::ChunkSet& chunks,
+                                   std::uint32_t slice) const {
+  const std::uint64_t bytes = job_.volumes.bytes(rank, chunks, slice);
+  if (chunks.format == ir::kPlain) return bytes;
   return static_cast<std::uint64_t>(static_cast<double>(bytes) * job_.costs.formats.share);
 }
 
+// --- operations of groups ---
+
+void Simulation::come(const Task& task) {
+  const ir::ChunkSet& sent = step_of(task).src;
+  if (sent.count > 0)
+    bytes_sent_[static_cast<std::size_t>(task.rank)] += bytes_of(task.rank, sent, task.slice);
+  const RunId run = run_of(task);
+  if (job_.costs.message_us == 0) return groups_.come(run, now_);
+  agenda_.enter(free_to_send(task.rank), {Happening::kComes, run});
+}
+
+void Simulation::ended(RunId run) {
+  for (const Part& part : job_.groups.operation(run).parts)
+    complete({part.rank, part.step, job_.groups.slice(run)}, groups_.start(run));
+}
+
 // --- a rank's own work ---
+
+Time Simulation::free_to_send(Rank rank) {
+  Worker& sender = worker(rank);
+  sender.free_to_send = std::max(now_, sender.free_to_send) +
+                        from_microseconds(job_.costs.message_us * sender.slowdown);
+  return sender.free_to_send;
+}
 
 void Simulation::enqueue(Rank rank, const Work& work) {
   worker(rank).waiting.push(work);
@@ -418,8 +448,14 @@ Outcome Simulation::outcome() const {
   outcome.messages = messages_.size();
   for (const std::uint64_t bytes : bytes_sent_)
     outcome.most_bytes_sent = std::max(outcome.most_bytes_sent, bytes);
-  const std::vector<double> rates = capacities(job_.fabric, job_.costs);
-  for (LinkId link = 0; link < rates.size(); ++link) {
+  add_links(outcome);
+  add_groups(outcome);
+  return outcome;
+}
+
+void Simulation::add_links(Outcome& outcome) const {
+  const std::vector<double> rates = capacities(job_);
+  for (LinkId link = 0; link < job_.fabric.links().size(); ++link) {
     const LinkLoad& load = network_.loads()[link];
     const double possible = rates[link] * static_cast<double>(now_);
     outcome.links.push_back({load.bytes, to_microseconds(load.busy),
@@ -429,7 +465,19 @@ Outcome Simulation::outcome() const {
         outcome.links[link].utilisation > outcome.links[*outcome.bottleneck].utilisation)
       outcome.bottleneck = link;
   }
-  return outcome;
+}
+
+void Simulation::add_groups(Outcome& outcome) const {
+  const auto groups = job_.groups.groups();
+  for (ir::GroupId id = 0; id < groups.size(); ++id) {
+    outcome.operations += groups[id].order.size();
+    const double possible =
+        groups[id].rate * kBytesPerPicosecondAtOneGigabyte * static_cast<double>(now_);
+    const std::uint64_t bytes = network_.loads()[job_.groups.limit_of(id)].bytes;
+    outcome.groups.push_back({groups[id].name, groups[id].order.size(),
+                              to_microseconds(groups_.busy(id)),
+                              possible > 0 ? static_cast<double>(bytes) / possible : 0});
+  }
 }
 
 }  // namespace tutti::sim

@@ -8,6 +8,9 @@
 
 #include "src/sim/agenda.hpp"
 #include "src/sim/flow_network.hpp"
+#include "src/sim/group_runs.hpp"
+#include "src/sim/group_traffic.hpp"
+#include "src/sim/itineraries.hpp"
 #include "src/sim/ports.hpp"
 #include "src/sim/simulate.hpp"
 #include "src/sim/traffic.hpp"
@@ -20,6 +23,7 @@ struct Job {
   const Volumes& volumes;
   const Fabric& fabric;
   const Traffic& traffic;
+  const GroupTraffic& groups;
   const Costs& costs;  ///< checked
   const SimulateOptions& options;
 };
@@ -38,6 +42,7 @@ class Simulation {
     kDeparts,   // a message begins to flow; subject: the message
     kLeft,      // its last byte has left
     kArrives,   // its last byte has arrived
+    kComes,     // a member comes to an operation; subject: the run
   };
   struct Event {
     Happening what;
@@ -76,11 +81,6 @@ class Simulation {
     std::queue<Work> waiting;
     bool waits_for_cpu = false;
   };
-  /// The order of a rank's tasks, and the index of the first that it has not begun.
-  struct Itinerary {
-    std::vector<Task> tasks;
-    std::size_t next = 0;
-  };
   /// CPUs that ranks share.
   struct Cpus {
     std::uint32_t free = 0;
@@ -99,8 +99,7 @@ class Simulation {
   void ready(const Task& task);
 
   // For steps that have an order.
-  [[nodiscard]] bool in_order() const { return !itineraries_.empty(); }
-  void plan_itinerary(Rank rank);
+  [[nodiscard]] bool in_order() const { return itineraries_.exist(); }
   /// Begins the rank's tasks as far as possible.
   void go_on(Rank rank);
   [[nodiscard]] bool may_begin(const Task& task) const;
@@ -115,8 +114,19 @@ class Simulation {
   void receive(MessageId id);
   void received(MessageId id);
   [[nodiscard]] std::uint64_t bytes_of(MessageId id) const;
+  [[nodiscard]] std::uint64_t bytes_of(Rank rank, const ir::ChunkSet& chunks,
+                                       std::uint32_t slice) const;
+
+  // Operations of groups.
+  void come(const Task& task);
+  void ended(RunId run);
+  [[nodiscard]] RunId run_of(const Task& task) const {
+    return job_.groups.run_of(graph_.number(task.rank, task.step), task.slice);
+  }
 
   // A rank's own work.
+  /// When the rank has paid the software cost of a message that it begins to send now.
+  Time free_to_send(Rank rank);
   void enqueue(Rank rank, const Work& work);
   void work_on(Rank rank);
   void finish(const Work& work, Time since);
@@ -130,10 +140,13 @@ class Simulation {
   [[nodiscard]] Status report_progress();
   [[nodiscard]] Error stuck() const;
   [[nodiscard]] Outcome outcome() const;
+  void add_links(Outcome& outcome) const;
+  void add_groups(Outcome& outcome) const;
 
   Job job_;
   TaskGraph graph_;
   FlowNetwork network_;
+  GroupRuns groups_;
   std::optional<Ports> ports_;
   Agenda<Event> agenda_;
   Time now_ = 0;
@@ -142,15 +155,16 @@ class Simulation {
   std::vector<MessageState> messages_;
   std::vector<ChannelState> channels_;
   std::vector<Worker> workers_;
-  std::vector<Itinerary> itineraries_;  // by rank, or empty
-  std::vector<Cpus> cpus_;              // by group, or empty
-  std::vector<Time> message_start_;     // only for options.on_step
+  Itineraries itineraries_;
+  std::vector<Cpus> cpus_;           // by group, or empty
+  std::vector<Time> message_start_;  // only for options.on_step
   std::vector<std::uint64_t> bytes_sent_;
   std::uint64_t done_ = 0;
   std::uint64_t reported_ = 0;
 
   std::vector<std::uint32_t> ended_flows_;
   std::vector<ChannelId> granted_;
+  std::vector<RunId> ended_runs_;
 };
 
 }  // namespace tutti::sim

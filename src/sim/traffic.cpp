@@ -38,9 +38,13 @@ Result<Traffic> Traffic::plan(const ir::Schedule& schedule, Fabric& fabric, cons
   TUTTI_ASSIGN(const ir::Matching matching, ir::match(schedule));
   Traffic traffic;
   TUTTI_TRY(traffic.join(matching, fabric));
-  traffic.line_up(matching,
-                  rounds.empty() ? count_rounds(schedule, matching) : rounds_of(matching, rounds),
-                  graph);
+  if (!rounds.empty()) {
+    traffic.line_up(matching, rounds_of(matching, rounds), graph);
+    return traffic;
+  }
+  TUTTI_ASSIGN(const ir::GroupOperations operations,
+               ir::group_operations(schedule, ir::Membership(schedule)));
+  traffic.line_up(matching, count_rounds(schedule, matching, operations).messages, graph);
   return traffic;
 }
 

@@ -52,6 +52,25 @@ TEST(Traffic, GivesAMessageTheTurnOfItsRound) {
   EXPECT_THAT(turns, ElementsAre(0, 0, 1, 1));
 }
 
+TEST(Traffic, CountsAnOperationOfAGroupAsARound) {
+  ir::Builder build({Collective::kAllReduce, 3, 0, false}, "leader", 1);
+  const Rank pair[] = {0, 1};
+  const ir::GroupId group = build.group(pair);
+  for (const Rank rank : pair) build.rank(rank).group_reduce(in(0), out(0), group);
+  build.rank(1).send(out(0), 2);
+  build.rank(2).send(in(0), 1).recv(out(0), 1);
+  build.rank(1).recv(build.rank(1).scratch(out(0)), 2);
+  const ir::Schedule schedule = std::move(build).finish();
+  const auto graph = TaskGraph::create(schedule, 1);
+  UniformSwitch fabric({.ranks = 3, .aggregation = topo::Aggregation{}});
+  const auto traffic = Traffic::plan(schedule, fabric, *graph);
+  ASSERT_TRUE(traffic) << traffic.error().what;
+  std::vector<std::pair<Rank, std::uint32_t>> turns;
+  for (const Message& message : traffic->messages())
+    turns.emplace_back(traffic->pair_of(message).source, message.turn);
+  EXPECT_THAT(turns, ElementsAre(std::pair(1, 1U), std::pair(2, 0U)));
+}
+
 TEST(Traffic, SendsTheSlicesOfARoundBeforeThoseOfTheNext) {
   const ir::Schedule ring = ir::samples::ring_all_reduce(3, false);
   const auto traffic = plan(ring, 2);
