@@ -57,7 +57,8 @@ class HostsFabric final : public sim::Fabric {
   std::vector<sim::Link> links_;
 };
 
-/// The links of another fabric, and what messages cost the ranks themselves.
+/// The links of another fabric, and what messages cost the ranks themselves. Operations of groups
+/// cost them nothing, because nobody has measured that.
 class WithCosts final : public sim::Fabric {
  public:
   WithCosts(sim::Fabric& fabric, const lower::Placement& placement, const Calibration& calibration)
@@ -67,6 +68,10 @@ class WithCosts final : public sim::Fabric {
   [[nodiscard]] std::span<const sim::Link> links() const override { return fabric_.links(); }
   [[nodiscard]] Result<std::vector<sim::LinkId>> path(Rank from, Rank to, Lane lane) override {
     return fabric_.path(from, to, lane);
+  }
+  [[nodiscard]] Result<std::vector<sim::NetworkTree>> trees(
+      std::span<const ir::Group> groups) override {
+    return fabric_.trees(groups);
   }
   [[nodiscard]] sim::MessageCosts costs(Rank from, Rank to) const override {
     const bool inside = placement_.mapped(from, to);
@@ -122,6 +127,8 @@ Status check_tasks(const ir::Schedule& schedule, const sim::Amount& amount, std:
 Result<sim::Outcome> run(const ir::Schedule& schedule, const sim::Amount& amount,
                          const lower::Placement& placement, sim::Fabric& fabric,
                          const Calibration& calibration, const PredictOptions& options) {
+  // First: what needs a tree is not lowered for a network without one.
+  if (const auto trees = fabric.trees(schedule.groups); !trees) return trees.error();
   const sim::Costs costs = {.step_us = calibration.step_us,
                             .copy_ps_per_byte = calibration.copy_ps_per_byte,
                             .reduce_ps_per_byte = calibration.reduce_ps_per_byte,

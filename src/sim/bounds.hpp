@@ -10,7 +10,9 @@
 //              de Geijn, "Collective communication: theory, practice, and experience", 2007, has
 //              all three bounds for one port).
 //
-// They hold if data travels in plain and only ranks add it, not switches.
+// They hold if data travels in plain. Where switches add, a rank of an all-reduce need not send or
+// receive more than the vector itself, and additions need not be the ranks'. Switches do not add in
+// the k-port model (src/sim/simulate.hpp).
 #pragma once
 
 #include <algorithm>

@@ -82,5 +82,33 @@ TEST(Bounds, OnLatencyLetAllRanksOfANodeTellOtherNodes) {
   EXPECT_EQ(latency(6), 20);
 }
 
+TEST(Bounds, OfAllReduceAreTheVectorItselfWhereTheSwitchAdds) {
+  const UniformSwitch::Shape network = {
+      .ranks = 12, .bandwidth = 25, .latency = 5, .aggregation = topo::Aggregation{}};
+  const auto bound = [&](Collective collective, const BoundCosts& costs) {
+    return uniform_bound(request(collective, 12), 1e6, network, costs);
+  };
+  const BoundCosts adding = {.reduce_ps_per_byte = 2};
+  EXPECT_DOUBLE_EQ(bound(Collective::kAllReduce, adding).bandwidth, 40);
+  EXPECT_DOUBLE_EQ(bound(Collective::kAllReduce, adding).compute, 0);
+  EXPECT_NEAR(bound(Collective::kReduceScatter, adding).bandwidth, 40.0 * 11 / 12, 1e-9);
+  const BoundCosts ported = {.ports = 1, .reduce_ps_per_byte = 2};
+  EXPECT_NEAR(bound(Collective::kAllReduce, ported).bandwidth, 80.0 * 11 / 12, 1e-9);
+}
+
+TEST(Bounds, BetweenNodesFallOnlyWhereTheNetworkBetweenThemAdds) {
+  TwoLevelSwitch::Shape network = {.nodes = 4,
+                                   .ranks_per_node = 8,
+                                   .inner_bandwidth = 450,
+                                   .outer_bandwidth = 50,
+                                   .inner_aggregation = topo::Aggregation{}};
+  const auto bandwidth = [&] {
+    return two_level_bound(request(Collective::kAllReduce, 32), 4e6, network).bandwidth;
+  };
+  EXPECT_NEAR(bandwidth(), 2 * 3.0 / 4 * 4e6 / 400 / 1e3, 1e-9);
+  network.outer_aggregation = topo::Aggregation{};
+  EXPECT_NEAR(bandwidth(), 4e6 / 400 / 1e3, 1e-9);
+}
+
 }  // namespace
 }  // namespace tutti::sim

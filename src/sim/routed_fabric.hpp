@@ -29,6 +29,9 @@ class RoutedFabric final : public Fabric {
   [[nodiscard]] std::int32_t ranks() const override { return below_.ranks(); }
   [[nodiscard]] std::span<const Link> links() const override { return below_.links(); }
   [[nodiscard]] Result<std::vector<LinkId>> path(Rank from, Rank to, Lane lane) override;
+  [[nodiscard]] Result<std::vector<NetworkTree>> trees(std::span<const ir::Group> groups) override {
+    return below_.trees(groups);
+  }
 
  private:
   Fabric& below_;
