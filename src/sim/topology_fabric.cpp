@@ -11,11 +11,13 @@ namespace tutti::sim {
 Result<TopologyFabric> TopologyFabric::create(const topo::Topology& topology,
                                               topo::Placement placement) {
   TUTTI_TRY(topo::check(placement, topology));
-  return TopologyFabric(topology, std::move(placement));
+  TUTTI_ASSIGN(TopologyTrees trees, TopologyTrees::create(topology));
+  return TopologyFabric(topology, std::move(placement), std::move(trees));
 }
 
-TopologyFabric::TopologyFabric(const topo::Topology& topology, topo::Placement placement)
-    : placement_(std::move(placement)), finder_(topology) {
+TopologyFabric::TopologyFabric(const topo::Topology& topology, topo::Placement placement,
+                               TopologyTrees trees)
+    : placement_(std::move(placement)), finder_(topology), trees_(std::move(trees)) {
   for (const topo::Link& link : topology.links())
     links_.push_back(
         {link.bandwidth, link.latency,
