@@ -25,6 +25,7 @@ constexpr std::uint32_t of(std::initializer_list<FabricKind> kinds) {
 constexpr std::uint32_t kAll = (1U << kFabricKinds) - 1;
 constexpr std::uint32_t kTrees = of({kFatTree, kRailOptimised, kRailOnly, kDualPlane});
 constexpr std::uint32_t kGroups = of({kDragonfly, kDragonflyPlus});
+constexpr std::uint32_t kOfSwitches = kTrees | kGroups | of({kJellyfish, kBigraph});
 
 using Shape = FabricShape;
 constexpr std::array kParameters = {
@@ -57,6 +58,14 @@ constexpr std::array kParameters = {
     FabricParameter{"ports", &Shape::ports, 2, 1024, of({kBcube, kDcell}), "hosts on a switch"},
     FabricParameter{"wrap", &Shape::wrap, 0, 1, of({kTorus, kOpticalRing}),
                     "1: the last place of a line is joined with the first"},
+    FabricParameter{"aggregation", &Shape::aggregation, 0, 1024, kOfSwitches,
+                    "groups for which a switch adds at a time, 0: it adds nothing"},
+    FabricParameter{"operations", &Shape::operations, 0, 65536, kOfSwitches,
+                    "of a group at a time in such a switch, 0: any number"},
+    FabricParameter{"adding_latency", &Shape::adding_latency, 0, 1e6, kOfSwitches,
+                    "microseconds that such a switch takes to add"},
+    FabricParameter{"window", &Shape::window, 0, 1e12, kOfSwitches,
+                    "bytes of a group that such a switch keeps for a round trip, 0: no limit"},
     FabricParameter{"sizes", &Shape::sizes, 1, 65536, of({kTorus, kHammingMesh}),
                     "of a torus its lengths, of a Hamming mesh its boards: 4x4"},
     FabricParameter{"board", &Shape::board, 1, 1024, of({kHammingMesh}), "places of a board: 2x2"},

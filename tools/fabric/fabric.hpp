@@ -67,6 +67,11 @@ struct FabricShape {
   std::uint32_t levels = 2;
   std::uint32_t ports = 4;
   std::uint32_t wrap = 1;
+  /// Groups for which a switch adds at a time (src/topo/model/aggregation.hpp); 0: it adds nothing.
+  std::uint32_t aggregation = 0;
+  std::uint32_t operations = 1;  ///< as Aggregation::outstanding
+  double adding_latency = 0;     ///< as Aggregation::latency
+  double window = 0;             ///< as Aggregation::window
   std::vector<std::uint32_t> sizes;
   std::vector<std::uint32_t> board = {2, 2};
 

@@ -460,5 +460,25 @@ TEST(Fabric, RefusesHostsThatItCannotJoin) {
   EXPECT_THAT(refusal(chips(), shape), HasSubstr("take a torus"));
 }
 
+TEST(Fabric, HasSwitchesThatAddIfItsShapeSaysSo) {
+  FabricShape shape = shape_of(FabricKind::kFatTree, 8);
+  shape.radix = 4;
+  const auto adding = [&] {
+    const Topology topology = joined(host(1), shape);
+    std::set<std::string> found;
+    for (const Node& node : topology.nodes())
+      if (node.kind == NodeKind::kSwitch)
+        found.insert(node.attributes.empty() ? "" : node.attributes[0].value);
+    return found;
+  };
+  EXPECT_EQ(adding(), std::set<std::string>{""});
+  shape.aggregation = 8;
+  shape.adding_latency = 0.2;
+  EXPECT_EQ(adding(), std::set<std::string>{"trees=8,latency=0.2"});
+  shape.aggregation = 1;
+  shape.adding_latency = 0;
+  EXPECT_EQ(adding(), std::set<std::string>{"trees=1"});
+}
+
 }  // namespace
 }  // namespace tutti::topo

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/base/result.hpp"
+#include "src/topo/model/aggregation.hpp"
 #include "src/topo/model/bandwidths.hpp"
 #include "src/topo/model/words.hpp"
 
@@ -47,6 +48,15 @@ std::vector<std::uint32_t> lengths_in(std::string_view text) {
   return {};
 }
 
+/// Of the switches of a fabric.
+std::vector<Attribute> switch_attributes(const FabricShape& shape) {
+  if (shape.aggregation == 0) return {};
+  return {{std::string(kAggregationKey), text_of(Aggregation{.trees = shape.aggregation,
+                                                             .outstanding = shape.operations,
+                                                             .latency = shape.adding_latency,
+                                                             .window = shape.window})}};
+}
+
 }  // namespace
 
 Result<Wiring> Wiring::create(const Topology& unit, const FabricShape& shape) {
@@ -64,6 +74,7 @@ Result<Wiring> Wiring::create(const Topology& unit, const FabricShape& shape) {
   if (wiring.chips_.empty()) TUTTI_TRY(wiring.find_nics(unit));
   if (shape.link > 0) wiring.cable_bandwidth_ = shape.link;
   wiring.cable_latency_ = shape.latency;
+  wiring.of_switches_ = switch_attributes(shape);
   wiring.copy_units(unit);
   return wiring;
 }
@@ -160,7 +171,7 @@ std::vector<FabricPort> Wiring::ports() const {
 }
 
 NodeId Wiring::add_switch(std::string name) {
-  parts_.nodes.push_back({NodeKind::kSwitch, kNoHost, std::move(name), {}});
+  parts_.nodes.push_back({NodeKind::kSwitch, kNoHost, std::move(name), of_switches_});
   return static_cast<NodeId>(parts_.nodes.size() - 1);
 }
 

@@ -29,6 +29,7 @@ class Wiring {
   /// All of them, those of a unit side by side.
   [[nodiscard]] std::vector<FabricPort> ports() const;
 
+  /// One that adds, if the shape says so.
   NodeId add_switch(std::string name);
   /// A cable from a NIC to a switch, with a part of its bandwidth.
   void plug(const FabricPort& port, NodeId into, double share = 1);
@@ -62,6 +63,7 @@ class Wiring {
   LinkKind cable_kind_ = LinkKind::kNetwork;
   double cable_bandwidth_ = 0;
   double cable_latency_ = 0;
+  std::vector<Attribute> of_switches_;
 };
 
 // One function for each family of shapes. They expect a shape that passed check().

@@ -16,6 +16,7 @@
 #include "src/base/nearest.hpp"
 #include "src/base/result.hpp"
 #include "src/topo/format/json.hpp"
+#include "src/topo/model/aggregation.hpp"
 #include "src/topo/model/words.hpp"
 
 namespace tutti::topo {
@@ -153,11 +154,23 @@ void require_attributes(const Topology& host, const Vouchers& vouchers) {
   }
 }
 
+void require_aggregations(const Topology& host, const Vouchers& vouchers) {
+  for (NodeId id = 0; id < host.nodes().size(); ++id) {
+    const auto aggregation = aggregation_of(host, id);
+    if (!aggregation) refuse("host: {}", aggregation.error().what);
+    if (!*aggregation) continue;
+    for (const auto& [name, value] : values_of(**aggregation))
+      vouchers.require(fmt::format("{}.{}", kAggregationKey, name), "value", value,
+                       fmt::format("host: `{}` of {}", kAggregationKey, full_name(host, id)));
+  }
+}
+
 Topology host_of(const Json& json, const Vouchers& vouchers) {
   auto host = parse_topology_json(json.dump());
   if (!host) refuse("host: {}", host.error().what);
   require_links(*host, vouchers);
   require_attributes(*host, vouchers);
+  require_aggregations(*host, vouchers);
   return *std::move(host);
 }
 

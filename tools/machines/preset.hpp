@@ -8,9 +8,10 @@
 //
 // or, in place of "host", "fabric": {"shape": "fat-tree", "radix": 64, ...} with the parameters of
 // tools/fabric/fabric.hpp. A number that nobody vouches for is refused: every bandwidth and latency
-// of a host's links, by kind, every NIC's speed ("nic", in GB/s), every `ici` of a GPU and every
-// parameter of a fabric needs an entry in "sources" with that value, which either says where it is
-// published or that it is assumed. Entries without a value ("shape", lists) speak for themselves.
+// of a host's links, by kind, every NIC's speed ("nic", in GB/s), every `ici` of a GPU, every
+// number of an `aggregation` ("aggregation.rate") and every parameter of a fabric needs an entry in
+// "sources" with that value, which either says where it is published or that it is assumed. Entries
+// without a value ("shape", lists) speak for themselves.
 #pragma once
 
 #include <functional>

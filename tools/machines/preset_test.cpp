@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "src/base/result.hpp"
+#include "src/topo/model/aggregation.hpp"
 #include "src/topo/model/fabric_graph.hpp"
 #include "src/topo/model/paths.hpp"
 
@@ -42,6 +43,22 @@ TEST(Presets, AllLoadUnderTheNamesOfTheirFiles) {
     EXPECT_EQ(preset->name, name);
     EXPECT_FALSE(preset->title.empty());
   }
+}
+
+TEST(Presets, HaveNvswitchesThatAddFromHopperOn) {
+  const auto rate = [](std::string_view name) {
+    const Topology topology = host(name);
+    for (NodeId id = 0; id < topology.nodes().size(); ++id)
+      if (const auto aggregation = aggregation_of(topology, id); aggregation && *aggregation)
+        return (*aggregation)->rate;
+    return 0.0;
+  };
+  EXPECT_EQ(rate("dgx-2"), 0);
+  EXPECT_EQ(rate("dgx-a100"), 0);
+  EXPECT_EQ(rate("dgx-h100"), 0.85 * 450);
+  EXPECT_EQ(rate("dgx-h200"), 0.85 * 450);
+  EXPECT_EQ(rate("dgx-b200"), 0.74 * 900);
+  EXPECT_EQ(rate("gb200-nvl72"), 0.74 * 900);
 }
 
 TEST(Presets, HaveAFabricForEachKindUnderTheNameOfTheKind) {

@@ -6,12 +6,27 @@
 #include <vector>
 
 #include "src/base/result.hpp"
+#include "src/topo/model/aggregation.hpp"
 #include "src/topo/model/builder.hpp"
 
 namespace tutti::topo {
 namespace {
 
 using Shape = Synthetic::Shape;
+
+void say(Builder& builder, NodeId node, const Aggregation& aggregation) {
+  builder.say(node, std::string(kAggregationKey), text_of(aggregation));
+}
+
+/// A switch of the network, which adds where it shall.
+NodeId add_network_switch(Builder& builder, const Synthetic& spec, std::string name) {
+  const NodeId node = builder.node(NodeKind::kSwitch, kNoHost, std::move(name));
+  if (spec.shape == Shape::kTofino)
+    say(builder, node, {.outstanding = 0, .window = static_cast<double>(spec.slots) * spec.packet});
+  else if (spec.sharp > 0)
+    say(builder, node, {.trees = spec.sharp});
+  return node;
+}
 
 /// Two sockets, a PCI switch for each GPU, an NVSwitch. Returns what the host's NICs plug into.
 std::vector<NodeId> add_gpu_host(Builder& builder, const Synthetic& spec, HostId host) {
@@ -22,6 +37,8 @@ std::vector<NodeId> add_gpu_host(Builder& builder, const Synthetic& spec, HostId
   if (sockets == 2) builder.join(cpus[0], cpus[1], LinkKind::kSystem, spec.system);
   const bool nvlink = spec.nvlink > 0 && gpus > 1;
   const NodeId plane = nvlink ? builder.node(NodeKind::kNvswitch, host, "nvswitch") : 0;
+  if (nvlink && spec.nvls == 1)
+    say(builder, plane, {.trees = kMostSyntheticGroups, .outstanding = 0, .sums_in_parts = true});
   for (std::uint32_t i = 0; i < gpus; ++i) {
     switches.push_back(builder.node(NodeKind::kPci, host, fmt::format("pci{}", i)));
     const NodeId gpu = builder.node(NodeKind::kGpu, host, fmt::format("gpu{}", i));
@@ -45,13 +62,13 @@ std::vector<NodeId> add_cpu_host(Builder& builder, const Synthetic& spec, HostId
 /// The switches that NIC 0, 1, ... of every host plug into.
 std::vector<NodeId> add_fabric(Builder& builder, const Synthetic& spec) {
   if (spec.fabric == Synthetic::Fabric::kSwitch)
-    return std::vector<NodeId>(spec.nics, builder.node(NodeKind::kSwitch, kNoHost, "switch"));
+    return std::vector<NodeId>(spec.nics, add_network_switch(builder, spec, "switch"));
   std::vector<NodeId> leaves;
   for (std::uint32_t i = 0; i < spec.nics; ++i)
-    leaves.push_back(builder.node(NodeKind::kSwitch, kNoHost, fmt::format("leaf{}", i)));
+    leaves.push_back(add_network_switch(builder, spec, fmt::format("leaf{}", i)));
   if (spec.nics == 1) return leaves;
   for (std::uint32_t i = 0; i < spec.spines; ++i) {
-    const NodeId spine = builder.node(NodeKind::kSwitch, kNoHost, fmt::format("spine{}", i));
+    const NodeId spine = add_network_switch(builder, spec, fmt::format("spine{}", i));
     for (const NodeId leaf : leaves)
       builder.join(leaf, spine, LinkKind::kNetwork, spec.network * spec.sizes[0] / spec.spines,
                    spec.latency);
@@ -120,7 +137,9 @@ void add_grid(Builder& builder, const Synthetic& spec) {
 
 Result<Topology> build(const Synthetic& synthetic) {
   Builder builder;
-  if (synthetic.shape == Shape::kGpu || synthetic.shape == Shape::kCpu)
+  const bool has_hosts = synthetic.shape == Shape::kGpu || synthetic.shape == Shape::kCpu ||
+                         synthetic.shape == Shape::kTofino;
+  if (has_hosts)
     add_hosts(builder, synthetic);
   else
     add_grid(builder, synthetic);

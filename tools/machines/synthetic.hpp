@@ -3,26 +3,32 @@
 //   gpu:4x8                      4 hosts of 8 GPUs on an NVSwitch, a NIC each, rails and a spine
 //   gpu:2x4,nvlink=0,nics=1      2 hosts of 4 GPUs on PCI alone, one NIC per host
 //   cpu:2x8@10GB/s               2 hosts of 8 CPU ranks, 10 GB/s between them
+//   tofino:16                    16 hosts of one CPU rank on a switch that adds in slots (SwitchML)
 //   ring:8    torus:4x4x4,link=100GB/s,latency=0.5us    mesh:16x16
 //
 //   text      = shape ":" size {"x" size} ["@" bandwidth] {"," key "=" value}
 //   bandwidth = number ["GB/s" | "MB/s" | "Gb/s" | "Mb/s"]     GB/s without a unit
 //   latency   = number ["us" | "ns" | "ms"]                    us without a unit
 //
-// No blanks. "gpu" and "cpu" take hosts x ranks per host, or ranks of a single host; "ring" one
-// length, "torus" and "mesh" (a torus without its wrap-around) up to three. "@" is short for
-// "net=", and for "link=" where there are no hosts. The keys:
+// No blanks. "gpu" and "cpu" take hosts x ranks per host, or ranks of a single host; "tofino" takes
+// hosts; "ring" one length, "torus" and "mesh" (a torus without its wrap-around) up to three. "@"
+// is short for "net=", and for "link=" where there are no hosts. The keys:
 //
-//   net       gpu, cpu   of one NIC: 50 and 12.5
+//   net       gpu, cpu   of one NIC: 50 and 12.5; also of tofino: 12.5
 //   nics      gpu, cpu   per host: one per GPU, and 1
 //   fabric    gpu, cpu   "rails": NIC i of every host on switch i, or "switch": all on one
 //   spines    gpu, cpu   switches that join the rails, together as wide as all NICs: 1
 //   nvlink    gpu        of one GPU to the NVSwitch, 0 for none: 450
 //   pci       gpu        of one PCI link: 48
 //   system    gpu        between the two CPUs: 22
-//   memory    cpu        of one rank to the memory of its host: 10
+//   memory    cpu        of one rank to the memory of its host: 10; also of tofino: 25
 //   link      others     between neighbours: 50
-//   latency   all        of a link between NIC and switch: 0.6; between neighbours: 1
+//   latency   all        of a link between NIC and switch: 0.6, of tofino 4.5 with the software of
+//                        the hosts; between neighbours: 1
+//   nvls      gpu        1: NVSwitches add and copy for groups (src/topo/model/aggregation.hpp): 0
+//   sharp     gpu, cpu   groups for which a network switch adds at a time: 0
+//   slots     tofino     packets that the switch keeps: 128
+//   packet    tofino     bytes of a packet: 1024
 #pragma once
 
 #include <cstdint>
@@ -35,7 +41,7 @@ namespace tutti::topo {
 
 /// What such a text says. A value; bandwidths are GB/s, latencies microseconds.
 struct Synthetic {
-  enum class Shape : std::uint8_t { kGpu, kCpu, kRing, kTorus, kMesh };
+  enum class Shape : std::uint8_t { kGpu, kCpu, kTofino, kRing, kTorus, kMesh };
   enum class Fabric : std::uint8_t { kRails, kSwitch };
 
   Shape shape = Shape::kGpu;
@@ -50,6 +56,10 @@ struct Synthetic {
   double memory = 10;
   double link = 50;
   double latency = 0;
+  std::uint32_t nvls = 0;
+  std::uint32_t sharp = 0;
+  std::uint32_t slots = 128;
+  std::uint32_t packet = 1024;
 
   friend bool operator==(const Synthetic&, const Synthetic&) = default;
 };
@@ -73,6 +83,10 @@ std::vector<SyntheticParameter> synthetic_parameters();
 inline constexpr std::uint32_t kMostSyntheticRanks = 65536;
 inline constexpr std::uint32_t kMostSyntheticNics = 256;
 inline constexpr std::uint32_t kMostSyntheticSpines = 64;
+/// Most groups for which a switch adds, slots of a switch, and bytes of a packet.
+inline constexpr std::uint32_t kMostSyntheticGroups = 1024;
+inline constexpr std::uint32_t kMostSyntheticSlots = 1U << 20U;
+inline constexpr std::uint32_t kMostSyntheticPacket = 65536;
 
 /// kInvalidArgument names the column, what stands there and what was expected.
 Result<Synthetic> parse_synthetic(std::string_view text);

@@ -30,13 +30,17 @@ struct ShapeName {
 constexpr std::array kShapes = {
     ShapeName{"gpu", Shape::kGpu, 2, "gpu:HOSTSxGPUS", "hosts of GPUs on an NVSwitch, with NICs"},
     ShapeName{"cpu", Shape::kCpu, 2, "cpu:HOSTSxRANKS", "hosts of ranks around one memory"},
+    ShapeName{"tofino", Shape::kTofino, 1, "tofino:HOSTS",
+              "hosts of one rank on a switch that adds in slots"},
     ShapeName{"ring", Shape::kRing, 1, "ring:N", "GPUs, each joined with the next"},
     ShapeName{"torus", Shape::kTorus, 3, "torus:XxYxZ",
               "GPUs in a grid of up to three dimensions, which wraps around"},
     ShapeName{"mesh", Shape::kMesh, 3, "mesh:XxYxZ", "the same without the wrap-around"},
 };
 
-bool has_hosts(Shape shape) { return shape == Shape::kGpu || shape == Shape::kCpu; }
+bool has_hosts(Shape shape) {
+  return shape == Shape::kGpu || shape == Shape::kCpu || shape == Shape::kTofino;
+}
 
 enum class Value : std::uint8_t { kBandwidth, kBandwidthOrNone, kLatency, kCount, kFabric };
 struct Key {
@@ -47,10 +51,11 @@ struct Key {
   double Synthetic::* number = nullptr;
   std::uint32_t Synthetic::* count = nullptr;
   std::uint32_t least = 0, most = 0;  // of a count
+  bool tofino = false;
 };
 constexpr std::array kKeys = {
-    Key{"net", "GB/s of a NIC: 50, of cpu 12.5", Value::kBandwidth, true, true, false,
-        &Synthetic::network},
+    Key{"net", "GB/s of a NIC: 50, of cpu and tofino 12.5", Value::kBandwidth, true, true, false,
+        &Synthetic::network, nullptr, 0, 0, true},
     Key{"nics", "of a host: one for each GPU, of cpu 1", Value::kCount, true, true, false, nullptr,
         &Synthetic::nics, 1, kMostSyntheticNics},
     Key{"fabric", "rails: NIC i of every host on switch i; switch: all on one", Value::kFabric,
@@ -62,16 +67,33 @@ constexpr std::array kKeys = {
     Key{"pci", "GB/s of a PCI link: 48", Value::kBandwidth, true, false, false, &Synthetic::pci},
     Key{"system", "GB/s between the two CPUs: 22", Value::kBandwidth, true, false, false,
         &Synthetic::system},
-    Key{"memory", "GB/s of a rank to the memory of its host: 10", Value::kBandwidth, false, true,
-        false, &Synthetic::memory},
+    Key{"memory", "GB/s of a rank to the memory of its host: 10, of tofino 25", Value::kBandwidth,
+        false, true, false, &Synthetic::memory, nullptr, 0, 0, true},
     Key{"link", "GB/s between neighbours: 50", Value::kBandwidth, false, false, true,
         &Synthetic::link},
-    Key{"latency", "us of a link between NIC and switch: 0.6; between neighbours: 1",
-        Value::kLatency, true, true, true, &Synthetic::latency},
+    Key{"latency", "us of a link between NIC and switch: 0.6, of tofino 4.5; between neighbours: 1",
+        Value::kLatency, true, true, true, &Synthetic::latency, nullptr, 0, 0, true},
+    Key{"nvls", "1: NVSwitches add and copy for groups: 0", Value::kCount, true, false, false,
+        nullptr, &Synthetic::nvls, 0, 1},
+    Key{"sharp", "groups for which a network switch adds at a time: 0", Value::kCount, true, true,
+        false, nullptr, &Synthetic::sharp, 0, kMostSyntheticGroups},
+    Key{"slots", "packets that the switch keeps: 128", Value::kCount, false, false, false, nullptr,
+        &Synthetic::slots, 1, kMostSyntheticSlots, true},
+    Key{"packet", "bytes of a packet: 1024", Value::kCount, false, false, false, nullptr,
+        &Synthetic::packet, 1, kMostSyntheticPacket, true},
 };
 
 bool has(Shape shape, const Key& key) {
-  return shape == Shape::kGpu ? key.gpu : shape == Shape::kCpu ? key.cpu : key.others;
+  switch (shape) {
+    case Shape::kGpu:
+      return key.gpu;
+    case Shape::kCpu:
+      return key.cpu;
+    case Shape::kTofino:
+      return key.tofino;
+    default:
+      return key.others;
+  }
 }
 
 struct Unit {
@@ -137,7 +159,7 @@ class SyntheticParser {
       at_ += known.name.size();
       return accept(':') ? ok_status() : Status(unexpected("`:`"));
     }
-    return unknown("one of gpu, cpu, ring, torus and mesh", names);
+    return unknown("one of gpu, cpu, tofino, ring, torus and mesh", names);
   }
 
   /// An error for a word that is none of `names`.
@@ -157,6 +179,7 @@ class SyntheticParser {
       made_.sizes.push_back(size);
       ranks *= size;  // three at most, of 16 bits
     } while (accept('x'));
+    if (made_.shape == Shape::kTofino) made_.sizes.push_back(1);
     if (has_hosts(made_.shape) && made_.sizes.size() == 1)
       made_.sizes.insert(made_.sizes.begin(), 1);
     if (ranks <= kMostSyntheticRanks) return ok_status();
@@ -169,6 +192,10 @@ class SyntheticParser {
     made_.network = gpu ? 50 : 12.5;
     made_.nics = gpu ? std::min(made_.sizes[1], kMostSyntheticNics) : 1;
     made_.latency = has_hosts(made_.shape) ? assumed_latency(LinkKind::kNetwork) : 1;
+    if (made_.shape != Shape::kTofino) return;
+    made_.fabric = Synthetic::Fabric::kSwitch;
+    made_.memory = 25;
+    made_.latency = 4.5;
   }
 
   [[nodiscard]] static const Key& key_named(std::string_view name) {

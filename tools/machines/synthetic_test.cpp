@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "src/topo/model/affinity.hpp"
+#include "src/topo/model/aggregation.hpp"
 #include "src/topo/model/paths.hpp"
 
 namespace tutti::topo {
@@ -65,10 +66,11 @@ TEST(SyntheticText, HasDefaultsAndShortForms) {
 
 TEST(SyntheticText, NamesTheColumnThatIsWrong) {
   EXPECT_EQ(synthetic_error(""),
-            "column 1: found the end, expected one of gpu, cpu, ring, torus and mesh");
-  EXPECT_EQ(synthetic_error("tours:4"),
-            "column 1: found `tours:4`, expected one of gpu, cpu, ring, torus and mesh; did you "
-            "mean torus?");
+            "column 1: found the end, expected one of gpu, cpu, tofino, ring, torus and mesh");
+  EXPECT_EQ(
+      synthetic_error("tours:4"),
+      "column 1: found `tours:4`, expected one of gpu, cpu, tofino, ring, torus and mesh; did you "
+      "mean torus?");
   EXPECT_EQ(synthetic_error("gpu"), "column 4: found the end, expected `:`");
   EXPECT_EQ(synthetic_error("gpu:"), "column 5: found the end, expected a number from 1 to 65536");
   EXPECT_EQ(synthetic_error("gpu:0x4"), "column 5: found `0x4`, expected a number from 1 to 65536");
@@ -80,7 +82,7 @@ TEST(SyntheticText, NamesTheColumnThatIsWrong) {
             "column 8: found `lnik=3`, expected one of link, latency; did you mean link?");
   EXPECT_EQ(synthetic_error("cpu:8,nvlink=3"),
             "column 7: found `nvlink=3`, expected one of net, nics, fabric, spines, memory, "
-            "latency");
+            "latency, sharp");
   EXPECT_EQ(synthetic_error("gpu:8,net:3"), "column 10: found `:3`, expected `=`");
   EXPECT_EQ(synthetic_error("gpu:8,net=1,pci=2,net=3"),
             "column 19: found `net=3`, expected each setting once");
@@ -196,6 +198,40 @@ TEST(SyntheticMachine, OfTenThousandGpusCanBeAskedForItsRing) {
     EXPECT_EQ(finder.find(gpus[i], gpus[i + 1]).kind, PathKind::kNvlink);
     EXPECT_EQ(finder.find(gpus[i + 7], gpus[(i + 8) % gpus.size()]).kind, PathKind::kNetwork);
   }
+}
+
+/// The attribute of the node of that name.
+std::string aggregation_of_node(std::string_view text, std::string_view name) {
+  const auto topology = synthetic_topology(text);
+  EXPECT_TRUE(topology) << topology.error().what;
+  for (NodeId id = 0; id < topology->nodes().size(); ++id) {
+    if (full_name(*topology, id) != name) continue;
+    const auto aggregation = aggregation_of(*topology, id);
+    EXPECT_TRUE(aggregation) << aggregation.error().what;
+    return *aggregation ? text_of(**aggregation) : "none";
+  }
+  return "no such node";
+}
+
+TEST(SyntheticMachine, HasSwitchesThatAddWhereTheTextSaysSo) {
+  EXPECT_EQ(aggregation_of_node("gpu:2x4", "h0/nvswitch"), "none");
+  EXPECT_EQ(aggregation_of_node("gpu:2x4,nvls=1", "h0/nvswitch"),
+            "trees=1024,outstanding=0,parts=1");
+  EXPECT_EQ(aggregation_of_node("gpu:2x4,nvls=1", "leaf0"), "none");
+  EXPECT_EQ(aggregation_of_node("gpu:2x4,sharp=8", "leaf0"), "trees=8");
+  EXPECT_EQ(aggregation_of_node("gpu:2x4,sharp=8", "spine0"), "trees=8");
+  EXPECT_EQ(aggregation_of_node("cpu:2x4,sharp=2,fabric=switch", "switch"), "trees=2");
+}
+
+TEST(SyntheticMachine, OfATofinoKeepsItsSlots) {
+  EXPECT_EQ(aggregation_of_node("tofino:8", "switch"), "trees=1,outstanding=0,window=131072");
+  EXPECT_EQ(aggregation_of_node("tofino:8,slots=64,packet=256", "switch"),
+            "trees=1,outstanding=0,window=16384");
+  const auto topology = synthetic_topology("tofino:8@100Gb/s");
+  ASSERT_TRUE(topology) << topology.error().what;
+  EXPECT_EQ(topology->hosts().size(), 8U);
+  EXPECT_EQ(one_rank_each(*topology).ranks.size(), 8U);
+  EXPECT_THAT(synthetic_error("tofino:8x2"), testing::HasSubstr("no more than 1 numbers"));
 }
 
 }  // namespace

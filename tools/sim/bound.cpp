@@ -123,8 +123,9 @@ struct Worst {
   }
 };
 
+/// `adds`: so does something between these groups.
 void consider_groups(const ir::Request& request, const std::vector<Group>& groups,
-                     std::string_view kind, Worst& worst) {
+                     std::string_view kind, bool adds, Worst& worst) {
   if (groups.size() < 2) return;
   double out = 0;
   double in = 0;
@@ -135,7 +136,7 @@ void consider_groups(const ir::Request& request, const std::vector<Group>& group
     out += group.out;
     in += group.in;
   }
-  if (request.collective != Collective::kAllReduce) return;
+  if (request.collective != Collective::kAllReduce || adds) return;
   const double messages = 2 * (static_cast<double>(groups.size()) - 1);
   worst.consider(messages, std::min(in, out), [&] { return fmt::format("links of all {}", kind); });
 }
@@ -215,9 +216,13 @@ double longest_latency(const Machine& machine, const ir::Request& request) {
 Bounds::Bounds(const Machine& machine, const ir::Request& request, const sim::BoundCosts& costs)
     : machine_(&machine), request_(request), costs_(costs) {
   if (machine.topology == nullptr) return;
+  const Adding adding = costs.ports == 0 ? adding_of(machine) : Adding{};
+  if (adding.anywhere()) costs_.reduce_ps_per_byte = 0;
   Worst worst;
-  consider_groups(request, nodes_with_ranks(machine, request.root), "ranks", worst);
-  consider_groups(request, hosts_with_ranks(machine, request.root), "hosts", worst);
+  consider_groups(request, nodes_with_ranks(machine, request.root), "ranks", adding.anywhere(),
+                  worst);
+  consider_groups(request, hosts_with_ranks(machine, request.root), "hosts", adding.between_hosts,
+                  worst);
   consider_forest(machine, request, worst);
   us_per_byte_ = worst.share_per_gbs / 1e3;
   worst_cut_ = worst.reason;

@@ -6,14 +6,15 @@
 //              bandwidth of the links that do. An all-reduce needs 2(k-1) messages of the whole
 //              vector between k groups: k-1 until one of them knows the sum, k-1 until all do
 //              (Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
-//              workstations", 2009, for equal groups).
+//              workstations", 2009, for equal groups). Where switches between the groups add, only
+//              the whole vector must leave and enter each.
 //   forest     The worst of all cuts, by ForestColl's method (src/topo/forest/optimum.hpp), for
 //              all_gather, reduce_scatter, broadcast and reduce, where the network that it works
 //              on stands for the topology exactly.
 //   latency    of the longest path that data must take, at the speed of its links.
-//   additions  n-1 of each element, shared by all ranks.
+//   additions  n-1 of each element, shared by all ranks, unless switches add.
 //
-// All hold if data travels in plain and only ranks add, not switches.
+// All hold if data travels in plain. In the k-port model no switch adds.
 #pragma once
 
 #include <string>

@@ -41,29 +41,37 @@ std::string heat(double share) {
                      mix(stop->green, stop[1].green), mix(stop->blue, stop[1].blue));
 }
 
-/// Bytes from each rank to each other.
+/// Bytes from each rank to each other. Where the network adds or copies, it is one more place
+/// behind the ranks.
 std::vector<std::vector<double>> traffic_of(const Traced& traced) {
   const ir::Schedule& schedule = traced.schedule;
   const auto ranks = static_cast<std::size_t>(schedule.request.ranks);
+  const std::size_t places = ranks + (schedule.groups.empty() ? 0 : 1);
   const sim::Amount amount = amount_for(schedule.request, traced.point.bytes);
   const sim::Volumes volumes(schedule, amount, 0);
-  std::vector<std::vector<double>> bytes(ranks, std::vector<double>(ranks, 0));
+  std::vector<std::vector<double>> bytes(places, std::vector<double>(places, 0));
   for (std::size_t rank = 0; rank < ranks; ++rank)
-    for (const ir::Step& step : schedule.programs[rank].steps)
-      if (step.verb == ir::Verb::kSend)
-        bytes[rank][static_cast<std::size_t>(step.peer)] +=
-            static_cast<double>(volumes.bytes(static_cast<Rank>(rank), step.src, 0));
+    for (const ir::Step& step : schedule.programs[rank].steps) {
+      if (ir::is_local(step.verb) || step.verb == ir::Verb::kRecv) continue;
+      const bool in_group = ir::uses_group(step.verb);
+      const std::size_t peer = in_group ? ranks : static_cast<std::size_t>(step.peer);
+      const auto own = static_cast<Rank>(rank);
+      bytes[rank][peer] += static_cast<double>(volumes.bytes(own, step.src, 0));
+      if (in_group) bytes[peer][rank] += static_cast<double>(volumes.bytes(own, step.dst, 0));
+    }
   return bytes;
 }
 
 void draw_matrix(Svg& svg, const Traced& traced) {
   const auto bytes = traffic_of(traced);
   const auto ranks = bytes.size();
+  const bool has_network = !traced.schedule.groups.empty();
   double most = 0;
   for (const auto& row : bytes) most = std::max(most, std::ranges::max(row));
   const double cell = kMatrix / static_cast<double>(ranks);
   svg.words(kMatrixLeft, kHeatTop - 26, "start", kInk,
-            fmt::format("bytes from rank (down) to rank (across): white none, dark {}",
+            fmt::format("bytes from {} (down) to {} (across): white none, dark {}",
+                        has_network ? "these" : "rank", has_network ? "these" : "rank",
                         tools::size_text(static_cast<std::size_t>(most))));
   svg.rect(kMatrixLeft, kHeatTop, kMatrix, kMatrix, kFaint);
   const std::size_t label_step = ranks <= 16 ? 1 : ranks <= 32 ? 4 : 8;
@@ -74,10 +82,12 @@ void draw_matrix(Svg& svg, const Traced& traced) {
       svg.rect(kMatrixLeft + cell * static_cast<double>(to) + 0.5, y + 0.5, cell - 1, cell - 1,
                share > 0 ? heat(share) : "white");
     }
-    if (from % label_step != 0) continue;
+    const bool is_network = has_network && from + 1 == ranks;
+    if (from % label_step != 0 && !is_network) continue;
     const double middle = cell * (static_cast<double>(from) + 0.5);
-    svg.words(kMatrixLeft - 6, kHeatTop + middle + 4, "end", kSoft, std::to_string(from), 10);
-    svg.words(kMatrixLeft + middle, kHeatTop - 6, "middle", kSoft, std::to_string(from), 10);
+    const std::string label = is_network ? "net" : std::to_string(from);
+    svg.words(kMatrixLeft - 6, kHeatTop + middle + 4, "end", kSoft, label, 10);
+    svg.words(kMatrixLeft + middle, kHeatTop - 6, "middle", kSoft, label, 10);
   }
 }
 

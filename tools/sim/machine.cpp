@@ -9,6 +9,7 @@
 #include "src/base/result.hpp"
 #include "src/cost/predict.hpp"
 #include "src/sim/topology_fabric.hpp"
+#include "src/topo/model/aggregation.hpp"
 #include "tools/machines/machine.hpp"
 #include "tools/machines/synthetic.hpp"
 #include "tools/program/cli.hpp"
@@ -76,27 +77,38 @@ Machine switch_machine(std::string name, const sim::TwoLevelSwitch::Shape& shape
   return machine;
 }
 
+/// Of a switch that adds for as many groups as there may be, and any number of operations.
+std::optional<topo::Aggregation> aggregation_if(bool adds) {
+  if (!adds) return std::nullopt;
+  return topo::Aggregation{.trees = ir::kMostGroups, .outstanding = 0};
+}
+
 Machine uniform_machine(const MachineOptions& options) {
   return switch_machine(
-      fmt::format("{} ranks on a switch, {:g} µs, {:g} GB/s", options.uniform, options.alpha_us,
-                  options.beta_gbs),
-      sim::UniformSwitch::Shape{
-          .ranks = options.uniform, .bandwidth = options.beta_gbs, .latency = options.alpha_us});
+      fmt::format("{} ranks on a switch{}, {:g} µs, {:g} GB/s", options.uniform,
+                  options.in_network ? " that adds" : "", options.alpha_us, options.beta_gbs),
+      sim::UniformSwitch::Shape{.ranks = options.uniform,
+                                .bandwidth = options.beta_gbs,
+                                .latency = options.alpha_us,
+                                .aggregation = aggregation_if(options.in_network)});
 }
 
 Result<Machine> two_level_machine(const MachineOptions& options) {
   TUTTI_ASSIGN(const auto sizes, parse_two_level("--two-level", options.two_level));
   const auto [nodes, each] = sizes;
   return switch_machine(
-      fmt::format("{} nodes of {} ranks, {:g} µs, {:g} GB/s; inside {:g} µs, {:g} GB/s", nodes,
-                  each, options.alpha_us, options.beta_gbs, options.inner_alpha_us,
-                  options.inner_gbs),
+      fmt::format("{} nodes of {} ranks, {:g} µs, {:g} GB/s{}; inside {:g} µs, {:g} GB/s{}", nodes,
+                  each, options.alpha_us, options.beta_gbs,
+                  options.in_network ? ", whose network adds" : "", options.inner_alpha_us,
+                  options.inner_gbs, options.inner_in_network ? ", whose switches add" : ""),
       sim::TwoLevelSwitch::Shape{.nodes = nodes,
                                  .ranks_per_node = each,
                                  .inner_bandwidth = options.inner_gbs,
                                  .inner_latency = options.inner_alpha_us,
                                  .outer_bandwidth = options.beta_gbs,
-                                 .outer_latency = options.alpha_us});
+                                 .outer_latency = options.alpha_us,
+                                 .inner_aggregation = aggregation_if(options.inner_in_network),
+                                 .outer_aggregation = aggregation_if(options.in_network)});
 }
 
 Machine calibrated_hosts(std::string name, lower::Placement placement,
@@ -146,6 +158,22 @@ lower::Placement placement_of(const Machine& machine) {
 }
 
 }  // namespace
+
+Adding adding_of(const Machine& machine) {
+  if (machine.uniform) return {.between_hosts = machine.uniform->aggregation.has_value()};
+  if (machine.two_level)
+    return {.in_hosts = machine.two_level->inner_aggregation.has_value(),
+            .between_hosts = machine.two_level->outer_aggregation.has_value()};
+  Adding adding;
+  if (machine.topology == nullptr) return adding;
+  for (const topo::Node& node : machine.topology->nodes()) {
+    if (std::ranges::find(node.attributes, topo::kAggregationKey, &topo::Attribute::key) ==
+        node.attributes.end())
+      continue;
+    (node.host == topo::kNoHost ? adding.between_hosts : adding.in_hosts) = true;
+  }
+  return adding;
+}
 
 Result<Calibration> load_calibration(const std::string& path) {
   if (path.empty()) return Calibration{};
@@ -216,14 +244,15 @@ Result<Machine> make_machine(const MachineOptions& options) {
     return make_error(Code::kInvalidArgument,
                       "give one machine: --topology, --uniform, --two-level or --hosts");
   const MachineOptions usual;
-  const bool of_switches =
-      options.alpha_us != usual.alpha_us || options.beta_gbs != usual.beta_gbs ||
-      options.inner_alpha_us != usual.inner_alpha_us || options.inner_gbs != usual.inner_gbs;
+  const bool of_switches = options.alpha_us != usual.alpha_us ||
+                           options.beta_gbs != usual.beta_gbs ||
+                           options.inner_alpha_us != usual.inner_alpha_us ||
+                           options.inner_gbs != usual.inner_gbs || options.in_network;
   if (named == 0 && of_switches)
-    return make_error(
-        Code::kInvalidArgument,
-        "--alpha, --beta-gbs and the like are of switches: name one with --uniform or "
-        "--two-level");
+    return make_error(Code::kInvalidArgument,
+                      "--alpha, --beta-gbs, --in-network and the like are of switches: name one "
+                      "with --uniform or "
+                      "--two-level");
   if (named == 0) {
     MachineOptions here = options;
     here.hosts = fmt::format("1x{}", ranks_of_this_machine());

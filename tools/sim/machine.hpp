@@ -29,6 +29,8 @@ struct MachineOptions {
   double beta_gbs = 25;     ///< of the switches: GB/s of a rank, or of its network interface
   double inner_alpha_us = 1;
   double inner_gbs = 450;
+  bool in_network = false;        ///< the switch (of two levels: between the nodes) adds and copies
+  bool inner_in_network = false;  ///< the switches in the nodes do
 };
 
 /// Movable; the fabric refers to the topology.
@@ -47,6 +49,14 @@ struct Machine {
   std::vector<std::string> assumptions;  ///< a sentence each
   [[nodiscard]] std::int32_t ranks() const { return fabric->ranks(); }
 };
+
+/// Where switches add and copy for groups of ranks.
+struct Adding {
+  bool in_hosts = false;
+  bool between_hosts = false;
+  [[nodiscard]] bool anywhere() const { return in_hosts || between_hosts; }
+};
+Adding adding_of(const Machine& machine);
 
 /// The only place where the value of --topology gets a meaning: the path of a file, in any format
 /// that `tutti topo` reads, or else the text of a synthetic machine (tools/machines/synthetic.hpp)

@@ -176,7 +176,7 @@ Result<sim::Costs> costs_of(const Options& options, const Machine& machine) {
 /// that would take minutes.
 std::vector<std::string> default_algorithms(const Machine& machine, const ir::Request& request) {
   std::vector<std::string> names = algorithms_for(machine, request);
-  for (const ir::Algorithm& algorithm : algorithms::all()) {
+  for (const ir::Algorithm& algorithm : algorithms::with_in_network()) {
     const auto named = std::ranges::find(names, algorithm.name);
     if (named == names.end()) continue;
     if (const Status fits = check_memory_to_generate(algorithm, request); !fits) {
@@ -193,6 +193,13 @@ std::vector<std::string> default_algorithms(const Machine& machine, const ir::Re
                     kMostForestRanks));
   }
   return names;
+}
+
+/// Of algorithms that nobody named, those stay that need no network that adds: the k-port model has
+/// none, and data in formats is not added.
+void leave_out_in_network(Plan& plan) {
+  for (const ir::Algorithm& algorithm : algorithms::in_network())
+    std::erase(plan.algorithms, algorithm.name);
 }
 
 /// Of algorithms that nobody named, those stay that give all ranks the same bits when compressed.
@@ -251,6 +258,14 @@ void add_machine_options(tools::CommandLine& app, MachineOptions& machine) {
       .needs(two_level);
   app.add_option("--inner-gbs", machine.inner_gbs, "--two-level: GB/s inside a node (450)")
       .in_range(kLeast, kMost)
+      .excludes(topology)
+      .excludes(uniform)
+      .needs(two_level);
+  app.add_flag("--in-network", machine.in_network,
+               "the switch, of --two-level the one between nodes, adds and copies for groups")
+      .excludes(topology);
+  app.add_flag("--inner-in-network", machine.inner_in_network,
+               "--two-level: the switches in the nodes do")
       .excludes(topology)
       .excludes(uniform)
       .needs(two_level);
@@ -341,6 +356,7 @@ Result<Plan> make_plan(const Options& options, const Machine& machine) {
   plan.algorithms = options.algorithms;
   if (plan.algorithms.empty() || plan.algorithms == std::vector<std::string>{"all"}) {
     plan.algorithms = default_algorithms(machine, plan.request);
+    if (plan.costs.ports > 0 || plan.compressed) leave_out_in_network(plan);
     if (plan.compressed) leave_out_unequal(machine, plan);
   }
   if (plan.algorithms.empty())

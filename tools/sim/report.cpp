@@ -17,12 +17,20 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string link_name(const Machine& machine, std::optional<sim::LinkId> link) {
-  return link ? machine.fabric->links()[*link].name : "-";
-}
-
-double utilisation(const Point& point) {
-  return point.outcome.bottleneck ? point.outcome.links[*point.outcome.bottleneck].utilisation : 0;
+/// What is used the most: a link, or what the switches of a tree can add.
+struct Busiest {
+  std::string name = "-";
+  double utilisation = 0;
+};
+Busiest busiest_of(const Point& point, const Machine& machine) {
+  Busiest busiest;
+  if (point.outcome.bottleneck)
+    busiest = {machine.fabric->links()[*point.outcome.bottleneck].name,
+               point.outcome.links[*point.outcome.bottleneck].utilisation};
+  for (const sim::GroupUse& group : point.outcome.groups)
+    if (group.utilisation > busiest.utilisation)
+      busiest = {"sums of " + group.tree, group.utilisation};
+  return busiest;
 }
 
 /// The used links, the busiest first, at most `most`.
@@ -115,13 +123,13 @@ std::string LiveTable::header() const {
 }
 
 std::string LiveTable::row(const Point& point) const {
+  const Busiest busiest = busiest_of(point, *machine_);
   return line({tools::size_text(point.bytes), point.algorithm, number(point.outcome.time_us),
                number(point.outcome.algorithm_bandwidth), number(point.outcome.bus_bandwidth),
                point.bound ? number(point.bound->us) : "-",
                point.bound ? fmt::format("{:.1f}", 100 * point.efficiency()) : "-",
                point.bound ? point.bound->reason : "-",
-               fmt::format("{:.1f}", 100 * utilisation(point)),
-               link_name(*machine_, point.outcome.bottleneck)});
+               fmt::format("{:.1f}", 100 * busiest.utilisation), busiest.name});
 }
 
 std::vector<LinkGroup> link_groups(const Point& point, const Machine& machine) {
@@ -159,14 +167,16 @@ std::string links_text(std::span<const Point> points, const Machine& machine) {
 std::string csv_text(std::span<const Point> points, const Machine& machine) {
   std::string text =
       "size,algorithm,time_us,alg_bw,bus_bw,bound_us,bound,efficiency,bottleneck,utilisation\n";
-  for (const Point& point : points)
+  for (const Point& point : points) {
+    const Busiest busiest = busiest_of(point, machine);
     text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", point.bytes, point.algorithm,
                         point.outcome.time_us, point.outcome.algorithm_bandwidth,
                         point.outcome.bus_bandwidth,
                         point.bound ? fmt::format("{}", point.bound->us) : "",
                         quoted(point.bound ? point.bound->reason : ""),
                         point.bound ? fmt::format("{}", point.efficiency()) : "",
-                        quoted(link_name(machine, point.outcome.bottleneck)), utilisation(point));
+                        quoted(busiest.name), busiest.utilisation);
+  }
   return text;
 }
 
@@ -188,6 +198,11 @@ std::string json_text(std::span<const Point> points, const Plan& plan, const Mac
                 {"messages", point.outcome.messages},
                 {"most_bytes_sent", point.outcome.most_bytes_sent},
                 {"links", std::move(links)}};
+    for (const sim::GroupUse& group : point.outcome.groups)
+      row["groups"].push_back({{"tree", group.tree},
+                               {"operations", group.operations},
+                               {"busy_us", group.busy_us},
+                               {"utilisation", group.utilisation}});
     if (point.bound) {
       row["bound_us"] = point.bound->us;
       row["bound"] = point.bound->reason;

@@ -28,6 +28,23 @@ bool has_forest(const Machine& machine, const ir::Request& request) {
   return machine.topology != nullptr && machine.ranks() >= 2 && forest::carries(request.collective);
 }
 
+/// Whether the network adds for the groups of the algorithm's schedule.
+bool has_trees(const Machine& machine, const ir::Algorithm& algorithm, const ir::Request& request) {
+  if (!adding_of(machine).anywhere() || !algorithm.supports(request)) return false;
+  if (!check_memory_to_generate(algorithm, request)) return false;
+  const auto schedule = algorithm.generate(request);
+  return schedule && machine.fabric->trees(schedule->groups);
+}
+
+Status check_trees(const Machine& machine, const ir::Schedule& schedule) {
+  const auto trees = machine.fabric->trees(schedule.groups);
+  if (trees) return ok_status();
+  return make_error(trees.error().code,
+                    "{}: {}; name a network that adds: --in-network, or a topology such as "
+                    "gpu:2x8,nvls=1,sharp=8",
+                    schedule.algorithm, trees.error().what);
+}
+
 /// `hides_latency`: direct hops come first, and data on longer ways has two lanes.
 Result<Routed> plan_forest(const Machine& machine, const ir::Request& request, bool hides_latency) {
   TUTTI_ASSIGN(const forest::NotedNetwork noted,
@@ -170,6 +187,8 @@ std::vector<std::string> algorithms_for(const Machine& machine, const ir::Reques
   std::vector<std::string> names;
   for (const ir::Algorithm& algorithm : algorithms::all())
     if (algorithm.supports(request)) names.emplace_back(algorithm.name);
+  for (const ir::Algorithm& algorithm : algorithms::in_network())
+    if (has_trees(machine, algorithm, request)) names.emplace_back(algorithm.name);
   if (has_forest(machine, request)) names.emplace_back(kForest);
   return names;
 }
@@ -217,12 +236,13 @@ Result<Routed> schedule_for(const std::string& name, const Machine& machine,
                       "reduce_scatter, all_reduce, broadcast or reduce");
   }
   std::vector<std::string> names = {std::string(kForest), "all"};
-  for (const ir::Algorithm& algorithm : algorithms::all()) {
+  for (const ir::Algorithm& algorithm : algorithms::with_in_network()) {
     names.emplace_back(algorithm.name);
     if (algorithm.name != name) continue;
     if (algorithm.supports(request)) {
       TUTTI_TRY(check_memory_to_generate(algorithm, request));
       TUTTI_ASSIGN(ir::Schedule schedule, algorithm.generate(request));
+      TUTTI_TRY(check_trees(machine, schedule));
       return Routed{std::move(schedule), {}};
     }
     return make_error(Code::kInvalidArgument, "{} does not do {} of {} ranks here; {} do", name,

@@ -70,8 +70,8 @@ struct Point {
 /// With more ranks, the forest takes minutes, and runs only when it is named.
 inline constexpr std::int32_t kMostForestRanks = 64;
 
-/// The names that `--algo` takes for this request: every algorithm that supports it, and the forest
-/// on a topology.
+/// The names that `--algo` takes for this request: every algorithm that supports it, also those for
+/// which the network adds where it has trees for them, and the forest on a topology.
 std::vector<std::string> algorithms_for(const Machine& machine, const ir::Request& request);
 
 /// The forest's all-gather on up to 32 ranks has direct hops first (topo::forest::GrowOptions) and

@@ -1,5 +1,6 @@
 // What each rank does when: a lane for each rank, in it a row for what it sends, one for what it
-// receives and one for its own work. Colours tell what is done or, where messages are cut, which
+// receives and one for its own work. What the network adds or copies for a group is sent to it and
+// received from it. Colours tell what is done or, where messages are cut, which
 // slice it is done with.
 #include <algorithm>
 #include <array>
@@ -29,25 +30,34 @@ constexpr std::size_t kRows = 3;
 
 constexpr std::string_view kSendColour = "#3b76c4", kReceiveColour = "#8fb8e8",
                            kReduceColour = "#e07b1a", kCopyColour = "#8458b3",
-                           kConvertColour = "#3a9a4b";
+                           kConvertColour = "#3a9a4b", kSumColour = "#b8336a",
+                           kMulticastColour = "#2a9d8f";
 
 struct Kind {
   Row row;
   std::string_view colour;
 };
 
-Kind kind_of(const ir::Step& step) {
+/// What a step does in the rows of its rank: one thing, or two in groups.
+std::vector<Kind> kinds_of(const ir::Step& step) {
   switch (step.verb) {
     case ir::Verb::kSend:
-      return {kSends, kSendColour};
+      return {{kSends, kSendColour}};
     case ir::Verb::kRecv:
-      return {kReceives, kReceiveColour};
+      return {{kReceives, kReceiveColour}};
     case ir::Verb::kReduce:
-      return {kWorks, kReduceColour};
+      return {{kWorks, kReduceColour}};
     case ir::Verb::kCopy:
+      return {{kWorks, step.src.format == step.dst.format ? kCopyColour : kConvertColour}};
+    case ir::Verb::kGroupReduce:
+    case ir::Verb::kMulticast:
       break;
   }
-  return {kWorks, step.src.format == step.dst.format ? kCopyColour : kConvertColour};
+  const auto colour = step.verb == ir::Verb::kGroupReduce ? kSumColour : kMulticastColour;
+  std::vector<Kind> kinds;
+  if (step.src.count > 0) kinds.push_back({kSends, colour});
+  if (step.dst.count > 0) kinds.push_back({kReceives, colour});
+  return kinds;
 }
 
 struct Rgb {
@@ -80,6 +90,7 @@ struct Bar {
   std::string_view colour;    // of what is done
   std::uint32_t slice = 0;
   Rank peer = kNoRank;  // of a single message
+  bool with_network = false;
   int messages = 1;
 };
 
@@ -132,9 +143,10 @@ class Timeline {
       if (step.end_us <= step.start_us) continue;
       const auto rank = static_cast<std::size_t>(step.task.rank);
       const ir::Step& what = traced_.schedule.programs[rank].steps[step.task.step];
-      const Kind kind = kind_of(what);
-      lanes_[rank].at(kind.row).push_back(
-          {x_of(step.start_us), x_of(step.end_us), kind.colour, step.task.slice, what.peer});
+      for (const Kind& kind : kinds_of(what))
+        lanes_[rank].at(kind.row).push_back({x_of(step.start_us), x_of(step.end_us), kind.colour,
+                                             step.task.slice, what.peer,
+                                             ir::uses_group(what.verb)});
       slices_ = std::max(slices_, step.task.slice + 1);
     }
     for (auto& lane : lanes_)
@@ -188,7 +200,8 @@ class Timeline {
           R"(<rect x="{:.2f}" y="{:.1f}" width="{:.2f}" height="{:.1f}" fill="{}" fill-opacity="0.85"/>)",
           bar.begin, y_of(rank, row), width - gap, row_ - 1,
           slices_ > 1 ? text_of(slice) : std::string(bar.colour));
-      const bool is_dark = slices_ > 1 ? slice.luminance() < 140 : row == kSends;
+      const bool is_dark =
+          slices_ > 1 ? slice.luminance() < 140 : row == kSends || bar.with_network;
       const double seen = i + 1 < bars.size() ? std::min(bar.end, bars[i + 1].begin) : bar.end;
       draw_peer(bar, {bar.begin, seen}, {rank, row}, is_dark ? "white" : kInk);
     }
@@ -204,17 +217,15 @@ class Timeline {
 
   /// Whom a message goes to or comes from, where the part of its bar that is seen has room for it.
   void draw_peer(const Bar& bar, Span seen, At at, std::string_view colour) {
-    constexpr double kDigit = 5.3, kArrow = 10, kAround = 3, kRanks = 32;
-    if (bar.peer == kNoRank || row_ < 9) return;
-    const std::string number = std::to_string(bar.messages > 1 ? bar.messages : bar.peer);
-    const double width = kArrow + kDigit * static_cast<double>(number.size()) + kAround +
-                         (bar.messages > 1 ? kRanks : 0);
-    if (seen.end - seen.begin < width) return;
+    constexpr double kDigit = 5.3, kArrow = 10, kAround = 3;
+    if ((bar.peer == kNoRank && !bar.with_network) || row_ < 9) return;
+    const std::string whom = bar.with_network   ? " network"
+                             : bar.messages > 1 ? fmt::format(" {} ranks", bar.messages)
+                                                : std::to_string(bar.peer);
+    if (seen.end - seen.begin < kArrow + kDigit * static_cast<double>(whom.size()) + kAround)
+      return;
     svg_.words((seen.begin + seen.end) / 2, y_of(at.rank, at.row) + row_ / 2 + 2.6, "middle",
-               colour,
-               fmt::format("{}{}", at.row == kSends ? "→" : "←",
-                           bar.messages > 1 ? fmt::format(" {} ranks", number) : number),
-               9);
+               colour, (at.row == kSends ? "→" : "←") + whom, 9);
   }
 
   double draw_sample(double x, std::string_view text, std::string_view colour, double room) {
@@ -227,16 +238,21 @@ class Timeline {
     struct Entry {
       std::string_view text, colour;
     };
-    constexpr std::array<Entry, 5> kEntries = {{{"sends", kSendColour},
-                                                {"receives", kReceiveColour},
-                                                {"adds", kReduceColour},
-                                                {"copies", kCopyColour},
-                                                {"converts", kConvertColour}}};
+    std::vector<Entry> entries = {{"sends", kSendColour},
+                                  {"receives", kReceiveColour},
+                                  {"adds", kReduceColour},
+                                  {"copies", kCopyColour},
+                                  {"converts", kConvertColour}};
+    if (!traced_.schedule.groups.empty()) {
+      entries.push_back({"network adds", kSumColour});
+      entries.push_back({"network copies", kMulticastColour});
+    }
     double x = kTimelineLeft;
     if (slices_ > 1)
       draw_slices();
     else
-      for (const auto& [text, colour] : kEntries) x = draw_sample(x, text, colour, 90);
+      for (const auto& [text, colour] : entries)
+        x = draw_sample(x, text, colour, text.size() > 10 ? 115 : entries.size() > 5 ? 82 : 90);
     svg_.words(kTimelineWidth - kTimelineRight, bottom() + 52, "end", kSoft,
                slices_ > 1 ? "rows of a rank: sends, receives, own work that takes time"
                            : "work that takes no time is not shown");

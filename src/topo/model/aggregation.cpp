@@ -4,7 +4,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <vector>
 
 #include <fmt/format.h>
 
@@ -84,13 +83,19 @@ Result<Aggregation> parse_aggregation(std::string_view text) {
   return aggregation;
 }
 
-std::string text_of(const Aggregation& aggregation) {
-  std::string text;
+std::vector<AggregationValue> values_of(const Aggregation& aggregation) {
+  std::vector<AggregationValue> values;
   for (const AggregationNumber& number : kAggregationNumbers) {
     const double value = number.get(aggregation);
-    if (value != number.get(Aggregation{}))
-      text += fmt::format("{}{}={}", text.empty() ? "" : ",", number.name, value);
+    if (value != number.get(Aggregation{})) values.push_back({number.name, value});
   }
+  return values;
+}
+
+std::string text_of(const Aggregation& aggregation) {
+  std::string text = fmt::format("trees={}", aggregation.trees);
+  for (const auto& [name, value] : values_of(aggregation))
+    if (name != "trees") text += fmt::format(",{}={}", name, value);
   return text;
 }
 

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/topo/model/topology.hpp"
 #include "tutti/error.hpp"
@@ -43,7 +44,14 @@ struct Aggregation {
 /// there twice, a number beyond its range.
 Result<Aggregation> parse_aggregation(std::string_view text);
 
-/// What parse_aggregation() reads; it names what differs from the default.
+/// The numbers that differ from the default, by the names that they have in the text.
+struct AggregationValue {
+  std::string_view name;
+  double value = 0;
+};
+std::vector<AggregationValue> values_of(const Aggregation& aggregation);
+
+/// What parse_aggregation() reads: the number of trees, and what differs from the default.
 std::string text_of(const Aggregation& aggregation);
 
 /// Nothing if the node has no such attribute. kInvalidArgument names the node.

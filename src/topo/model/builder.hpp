@@ -21,6 +21,11 @@ class Builder {
     return static_cast<NodeId>(parts_.nodes.size() - 1);
   }
 
+  /// Keys of a node come in ascending order.
+  void say(NodeId node, std::string key, std::string value) {
+    parts_.nodes[node].attributes.push_back({std::move(key), std::move(value)});
+  }
+
   /// Two links, one in each direction, of equal bandwidth (GB/s) and latency (microseconds).
   void join(NodeId a, NodeId b, LinkKind kind, double bandwidth, double latency) {
     parts_.links.push_back({a, b, kind, bandwidth, latency});
