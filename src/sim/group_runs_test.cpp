@@ -1,5 +1,6 @@
 // Exact times of schedules in which the network adds and copies.
 #include <algorithm>
+#include <random>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -264,6 +265,67 @@ TEST(GroupOperations, RunFromTheFirstByteToTheLatencyAfterTheLast) {
     EXPECT_DOUBLE_EQ(step.end_us, 14);
   }
 }
+
+/// Operations of random groups, one after another; each rank's may depend on its earlier ones.
+struct RandomOperations {
+  ir::Schedule schedule;
+  std::vector<std::vector<std::uint32_t>> rounds;
+};
+
+RandomOperations random_operations(std::mt19937& random) {
+  constexpr Rank kRanks = 6;
+  constexpr std::uint32_t kOperations = 20;
+  const auto below = [&](std::uint32_t bound) {
+    return static_cast<std::uint32_t>(random() % bound);
+  };
+  ir::Builder build({Collective::kAllReduce, kRanks, 0, false}, "random", 1);
+  RandomOperations made = {.schedule = {}, .rounds = {kRanks, std::vector<std::uint32_t>{}}};
+  std::vector<ir::ChunkSet> last(kRanks, in(0));
+  std::vector<std::vector<Rank>> groups;
+  for (int i = 0; i < 3; ++i) {
+    std::vector<Rank> ranks = first_ranks(kRanks);
+    std::ranges::shuffle(ranks, random);
+    ranks.resize(2 + below(kRanks - 1));
+    groups.push_back(std::move(ranks));
+  }
+  for (std::uint32_t k = 0; k < kOperations; ++k) {
+    const std::vector<Rank>& ranks = groups[below(3)];
+    std::uint32_t round = 0;
+    for (const Rank rank : ranks)
+      for (const std::uint32_t before : made.rounds[static_cast<std::size_t>(rank)])
+        round = std::max(round, before);
+    const ir::GroupId group = build.group(ranks);
+    for (const Rank rank : ranks) {
+      ir::ChunkSet& before = last[static_cast<std::size_t>(rank)];
+      const ir::ChunkSet sum = build.rank(rank).scratch(out(0));
+      build.rank(rank).group_reduce(below(2) == 0 ? before : in(0), sum, group);
+      before = sum;
+      made.rounds[static_cast<std::size_t>(rank)].push_back(round + 1);
+    }
+  }
+  made.schedule = std::move(build).finish();
+  return made;
+}
+
+class RandomGroups : public testing::TestWithParam<std::uint32_t> {};
+
+TEST_P(RandomGroups, ComeToAnEndInAnyOrderAndInTheExecutors) {
+  std::mt19937 random(GetParam());
+  const RandomOperations operations = random_operations(random);
+  for (const std::uint32_t outstanding : {0U, 1U, 2U}) {
+    UniformSwitch fabric(adding_switch(6, {.trees = 3, .outstanding = outstanding}));
+    for (const std::size_t slice : {0, 3000, 8000}) {
+      SimulateOptions options = {.slice_bytes = slice};
+      const auto free = outcome_on(fabric, operations.schedule, 20'000, {.message_us = 1}, options);
+      EXPECT_GT(free.time_us, 10);
+      options.rounds = operations.rounds;
+      EXPECT_GT(outcome_on(fabric, operations.schedule, 20'000, {.message_us = 1}, options).time_us,
+                10);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomGroups, testing::Range(0U, 30U));
 
 }  // namespace
 }  // namespace tutti::sim

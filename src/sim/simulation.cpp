@@ -6,23 +6,9 @@
 #include "src/base/result.hpp"
 #include "src/ir/verify.hpp"
 #include "src/lower/program.hpp"
+#include "src/sim/outcome.hpp"
 
 namespace tutti::sim {
-namespace {
-
-/// Of the fabric's links, and then of the groups' limits.
-std::vector<double> capacities(const Job& job) {
-  constexpr double kNoLimit = 1e6;  // no path leads over it
-  std::vector<double> result;
-  for (const Link& link : job.fabric.links())
-    result.push_back(link.bandwidth * kBytesPerPicosecondAtOneGigabyte);
-  for (const SlowLink& slow : job.costs.slow_links) result[slow.link] /= slow.factor;
-  for (const GroupOnTree& group : job.groups.groups())
-    result.push_back(group.rate > 0 ? group.rate * kBytesPerPicosecondAtOneGigabyte : kNoLimit);
-  return result;
-}
-
-}  // namespace
 
 Simulation::Simulation(const Job& job, TaskGraph graph)
     : job_(job),
@@ -64,7 +50,7 @@ Result<Outcome> Simulation::run() {
     take_events();
   }
   if (done_ != graph_.tasks()) return stuck();
-  return outcome();
+  return outcome_of(job_, {now_, graph_.tasks(), network_, groups_, bytes_sent_});
 }
 
 const ir::Step& Simulation::step_of(const Task& task) const {
@@ -439,45 +425,6 @@ Error Simulation::stuck() const {
                     "{}: {} of {} steps wait for each other for ever; a schedule that ir::verify "
                     "accepts was expected",
                     job_.schedule.algorithm, graph_.tasks() - done_, graph_.tasks());
-}
-
-Outcome Simulation::outcome() const {
-  Outcome outcome;
-  outcome.time_us = to_microseconds(now_);
-  outcome.tasks = graph_.tasks();
-  outcome.messages = messages_.size();
-  for (const std::uint64_t bytes : bytes_sent_)
-    outcome.most_bytes_sent = std::max(outcome.most_bytes_sent, bytes);
-  add_links(outcome);
-  add_groups(outcome);
-  return outcome;
-}
-
-void Simulation::add_links(Outcome& outcome) const {
-  const std::vector<double> rates = capacities(job_);
-  for (LinkId link = 0; link < job_.fabric.links().size(); ++link) {
-    const LinkLoad& load = network_.loads()[link];
-    const double possible = rates[link] * static_cast<double>(now_);
-    outcome.links.push_back({load.bytes, to_microseconds(load.busy),
-                             possible > 0 ? static_cast<double>(load.bytes) / possible : 0});
-    if (load.bytes == 0) continue;
-    if (!outcome.bottleneck ||
-        outcome.links[link].utilisation > outcome.links[*outcome.bottleneck].utilisation)
-      outcome.bottleneck = link;
-  }
-}
-
-void Simulation::add_groups(Outcome& outcome) const {
-  const auto groups = job_.groups.groups();
-  for (ir::GroupId id = 0; id < groups.size(); ++id) {
-    outcome.operations += groups[id].order.size();
-    const double possible =
-        groups[id].rate * kBytesPerPicosecondAtOneGigabyte * static_cast<double>(now_);
-    const std::uint64_t bytes = network_.loads()[job_.groups.limit_of(id)].bytes;
-    outcome.groups.push_back({groups[id].name, groups[id].order.size(),
-                              to_microseconds(groups_.busy(id)),
-                              possible > 0 ? static_cast<double>(bytes) / possible : 0});
-  }
 }
 
 }  // namespace tutti::sim

@@ -9,29 +9,19 @@
 #include "src/sim/agenda.hpp"
 #include "src/sim/flow_network.hpp"
 #include "src/sim/group_runs.hpp"
-#include "src/sim/group_traffic.hpp"
 #include "src/sim/itineraries.hpp"
+#include "src/sim/job.hpp"
 #include "src/sim/ports.hpp"
 #include "src/sim/simulate.hpp"
-#include "src/sim/traffic.hpp"
 
 namespace tutti::sim {
-
-/// The inputs of a simulation; they must outlive it.
-struct Job {
-  const ir::Schedule& schedule;
-  const Volumes& volumes;
-  const Fabric& fabric;
-  const Traffic& traffic;
-  const GroupTraffic& groups;
-  const Costs& costs;  ///< checked
-  const SimulateOptions& options;
-};
 
 class Simulation {
  public:
   /// Consumes the graph.
   Simulation(const Job& job, TaskGraph graph);
+  Simulation(const Simulation&) = delete;
+  Simulation& operator=(const Simulation&) = delete;
 
   /// Runs to the end. Returns those errors of simulate() that only show here. Call once.
   Result<Outcome> run();
@@ -139,9 +129,6 @@ class Simulation {
 
   [[nodiscard]] Status report_progress();
   [[nodiscard]] Error stuck() const;
-  [[nodiscard]] Outcome outcome() const;
-  void add_links(Outcome& outcome) const;
-  void add_groups(Outcome& outcome) const;
 
   Job job_;
   TaskGraph graph_;

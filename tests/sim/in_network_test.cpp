@@ -174,6 +174,12 @@ TEST(InNetworkTime, OfNoBytesIsThatOfTheLongestChain) {
       const auto ordered = simulate(schedule, {0, 4}, fabric, {}, in_order);
       ASSERT_TRUE(ordered) << ordered.error().what;
       EXPECT_GE(ordered->time_us, proof->rounds);
+      UniformSwitch one_at_a_time({.ranks = schedule.request.ranks,
+                                   .latency = 1,
+                                   .aggregation = topo::Aggregation{.trees = 8}});
+      in_order.slice_bytes = 4096;
+      const auto sliced = simulate(schedule, {100'000, 4}, one_at_a_time, {}, in_order);
+      ASSERT_TRUE(sliced) << sliced.error().what;
     });
 }
 
