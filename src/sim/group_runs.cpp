@@ -23,7 +23,7 @@ void GroupRuns::come(RunId run, Time now) {
 void GroupRuns::offer(ir::GroupId group, Time now) {
   const GroupOnTree& on_tree = traffic_.groups()[group];
   Group& state = groups_[group];
-  while (state.next < on_tree.order.size()) {
+  while (state.next < on_tree.order.size() && !state.is_flowing) {
     const RunId run = on_tree.order[state.next];
     if (runs_[run].missing > 0) return;
     if (on_tree.outstanding != 0 && state.under_way == on_tree.outstanding) return;
@@ -42,11 +42,16 @@ void GroupRuns::begin(RunId run, Time now) {
     ++runs_[run].flows;
     network_.start(traffic_.path(stream), bytes, first_flow_ + run, now);
   }
+  groups_[operation.group].is_flowing = runs_[run].flows > 0;
   if (runs_[run].flows == 0) ends_.enter(now + operation.latency, run);
 }
 
 void GroupRuns::flow_ended(RunId run, Time now) {
-  if (--runs_[run].flows == 0) ends_.enter(now + traffic_.operation(run).latency, run);
+  if (--runs_[run].flows > 0) return;
+  const Operation& operation = traffic_.operation(run);
+  ends_.enter(now + operation.latency, run);
+  groups_[operation.group].is_flowing = false;
+  offer(operation.group, now);
 }
 
 void GroupRuns::end_runs(Time now, std::vector<RunId>& ended) {

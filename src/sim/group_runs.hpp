@@ -1,8 +1,9 @@
 // Operations of groups during a simulation: who has come, what flows, when it ends.
 //
-// An operation begins when all members have come to it, the operations before it in its group have
-// begun, and fewer than the tree's limit are under way. Then its data flows (src/sim/flow_network).
-// When all of it has, and the latency of the tree has passed, the operation is complete.
+// An operation begins when all members have come to it, the data of the operation before it in its
+// group has flowed, and fewer than the tree's limit are under way. Then its data flows
+// (src/sim/flow_network). When all of it has, and the latency of the tree has passed, the operation
+// is complete.
 #pragma once
 
 #include <cstdint>
@@ -50,6 +51,7 @@ class GroupRuns {
   struct Group {
     std::size_t next = 0;         // in GroupOnTree::order
     std::uint32_t under_way = 0;  // operations
+    bool is_flowing = false;      // data of the last of them
     Time busy_since = 0;
     Time busy = 0;
   };

@@ -127,7 +127,7 @@ TEST(GroupOperations, WaitForEachOtherIfATreeHasOneAtATime) {
     return time_on(adding_switch(4, {.outstanding = outstanding}), all_reduce(4, 8), 8192);
   };
   EXPECT_DOUBLE_EQ(with(1), 8 * (10 + 1.024));
-  EXPECT_DOUBLE_EQ(with(2), 4 * (10 + 2 * 1.024)) << "two share the links";
+  EXPECT_DOUBLE_EQ(with(2), 4 * (10 + 1.024) + 1.024) << "one flows while another returns";
   EXPECT_DOUBLE_EQ(with(0), 10 + 8.192);
 }
 

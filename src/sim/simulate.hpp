@@ -23,9 +23,9 @@
 //     members together, when the latency of the way up and down has passed after the last byte. An
 //     all-reduce of S bytes takes S/B plus that latency. Where the members' data differ (the parts
 //     of a reduce_scatter, what all send in an all_gather), each flows on its own.
-//   - A tree has only so many operations under way (one for streaming aggregation). Others wait in
-//     the order of their rounds, and within a round in program order; so slices of an operation
-//     follow each other, with one latency each.
+//   - The data of a group's operations flows one operation after another, in the order of their
+//     rounds, and within a round in program order. Only so many operations of a tree are under way
+//     at a time, latency included (one for streaming aggregation): so slices pay the latency each.
 //   - A rank does its copies, reductions and codings one at a time, in the order in which they
 //     become able to run. If messages cost it work (Fabric::costs), that work is in the same queue:
 //     for sending, before the message departs and while the previous one flows; for receiving,

@@ -287,8 +287,9 @@ Result<TopologyTrees> TopologyTrees::create(const topo::Topology& topology) {
 
 Result<std::vector<NetworkTree>> TopologyTrees::find(std::span<const ir::Group> groups,
                                                      std::span<const NodeId> places) const {
-  TreeSearch search(*topology_, aggregations_, places);
   std::vector<NetworkTree> trees;
+  if (groups.empty()) return trees;
+  TreeSearch search(*topology_, aggregations_, places);
   for (const ir::Group& group : groups) {
     TUTTI_ASSIGN(NetworkTree tree, search.find(group));
     trees.push_back(std::move(tree));

@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <string>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "algorithms/algorithms.hpp"
+#include "tools/program/started.hpp"
 #include "tools/sim/report.hpp"
 
 namespace tutti::simtool {
@@ -138,6 +140,22 @@ TEST(InNetworkMachines, AreAskedForWhereNothingAdds) {
   ASSERT_FALSE(schedule);
   EXPECT_EQ(schedule.error().code, Code::kUnsupported);
   EXPECT_THAT(schedule.error().what, HasSubstr("name a network that adds: --in-network"));
+}
+
+TEST(InNetworkProgram, TakesInNetworkAlgorithmsAmongAllButNotWithPorts) {
+  const auto run = [](const std::string& options) {
+    return tools::run_shell(
+        fmt::format("{} all_reduce --sizes 4K --csv - {}", TUTTI_SIM_PROGRAM, options));
+  };
+  EXPECT_THAT(run("--uniform 4 --in-network").output, HasSubstr("4096,in_network,"));
+  EXPECT_THAT(run("--uniform 4").output, Not(HasSubstr("in_network,")));
+  EXPECT_THAT(run("--uniform 4 --in-network --ports 1").output, Not(HasSubstr("in_network,")));
+  EXPECT_THAT(run("--two-level 2x2 --inner-in-network --algo in_network").output,
+              HasSubstr("adds nothing"));
+  EXPECT_THAT(run("--two-level 2x2 --in-network --algo in_network_rails").output,
+              HasSubstr("4096,in_network_rails,"));
+  EXPECT_THAT(run("--uniform 4 --inner-in-network").output, HasSubstr("--inner-in-network"));
+  EXPECT_THAT(run("--topology gpu:2x2 --in-network").output, HasSubstr("excludes"));
 }
 
 TEST(InNetworkPictures, ShowTheNetworkBesideTheRanks) {

@@ -26,7 +26,7 @@ struct Aggregation {
   /// Operations of a tree at a time; 0: any number. Streaming aggregation has one.
   std::uint32_t outstanding = 1;
   double latency = 0;  ///< microseconds to add, beyond those of the links
-  double rate = 0;     ///< GB/s of a tree on the link of a member at most; 0: what the link has
+  double rate = 0;     ///< GB/s of a tree's sums on a member's link at most; 0: what the link has
   /// Bytes that the switch keeps for a tree until all members have sent them and the sums have come
   /// back: slots times bytes of a packet. So a tree has at most this in a round trip. 0: no limit.
   double window = 0;
