@@ -174,8 +174,11 @@ class TreeSearch {
     std::map<LinkId, Rank> in_hosts;  // links before the first switch, and whose they are
     double latency_up = 0, latency_down = 0;
     for (std::size_t place = 0; place < members_.size(); ++place) {
-      const Attachment& attachment =
-          *nearest(members_[place], [&](NodeId at) { return reach.to(at); });
+      const Attachment* found = nearest(members_[place], [&](NodeId at) { return reach.to(at); });
+      if (found == nullptr)
+        return make_error(Code::kUnsupported, "nothing leads from {} back to rank {}", tree.name,
+                          group.ranks[place]);
+      const Attachment& attachment = *found;
       std::vector<NodeId> way = attachment.way;
       while (way.back() != root) way.push_back(reach.before.at(way.back()));
       NetworkTree::Member& member = tree.members.emplace_back();

@@ -167,6 +167,21 @@ TEST(TopologyTrees, RefuseMembersBehindOneNic) {
   EXPECT_THAT(trees.error().what, HasSubstr("ranks 0 and 1 share the link h0/pci -> h0/nic"));
 }
 
+TEST(TopologyTrees, NeedWaysInBothDirections) {
+  Plan plan;
+  const NodeId leaf = plan.add(NodeKind::kSwitch, topo::kNoHost, "leaf", "trees=4");
+  const NodeId other = plan.add(NodeKind::kSwitch, topo::kNoHost, "other", "trees=4");
+  const NodeId third = plan.add(NodeKind::kSwitch, topo::kNoHost, "third", "trees=4");
+  plan.host_with_nic(leaf);
+  plan.host_with_nic(other);
+  for (const NodeId from : {leaf, other})
+    plan.parts().links.push_back({from, third, topo::LinkKind::kNetwork, 50, 0.5});
+  const auto trees = trees_on(plan.finish(), {{{0, 1}}});
+  ASSERT_FALSE(trees);
+  EXPECT_EQ(trees.error().code, Code::kUnsupported);
+  EXPECT_THAT(trees.error().what, HasSubstr("nothing leads from third back to rank 0"));
+}
+
 TEST(TopologyTrees, OfAWrongAttributeAreAnError) {
   const topo::Topology topology = two_tiers("trees=0");
   const auto fabric = TopologyFabric::create(topology, topo::one_rank_each(topology));
