@@ -51,7 +51,7 @@ class GroupPlanner {
       plan_.operation_of[graph_.number(ranks[place], operation.parts[place].step)] =
           static_cast<std::uint32_t>(plan_.operations.size());
     }
-    if (operation.verb == ir::Verb::kGroupReduce)
+    if (step(0).verb == ir::Verb::kGroupReduce)
       reduce();
     else
       multicast();
