@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "src/topo/model/aggregation.hpp"
 #include "src/topo/model/bandwidths.hpp"
 #include "src/topo/model/cpu_mask.hpp"
 
@@ -194,6 +195,7 @@ std::string details_of(const Arrangement& arrangement, NodeId id) {
       break;
     case NodeKind::kNvswitch:
       add("", "NVSwitch");
+      add("adds: ", attribute(node, topo::kAggregationKey));
       break;
     case NodeKind::kNic:
       add("", attribute(node, "netdev"));
@@ -201,6 +203,7 @@ std::string details_of(const Arrangement& arrangement, NodeId id) {
       break;
     case NodeKind::kSwitch:
       add("", "switch");
+      add("adds: ", attribute(node, topo::kAggregationKey));
       break;
   }
   return fmt::format("{}", fmt::join(parts, ", "));

@@ -46,6 +46,13 @@ TEST(Topo, DrawsATreeOfCpusSwitchesGpusAndNics) {
     EXPECT_THAT(outcome.output, HasSubstr(part));
 }
 
+TEST(Topo, ShowsWhichSwitchesAdd) {
+  const Outcome outcome = topo("--synthetic gpu:2x2,nvls=1,sharp=2");
+  EXPECT_EQ(outcome.code, kExitFine);
+  EXPECT_THAT(outcome.output, HasSubstr("NVSwitch, adds: trees=1024,outstanding=0,parts=1;"));
+  EXPECT_THAT(outcome.output, HasSubstr("spine0  switch, adds: trees=2  "));
+}
+
 TEST(Topo, ShowsAVirtualMachineAsItWasRecorded) {
   const Outcome outcome = topo(kVm);
   EXPECT_EQ(outcome.code, kExitFine);
