@@ -6,7 +6,7 @@
 //   collective       rounds   bytes sent by a rank   received
 //   all_reduce       1        S                      S
 //   reduce_scatter   1        S                      S/n
-//   all_gather       1        S/n                    S (n-1)/n
+//   all_gather       1        S/n                    S, or S (n-1)/n: the own part may stay away
 //   broadcast        1        S, the root alone      S, the others
 //   reduce           1        S                      S, the root alone
 //

@@ -47,7 +47,8 @@ Communicator::Communicator(std::shared_ptr<Runtime> runtime, std::unique_ptr<Boo
       plans_(*team_, trials_, std::move(tuner), runtime_->programs),
       compressors_(std::move(assembly.compress)),
       announcements_(*team_),
-      in_network_(*team_, assembly.in_network, in_network_use(assembly.agreement.in_network)),
+      in_network_(*team_, assembly.in_network,
+                  in_network_use(assembly.agreement.in_network, assembly.agreement.deterministic)),
       end_(*team_, *bootstrap_),
       active_(*team_, trials_, plans_, compressors_, counters_, in_network_),
       watch_(*team_, *bootstrap_, end_, runtime_->settings.seconds("TIMEOUT"), facts_.who()),
@@ -164,7 +165,10 @@ Status Communicator::ask_for_algorithm(Collective collective, std::string_view a
 
 Result<std::string> Communicator::algorithm_for(const Call& call) {
   if (is_point_to_point(call)) return std::string("direct");
-  if (in_network_.takes(as_it_runs(call))) return std::string(in_network_.algorithm().name);
+  if (in_network_.takes(as_it_runs(call))) {
+    TUTTI_ASSIGN(const bool asked, plans_.is_asked(call));
+    if (!asked) return std::string(in_network_.algorithm().name);
+  }
   TUTTI_ASSIGN(const ir::Algorithm* const algorithm, plans_.algorithm_for(as_it_runs(call)));
   return std::string(algorithm->name);
 }

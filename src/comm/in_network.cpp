@@ -33,9 +33,9 @@ ReduceOp operator_of(ReduceOp op) {
 
 }  // namespace
 
-InNetworkUse in_network_use(std::string_view setting) {
+InNetworkUse in_network_use(std::string_view setting, bool deterministic) {
   if (setting == "off") return InNetworkUse::kOff;
-  return setting == "sum" ? InNetworkUse::kSum : InNetworkUse::kAuto;
+  return setting == "sum" && !deterministic ? InNetworkUse::kSum : InNetworkUse::kAuto;
 }
 
 bool InNetwork::takes(const Call& call) const {

@@ -24,7 +24,8 @@ enum class InNetworkUse : std::uint8_t {
   kAuto,  ///< what gives the same bits as any other algorithm
   kSum,   ///< sums of floats, too, whose order of addition is the network's
 };
-InNetworkUse in_network_use(std::string_view setting);
+/// `deterministic`: sums are in the order of ranks, which the network does not know.
+InNetworkUse in_network_use(std::string_view setting, bool deterministic);
 
 /// One per communicator; used by its thread.
 class InNetwork {

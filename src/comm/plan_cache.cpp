@@ -92,6 +92,8 @@ Result<BoundPlan*> PlanCache::in_network(const Call& call, const ir::Algorithm& 
   Key key = key_of(call, false);
   key.trial = kInNetwork;
   if (BoundPlan* const known = find(key)) return known;
+  TUTTI_ASSIGN(const bool asked, is_asked(call));
+  if (asked) return static_cast<BoundPlan*>(nullptr);
   const CallShape shape = shape_of(call);
   const Candidate candidate{.algorithm = &algorithm, .in_network = true};
   TUTTI_ASSIGN(Program program,
@@ -102,6 +104,12 @@ Result<BoundPlan*> PlanCache::in_network(const Call& call, const ir::Algorithm& 
                     {shape, {candidate, std::move(program)}, &algorithm, false, "in the network"});
   if (!made && made.error().code == Code::kUnsupported) return static_cast<BoundPlan*>(nullptr);
   return made;
+}
+
+Result<bool> PlanCache::is_asked(const Call& call) const {
+  const CallShape shape = shape_of(call);
+  TUTTI_ASSIGN(const Choice choice, choose(situation_of(call, shape), shape.wire != nullptr));
+  return choice.by >= Choice::By::kSetting;
 }
 
 /// Makes it the most recent.

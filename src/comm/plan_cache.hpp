@@ -48,11 +48,13 @@ class PlanCache {
   /// call each time.
   Result<BoundPlan*> exchange(const Call& call);
   /// The plan of `call` by `algorithm`, which lets the network add; out of place. Null, the same on
-  /// all ranks, if it does not fit.
+  /// all ranks, if it does not fit or another algorithm is asked for.
   Result<BoundPlan*> in_network(const Call& call, const ir::Algorithm& algorithm);
   /// See Communicator::ask_for_algorithm(); no plan is in use.
   Status ask_for(Collective collective, std::string_view algorithm,
                  std::optional<bool> kernel_reads);
+  /// Whether TUTTI_ALGO or the caller names the algorithm of `call`. Any thread may ask.
+  Result<bool> is_asked(const Call& call) const;
   /// The algorithm that runs `call`, or would run it if nothing is measured yet. Any thread may
   /// ask, and may wait until its program is lowered.
   Result<const ir::Algorithm*> algorithm_for(const Call& call) const;

@@ -129,6 +129,33 @@ TEST(InNetworkCalls, RunWithoutItWhereOneRankKnowsOfNone) {
   EXPECT_EQ(networks->completed(), 0U);
 }
 
+TEST(InNetworkCalls, AreNoneWhereAnotherAlgorithmIsAskedFor) {
+  const auto networks = std::make_shared<MemoryNetworks>();
+  const Runtimes runtimes =
+      make_test_runtimes(Placement::kHosts, 2, {{"INNETWORK", "sum"}, {"ALGO", "ring"}});
+  for (const auto& runtime : runtimes)
+    runtime->aggregation = std::make_unique<MemoryAggregation>(networks);
+  run_ranks(runtimes, [&](Communicator& communicator) {
+    run_cases(communicator, cases_for(2, {kEnough}));
+    std::vector<float> data(2 * kEnough);
+    EXPECT_EQ(*communicator.algorithm_for(call_of(Collective::kAllReduce, data)), "ring");
+  });
+}
+
+TEST(InNetworkCalls, AddNoFloatsWhereTheOrderIsToBeThatOfRanks) {
+  const auto networks = std::make_shared<MemoryNetworks>();
+  const Runtimes runtimes =
+      make_test_runtimes(Placement::kHosts, 3, {{"INNETWORK", "sum"}, {"DETERMINISTIC", "1"}});
+  for (const auto& runtime : runtimes)
+    runtime->aggregation = std::make_unique<MemoryAggregation>(networks);
+  run_ranks(runtimes, [&](Communicator& communicator) {
+    std::vector<float> data(2 * kEnough, 1.0F);
+    EXPECT_TRUE(communicator.run(call_of(Collective::kAllReduce, data)));
+    EXPECT_EQ(data[7], 3.0F);
+  });
+  EXPECT_EQ(networks->completed(), 0U);
+}
+
 TEST(InNetworkCalls, AreNamedByTheirAlgorithm) {
   const auto networks = std::make_shared<MemoryNetworks>();
   run_ranks(with_network(Placement::kMixed, 4, "sum", networks), [&](Communicator& communicator) {
