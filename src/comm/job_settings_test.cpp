@@ -19,7 +19,7 @@ MeasuredRange sample_range() {
 
 JobSettings sample_settings() {
   JobSettings settings;
-  settings.agreement = {"ring", 1 << 20, true, false, "all_reduce:int8"};
+  settings.agreement = {"ring", 1 << 20, true, false, "all_reduce:int8", true, "sum"};
   settings.verdicts.add({Collective::kAllToAll,
                          {4, 2, 3, 0, 2, 100},
                          33,
