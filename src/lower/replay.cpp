@@ -75,7 +75,6 @@ class Replay {
   Replay(const Lowered& lowered, const Placement& placement, const CheckOptions& options,
          std::uint32_t slices)
       : lowered_(lowered),
-        placement_(placement),
         options_(options),
         slices_(slices),
         memory_(lowered, slices),
@@ -639,7 +638,6 @@ class Replay {
   }
 
   const Lowered& lowered_;
-  const Placement& placement_;
   const CheckOptions options_;
   const std::uint64_t slices_;
   ReplayMemory memory_;
