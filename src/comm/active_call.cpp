@@ -50,7 +50,7 @@ constexpr std::string_view kGather = "the ranks tell each other the times of tri
     caption_ = describe(call);
   if (trials_.due()) [[unlikely]]
     return begin_gather();
-  if (in_network_.reports()) [[unlikely]]
+  if (in_network_.reports() || in_network_.asks_before(call)) [[unlikely]]
     return begin_report();
   if (in_network_.takes(call)) [[unlikely]] {
     TUTTI_ASSIGN(const bool begun, begin_in_network(call));
@@ -66,7 +66,7 @@ constexpr std::string_view kGather = "the ranks tell each other the times of tri
     args_.input = kept_input_;
   } else if (bound->copies_input) {
     TUTTI_ASSIGN(args_.input, input_copy_.of(call, team_.rank(), team_.size()));
-  } else if (!bound->on_trial) {
+  } else if (!bound->on_trial && !in_network_.counts(call)) {
     last_call_ = made;
     repeatable_ = bound->plans();
   }
@@ -211,7 +211,8 @@ Result<bool> ActiveCall::complete() {
     return false;
   }
   if (done == Kind::kReport) {
-    if (!in_network_.decide()) return false;
+    TUTTI_ASSIGN(const bool is_complete, in_network_.decide());
+    if (!is_complete) return false;
     counters_.add(signature_.collective, sent_to_network_);
     counters_.end(signature_.collective);
     return true;

@@ -46,6 +46,8 @@ class ActiveCall {
   /// Whether what runs is a collective that is neither timed nor waits for an exchange of times.
   [[nodiscard]] bool is_plain_collective() const { return kind_ == Kind::kCollective; }
 
+  /// Of the calls that begin from now on: see InNetwork.
+  void caller_waits(bool waits) { in_network_.caller_waits(waits); }
   /// Nothing runs. The call is valid.
   Status begin(const Call& call);
   /// Nothing runs. `transfers` stay until complete().

@@ -59,6 +59,7 @@ Status CallQueue::check_series(const Call& call) const {
 
 Status CallQueue::start(std::span<const Call> calls) {
   TUTTI_TRY(usable());
+  active_.caller_waits(false);
   std::vector<exec::PointToPoint> transfers;
   bool is_compressed = false;
   for (const Call& call : calls) {
@@ -123,6 +124,7 @@ Status CallQueue::run(const Call& call) {
     TUTTI_TRY(usable());
     TUTTI_TRY(check_call(call, facts_.rank, facts_.size));
     if (call.compressor != nullptr) TUTTI_TRY(check_series(call));
+    active_.caller_waits(true);
     if (Status begun = active_.begin(call); !begun) return fail(std::move(begun).error());
     if (!active_.is_plain_collective()) {  // on trial, or waits for a verdict
       queue_.push_back({call, {}});

@@ -7,6 +7,7 @@
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
 #include "src/comm/topology_notes.hpp"
+#include "src/comm/tree_setup.hpp"
 #include "src/comm/tuner_setup.hpp"
 #include "src/cost/predict_messages.hpp"
 
@@ -48,7 +49,9 @@ Communicator::Communicator(std::shared_ptr<Runtime> runtime, std::unique_ptr<Boo
       compressors_(std::move(assembly.compress)),
       announcements_(*team_),
       in_network_(*team_, assembly.in_network,
-                  in_network_use(assembly.agreement.in_network, assembly.agreement.deterministic)),
+                  in_network_use(assembly.agreement.in_network, assembly.agreement.deterministic),
+                  {[this] { return runtime_->aggregation->may_be_back(); },
+                   [this] { return join_trees_again(); }}),
       end_(*team_, *bootstrap_),
       active_(*team_, trials_, plans_, compressors_, counters_, in_network_),
       watch_(*team_, *bootstrap_, end_, runtime_->settings.seconds("TIMEOUT"), facts_.who()),
@@ -59,6 +62,13 @@ Communicator::Communicator(std::shared_ptr<Runtime> runtime, std::unique_ptr<Boo
            facts_.hosts, fmt::join(facts_.transports, ","));
   if (rank() == 0) say_topology(*facts_.job, who);
   if (!options.is_part) dump_topology(facts_.job->topology, runtime_->settings, rank(), who);
+}
+
+/// Plans know their trees.
+Result<const ir::Algorithm*> Communicator::join_trees_again() {
+  constexpr Nanos kPatience = std::chrono::seconds(60);
+  plans_.forget_in_network();
+  return join_trees(*runtime_, *bootstrap_, *team_, Deadline::after(kPatience));
 }
 
 Communicator::~Communicator() {

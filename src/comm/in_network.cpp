@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "src/base/log.hpp"
+#include "src/base/result.hpp"
 
 namespace tutti {
 namespace {
@@ -39,7 +40,24 @@ InNetworkUse in_network_use(std::string_view setting, bool deterministic) {
 }
 
 bool InNetwork::takes(const Call& call) const {
-  if (algorithm_ == nullptr || use_ == InNetworkUse::kOff || phase_ != Phase::kNone) return false;
+  return phase_ == Phase::kNone && would_take(call, algorithm_);
+}
+
+bool InNetwork::counts(const Call& call) const {
+  return algorithm_ == nullptr && lost_ != nullptr && would_take(call, lost_);
+}
+
+bool InNetwork::asks_before(const Call& call) {
+  constexpr std::uint64_t kAskEvery = 32;
+  if (has_asked_ || phase_ != Phase::kNone || !counts(call)) return false;
+  if (++missed_ % kAskEvery != 0) return false;
+  has_asked_ = true;
+  phase_ = Phase::kAsk;
+  return true;
+}
+
+bool InNetwork::would_take(const Call& call, const ir::Algorithm* algorithm) const {
+  if (algorithm == nullptr || use_ == InNetworkUse::kOff) return false;
   if (call.compressor != nullptr || call.for_devices || call.blocks) return false;
   if (call.count * size_of(call.type) < kLeastBytes) return false;
   if (reduces(call.collective)) {
@@ -48,15 +66,20 @@ bool InNetwork::takes(const Call& call) const {
     if (ordered && use_ != InNetworkUse::kSum) return false;
     if (!team_.trees_add(call.type, op)) return false;
   }
-  return algorithm_->supports({.collective = call.collective,
-                               .ranks = team_.size(),
-                               .root = rooted(call.collective) ? call.root : 0,
-                               .layout = ir::Layout::of_hosts(team_.placement().host)});
+  return algorithm->supports({.collective = call.collective,
+                              .ranks = team_.size(),
+                              .root = rooted(call.collective) ? call.root : 0,
+                              .layout = ir::Layout::of_hosts(team_.placement().host)});
 }
 
 Call InNetwork::report() {
-  const bool unsummed = team_.take_unsummed();
-  outcome_ = !team_.trees_health() ? kBroken : unsummed ? kUnsummed : kRight;
+  if (phase_ == Phase::kAsk) {
+    const bool agrees = caller_waits_ && (team_.rank() != 0 || back_.may_be_back());
+    outcome_ = agrees ? kRight : kBroken;
+  } else {
+    const bool unsummed = team_.take_unsummed();
+    outcome_ = !team_.trees_health() ? kBroken : unsummed ? kUnsummed : kRight;
+  }
   outcomes_.assign(static_cast<std::size_t>(team_.size()), kBroken);
   Call call;
   call.collective = Collective::kAllGather;
@@ -67,8 +90,13 @@ Call InNetwork::report() {
   return call;
 }
 
-bool InNetwork::decide() {
+Result<bool> InNetwork::decide() {
   const bool all_right = std::ranges::all_of(outcomes_, [](auto each) { return each == kRight; });
+  if (phase_ == Phase::kAsk) {
+    phase_ = Phase::kNone;
+    if (all_right) TUTTI_TRY(come_back());
+    return false;
+  }
   phase_ = all_right ? Phase::kNone : Phase::kFallBack;
   const auto broken = std::ranges::find_if(
       outcomes_, [](auto each) { return each != kRight && each != kUnsummed; });
@@ -78,6 +106,15 @@ bool InNetwork::decide() {
                 : own.error().what);
   }
   return all_right;
+}
+
+Status InNetwork::come_back() {
+  team_.drop_trees();
+  TUTTI_ASSIGN(algorithm_, back_.rejoin());
+  if (algorithm_ == nullptr) return ok_status();
+  log_warn(fmt::format("[rank {}/{}]", team_.rank(), team_.size()),
+           "the network adds again for this communicator");
+  return ok_status();
 }
 
 void InNetwork::give_up(const std::string& why) {

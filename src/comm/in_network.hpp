@@ -4,11 +4,17 @@
 // (report()). If all have their results, it is. Else all ranks run the call again without the
 // network, from the same inputs; and if a tree broke, later calls as well. So no rank returns while
 // another may still need its input.
+//
+// Every 32nd call that the network would have run, the ranks ask rank 0 whether it may be back. If
+// so, they join their trees anew. That blocks: so only if the caller of each waits for this call
+// alone (caller_waits()). Two communicators in a group could wait for each other.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/comm/call.hpp"
@@ -30,34 +36,55 @@ InNetworkUse in_network_use(std::string_view setting, bool deterministic);
 /// One per communicator; used by its thread.
 class InNetwork {
  public:
+  struct Return {
+    std::function<bool()> may_be_back;                     ///< Aggregation's
+    std::function<Result<const ir::Algorithm*>()> rejoin;  ///< makes the trees anew: join_trees()
+  };
   /// `algorithm`: of join_trees(). `team` outlives it.
-  InNetwork(exec::Team& team, const ir::Algorithm* algorithm, InNetworkUse use)
-      : team_(team), algorithm_(algorithm), use_(use) {}
+  InNetwork(exec::Team& team, const ir::Algorithm* algorithm, InNetworkUse use, Return back)
+      : team_(team), algorithm_(algorithm), lost_(algorithm), use_(use), back_(std::move(back)) {}
 
   /// Whether the network is to run `call`. The same on all ranks.
   [[nodiscard]] bool takes(const Call& call) const;
   [[nodiscard]] const ir::Algorithm& algorithm() const { return *algorithm_; }
 
+  /// Whether `call` is one of those after some of which the ranks ask.
+  [[nodiscard]] bool counts(const Call& call) const;
+  /// Whether the caller does nothing else until its call is complete.
+  void caller_waits(bool waits) { caller_waits_ = waits; }
+  /// Whether the ranks are to ask before `call` if the network is back. Counts the call.
+  [[nodiscard]] bool asks_before(const Call& call);
   /// The network has run a call: report() is next.
   void has_run() { phase_ = Phase::kReport; }
-  [[nodiscard]] bool reports() const { return phase_ == Phase::kReport; }
+  [[nodiscard]] bool reports() const { return phase_ == Phase::kReport || phase_ == Phase::kAsk; }
   /// An all-gather of the states of the trees. It has to run, then decide() has to be called.
   Call report();
-  /// Whether the call is complete; else it falls back.
-  bool decide();
+  /// Whether the call is complete; else it begins again: without the network, or, if the ranks have
+  /// asked, with or without. An error if the control plane fails.
+  Result<bool> decide();
   /// Whether the call that begins was in the network and failed there.
   [[nodiscard]] bool falls_back() const { return phase_ == Phase::kFallBack; }
   /// A call is over.
-  void end_call() { phase_ = Phase::kNone; }
-  /// No more calls go there: a plan does not fit. The same on all ranks.
-  void give_up(const std::string& why);
+  void end_call() {
+    phase_ = Phase::kNone;
+    has_asked_ = false;
+  }
 
  private:
-  enum class Phase : std::uint8_t { kNone, kReport, kFallBack };
+  enum class Phase : std::uint8_t { kNone, kReport, kFallBack, kAsk };
+  [[nodiscard]] bool would_take(const Call& call, const ir::Algorithm* algorithm) const;
+  Status come_back();
+  /// No more calls go there.
+  void give_up(const std::string& why);
 
   exec::Team& team_;
   const ir::Algorithm* algorithm_;  // null: none, or no more
+  const ir::Algorithm* lost_;       // what it was
   const InNetworkUse use_;
+  const Return back_;
+  std::uint64_t missed_ = 0;  // calls that the network would have run
+  bool has_asked_ = false;    // before the call that begins
+  bool caller_waits_ = false;
   Phase phase_ = Phase::kNone;
   enum Outcome : std::int32_t { kBroken, kUnsummed, kRight };
   std::int32_t outcome_ = kRight;

@@ -106,6 +106,17 @@ Result<BoundPlan*> PlanCache::in_network(const Call& call, const ir::Algorithm& 
   return made;
 }
 
+void PlanCache::forget_in_network() {
+  for (auto entry = recent_.begin(); entry != recent_.end();) {
+    const auto next = std::next(entry);
+    if (entry->key.trial == kInNetwork) {
+      plans_.erase(entry->key);
+      recent_.erase(entry);
+    }
+    entry = next;
+  }
+}
+
 Result<bool> PlanCache::is_asked(const Call& call) const {
   const CallShape shape = shape_of(call);
   TUTTI_ASSIGN(const Choice choice, choose(situation_of(call, shape), shape.wire != nullptr));

@@ -53,6 +53,8 @@ class PlanCache {
   /// See Communicator::ask_for_algorithm(); no plan is in use.
   Status ask_for(Collective collective, std::string_view algorithm,
                  std::optional<bool> kernel_reads);
+  /// The trees change: no plan of in_network() is used any more.
+  void forget_in_network();
   /// Whether TUTTI_ALGO or the caller names the algorithm of `call`. Any thread may ask.
   Result<bool> is_asked(const Call& call) const;
   /// The algorithm that runs `call`, or would run it if nothing is measured yet. Any thread may

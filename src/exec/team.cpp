@@ -82,6 +82,11 @@ void Team::add_tree(std::vector<Rank> ranks, std::unique_ptr<AggregationTree> tr
   trees_.push_back({std::move(ranks), std::move(tree)});
 }
 
+void Team::drop_trees() {
+  waits_.forget_trees();
+  trees_.clear();
+}
+
 AggregationTree* Team::tree_of(std::span<const Rank> ranks) const {
   const auto found = std::ranges::find_if(
       trees_, [&](const Tree& tree) { return std::ranges::equal(tree.ranks, ranks); });
@@ -145,8 +150,7 @@ Error Team::left_error(Rank peer) const {
 
 void Team::depart(bool tell) {
   staging_.close();
-  waits_.forget_trees();
-  trees_.clear();
+  drop_trees();
   remote_.clear();
   mapped_peers_.clear();
   own_block().progress.left.store(1, std::memory_order_release);

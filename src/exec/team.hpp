@@ -61,6 +61,8 @@ class Team {
   void add_remote(Rank rank, std::shared_ptr<Connection> connection, std::string label);
   /// A tree of the network of which this rank is a member. Before any plan is bound.
   void add_tree(std::vector<Rank> ranks, std::unique_ptr<AggregationTree> tree);
+  /// Those that broke. No plan that is bound to one may be used afterwards.
+  void drop_trees();
   /// Null: there is none for this group.
   [[nodiscard]] AggregationTree* tree_of(std::span<const Rank> ranks) const;
   /// Whether this rank's trees add this with this operator.

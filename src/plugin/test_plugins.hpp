@@ -26,7 +26,7 @@ class FreshPlugin {
   explicit FreshPlugin(int version, const std::string& options = "") {
     static int copies = 0;
     const auto source = fmt::format("{}/libnccl-net-mock_v{}.so", folder_of_mocks(), version);
-    file_ = fmt::format("{}/tutti-mock-{}-{}.so", std::filesystem::temp_directory_path().string(),
+    file_ = fmt::format("{}/mock-net-{}-{}.so", std::filesystem::temp_directory_path().string(),
                         ::getpid(), ++copies);
     std::filesystem::copy_file(source, file_, std::filesystem::copy_options::overwrite_existing);
     ::setenv("MOCK_PLUGIN", options.c_str(), 1);  // NOLINT(concurrency-mt-unsafe)

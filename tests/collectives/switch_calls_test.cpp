@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -85,6 +86,36 @@ TEST(SwitchCalls, GoOnWithoutASwitchThatDies) {
       ASSERT_EQ(result[0],
                 std::vector<float>(kManyElements, static_cast<float>(3 + kRanks * round)));
     }
+  });
+}
+
+TEST(SwitchCalls, ReturnToASwitchThatIsBack) {
+  constexpr int kRanks = 2;
+  const std::uint16_t port = SwitchThread().port();
+  const auto begin = [&] {
+    return std::make_unique<SwitchThread>(in_network::SwitchLimits{}, port);
+  };
+  auto adder = begin();
+  run_ranks(through(*adder, Placement::kHosts, kRanks), [&](Communicator& communicator) {
+    std::vector<float> data(kManyElements);
+    const auto name = [&] {
+      return *communicator.algorithm_for(call_of(Collective::kAllReduce, data));
+    };
+    EXPECT_EQ(name(), "in_network");
+    int calls = 0;
+    const auto call = [&] {
+      const auto result = all_reduce(communicator, 1, [](Rank rank, int) { return rank + 1.0F; });
+      ASSERT_EQ(result[0], std::vector<float>(kManyElements, 3.0F)) << "call " << calls;
+      ++calls;
+    };
+    call();
+    if (communicator.rank() == 0) adder.reset();
+    while (name() == "in_network") call();
+    if (communicator.rank() == 0) adder = begin();
+    // Every 32nd call asks, and the first answer may come too early.
+    while (name() != "in_network" && calls < 400) call();
+    EXPECT_EQ(name(), "in_network");
+    for (int i = 0; i < 3; ++i) call();
   });
 }
 

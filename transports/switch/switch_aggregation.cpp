@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cstring>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -59,6 +60,15 @@ class SwitchAggregation final : public Aggregation {
     return text;
   }
 
+  bool may_be_back() override {
+    const std::lock_guard lock(mutex_);
+    if (!probe_ && !start_probe()) return false;
+    pollfd state{.fd = probe_.get(), .events = POLLOUT, .revents = 0};
+    if (::poll(&state, 1, 0) != 1) return false;
+    const Fd probe = std::move(probe_);
+    return finish_connect(probe.get(), probe_address_).ok();
+  }
+
   Result<std::vector<std::unique_ptr<AggregationTree>>> join(const TreesRequest& request) override {
     Result<std::vector<Door>> doors = knock(request);
     // Nobody waits at a switch for a rank that does not reach its own.
@@ -76,6 +86,18 @@ class SwitchAggregation final : public Aggregation {
   }
 
  private:
+  /// Begins to connect to the next of the switches.
+  bool start_probe() {
+    const SwitchAddress& where = options_.switches[probed_++ % options_.switches.size()];
+    auto address = resolve(where.host, where.port);
+    if (!address) return false;
+    auto started = start_connect(*address);
+    if (!started) return false;
+    probe_address_ = *address;
+    probe_ = std::move(*started);
+    return true;
+  }
+
   Result<std::vector<Door>> knock(const TreesRequest& request) const {
     std::vector<Door> doors;
     for (std::size_t group = 0; group < request.groups.size(); ++group) {
@@ -147,6 +169,10 @@ class SwitchAggregation final : public Aggregation {
   }
 
   const SwitchOptions options_;
+  std::mutex mutex_;  ///< communicators share this; guards:
+  Fd probe_;          ///< a connection under way; never used for more than to see if it comes
+  SocketAddress probe_address_;
+  std::size_t probed_ = 0;
 };
 
 Result<SwitchAddress> parse_switch(std::string_view text) {
