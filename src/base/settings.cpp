@@ -72,6 +72,9 @@ constexpr SettingInfo kSettings[] = {
     {"NET_PLUGIN_TRIAL", Kind::kBool, "1", "", "0|1", "",
      "1 tries a network plugin in a child process first, because one that crashes would end this "
      "process; 0 loads it at once."},
+    {"COLLNET_ENABLE", Kind::kBool, "0", "", "0|1", "NCCL_COLLNET_ENABLE",
+     "1 lets a collective plugin of NCCL, such as SHARP's, add in the network for calls between "
+     "hosts, as INNETWORK says. It is one of the libraries of NET_PLUGIN. All ranks need it."},
     {"IB_HCA", Kind::kString, "", "", "", "NCCL_IB_HCA",
      "RDMA devices and ports to use: comma-separated prefixes such as mlx5_0,mlx5_1:1; '=' before "
      "exact names, '^' before excluded ones."},
@@ -141,13 +144,15 @@ constexpr SettingInfo kSettings[] = {
      "1 adds in one fixed order over ranks at every size, whatever the layout of hosts."},
     {"SWITCH", Kind::kString, "", "", "", "",
      "Switches that add in software, HOST:PORT,... as `tutti switch` prints: hosts send their data "
-     "there once, instead of to each other. Groups of ranks take turns at them. All ranks need it."},
+     "there once, instead of to each other. Groups of ranks take turns at them. All ranks need "
+     "it."},
     {"SWITCH_KEY", Kind::kString, "", "", "", "",
      "64 hexadecimal digits that the switch and all ranks share: `openssl rand -hex 32`.", true},
     {"SWITCH_SLOTS", Kind::kInt, "128", "", "1..4096", "",
      "Packets of 1408 bytes that a rank has under way to a switch: bandwidth times round trip."},
     {"INNETWORK", Kind::kChoice, "auto", "", "off|auto|sum", "",
-     "What a switch that adds may do for calls between hosts: nothing; auto, what gives the same "
+     "What a switch or a plugin that adds may do for calls between hosts: nothing; auto, what "
+     "gives the same "
      "bits as without it; sum, sums of floats as well, which it adds in another order. Rank 0's "
      "counts."},
     {"CHECKSUM", Kind::kBool, "0", "", "0|1", "",

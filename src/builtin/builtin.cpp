@@ -13,11 +13,13 @@
 #include "src/cost/asked.hpp"
 #include "src/cuda/driver.hpp"
 #include "src/exec/cuda/device_code.hpp"
+#include "src/plugin/collnet_plugin.hpp"
 #include "src/plugin/net_plugin.hpp"
 #include "src/topo/detect/probe.hpp"
 #include "src/topo/model/affinity.hpp"
 #include "src/transport/registered_heap.hpp"
 #include "src/wire/service.hpp"
+#include "transports/collnet/collnet_aggregation.hpp"
 #include "transports/cuda_p2p/cuda_p2p.hpp"
 #include "transports/nccl_net/nccl_net_transport.hpp"
 #include "transports/shm/shm_transport.hpp"
@@ -46,12 +48,53 @@ Status understand_protocols(const Settings& settings) {
   return ok_status();
 }
 
+InterfaceChoice interfaces_of(const Settings& settings) {
+  return {settings.text("SOCKET_IFNAME"), settings.text("SOCKET_FAMILY")};
+}
+
+plugin::StartOptions plugin_start(const Settings& settings) {
+  plugin::StartOptions start;
+  if (!settings.flag("NET_PLUGIN_TRIAL")) start.trial = Nanos::zero();
+  return start;
+}
+
+/// Of the first library with a plugin for collectives that works.
+Result<std::unique_ptr<Aggregation>> open_collnet(const Settings& settings) {
+  std::string why;
+  for (const std::string& name : plugin::library_names(settings.text("NET_PLUGIN"))) {
+    const auto open = [&]() -> Result<std::unique_ptr<Aggregation>> {
+      TUTTI_ASSIGN(auto opened, plugin::CollNetPlugin::open(name, plugin_start(settings)));
+      return make_collnet_aggregation(
+          {.plugin = std::move(opened), .interfaces = interfaces_of(settings)});
+    };
+    auto aggregation = open();
+    if (aggregation) return aggregation;
+    why += (why.empty() ? "" : "; ") + aggregation.error().what;
+  }
+  return make_error(Code::kUnavailable, "no plugin for collectives can be used ({}={}): {}",
+                    settings.source("NET_PLUGIN"), settings.text("NET_PLUGIN"),
+                    why.empty() ? "none is named" : why);
+}
+
+/// Null where no plugin adds: calls then run without it, as they do where it breaks.
+std::unique_ptr<Aggregation> find_collnet(const Settings& settings) {
+  if (!settings.flag("COLLNET_ENABLE")) return nullptr;
+  auto aggregation = open_collnet(settings);
+  if (aggregation) return *std::move(aggregation);
+  log_warn("", "{} is set, but nothing in the network adds: {}", settings.source("COLLNET_ENABLE"),
+           aggregation.error().what);
+  return nullptr;
+}
+
 /// Null where nothing in the network adds.
 Result<std::unique_ptr<Aggregation>> find_aggregation(const Settings& settings) {
+  if (settings.text("INNETWORK") == "off") return std::unique_ptr<Aggregation>();
   SwitchOptions options;
   TUTTI_ASSIGN(options.switches, parse_switches(settings.text("SWITCH")));
-  if (options.switches.empty() || settings.text("INNETWORK") == "off")
-    return std::unique_ptr<Aggregation>();
+  if (options.switches.empty()) return find_collnet(settings);
+  if (settings.flag("COLLNET_ENABLE"))
+    log_info(Subsystem::kNet, "", "{} is not used, since TUTTI_SWITCH is set",
+             settings.source("COLLNET_ENABLE"));
   const std::string& key = settings.text("SWITCH_KEY");
   if (!from_hex(key, options.key))
     return make_error(Code::kInvalidArgument,
@@ -84,10 +127,6 @@ std::vector<std::byte> find_device_code() {
   log_warn("", "calls on GPU memory pass through the host, since there are no kernels: {}",
            code.error().what);
   return {};
-}
-
-InterfaceChoice interfaces_of(const Settings& settings) {
-  return {settings.text("SOCKET_IFNAME"), settings.text("SOCKET_FAMILY")};
 }
 
 Nanos liveness_of(const Settings& settings) {
@@ -215,11 +254,9 @@ Result<std::shared_ptr<Transport>> open_ucx(const Settings&, std::uint64_t, bool
 /// The first of NCCL's network plugins that works.
 Result<std::shared_ptr<Transport>> open_nccl_net(const Settings& settings, std::uint64_t token) {
   std::string why;
-  plugin::StartOptions start;
-  if (!settings.flag("NET_PLUGIN_TRIAL")) start.trial = Nanos::zero();
   for (const std::string& name : plugin::library_names(settings.text("NET_PLUGIN"))) {
     const auto open = [&]() -> Result<std::shared_ptr<Transport>> {
-      TUTTI_ASSIGN(auto opened, plugin::NetPlugin::open(name, start));
+      TUTTI_ASSIGN(auto opened, plugin::NetPlugin::open(name, plugin_start(settings)));
       return make_nccl_net_transport(std::move(opened), {.token = token,
                                                          .interfaces = interfaces_of(settings),
                                                          .liveness = liveness_of(settings)});

@@ -39,6 +39,21 @@ InNetworkUse in_network_use(std::string_view setting, bool deterministic) {
   return setting == "sum" && !deterministic ? InNetworkUse::kSum : InNetworkUse::kAuto;
 }
 
+TreeForm tree_form_of(Collective collective) {
+  switch (collective) {
+    case Collective::kReduce:
+      return TreeForm::kSumToOne;
+    case Collective::kReduceScatter:
+      return TreeForm::kSumInParts;
+    case Collective::kBroadcast:
+      return TreeForm::kFromOne;
+    case Collective::kAllGather:
+      return TreeForm::kFromAll;
+    default:
+      return TreeForm::kSumToAll;
+  }
+}
+
 bool InNetwork::takes(const Call& call) const {
   return phase_ == Phase::kNone && would_take(call, algorithm_);
 }
@@ -64,8 +79,9 @@ bool InNetwork::would_take(const Call& call, const ir::Algorithm* algorithm) con
     const ReduceOp op = operator_of(call.op);
     const bool ordered = is_float(call.type) && op == ReduceOp::kSum;
     if (ordered && use_ != InNetworkUse::kSum) return false;
-    if (!team_.trees_add(call.type, op)) return false;
+    if (!team_.tree_abilities().adds(call.type, op)) return false;
   }
+  if (!team_.tree_abilities().does(tree_form_of(call.collective))) return false;
   return algorithm->supports({.collective = call.collective,
                               .ranks = team_.size(),
                               .root = rooted(call.collective) ? call.root : 0,

@@ -33,6 +33,9 @@ enum class InNetworkUse : std::uint8_t {
 /// `deterministic`: sums are in the order of ranks, which the network does not know.
 InNetworkUse in_network_use(std::string_view setting, bool deterministic);
 
+/// What the schedules of in_network() make the trees do for a collective that they support.
+TreeForm tree_form_of(Collective collective);
+
 /// One per communicator; used by its thread.
 class InNetwork {
  public:

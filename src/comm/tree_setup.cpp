@@ -6,9 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/bytes.hpp"
 #include "src/base/log.hpp"
 #include "src/base/printable.hpp"
 #include "src/base/result.hpp"
+#include "src/transport/tree_abilities.hpp"
 
 namespace tutti {
 namespace {
@@ -49,20 +51,46 @@ TreeAlgorithm tree_algorithm_for(const Runtime& runtime, const lower::Placement&
 
 using Trees = std::vector<std::unique_ptr<AggregationTree>>;
 
-/// Why a rank goes without; "": none does.
-Result<std::string> why_not(const Result<Trees>& trees, Bootstrap& bootstrap, Deadline deadline) {
-  const std::string mine = trees ? "" : trees.error().what.substr(0, kLongestReason);
-  const auto bytes = std::as_bytes(std::span(mine));
-  TUTTI_ASSIGN(const std::vector<Blob> told,
-               bootstrap.all_gather(Blob(bytes.begin(), bytes.end()), deadline));
-  for (Rank rank = 0; rank < bootstrap.size(); ++rank) {
-    const Blob& reason = told[static_cast<std::size_t>(rank)];
-    if (reason.empty()) continue;
-    const std::string text(reinterpret_cast<const char*>(reason.data()),
-                           std::min(reason.size(), kLongestReason));
-    return fmt::format("rank {}: {}", rank, without_controls(text));
+/// A rank without trees holds nobody up.
+TreeAbilities tree_abilities_of(const Trees& trees) {
+  TreeAbilities abilities = TreeAbilities::all();
+  for (const auto& tree : trees)
+    if (tree) abilities &= TreeAbilities::of(*tree);
+  return abilities;
+}
+
+/// What all ranks come to.
+struct TreesAgreement {
+  std::string problem;  ///< why a rank goes without; "": none does
+  TreeAbilities abilities = TreeAbilities::all();
+};
+
+/// Of a rank: its abilities, then why it goes without, if it does.
+Status take_trees_of(Rank rank, std::span<const std::byte> told, TreesAgreement& agreed) {
+  const auto split = std::min(told.size(), kTreeAbilitiesBytes);
+  const auto abilities = decode_tree_abilities(told.first(split));
+  if (!abilities) return peer_error(abilities.error().code, rank, "{}", abilities.error().what);
+  agreed.abilities &= *abilities;
+  const auto reason = told.subspan(split);
+  if (reason.empty() || !agreed.problem.empty()) return ok_status();
+  const std::string text(reinterpret_cast<const char*>(reason.data()),
+                         std::min(reason.size(), kLongestReason));
+  agreed.problem = fmt::format("rank {}: {}", rank, without_controls(text));
+  return ok_status();
+}
+
+Result<TreesAgreement> agree_on_trees(const Result<Trees>& trees, Bootstrap& bootstrap,
+                                      Deadline deadline) {
+  Blob mine = encode(trees ? tree_abilities_of(*trees) : TreeAbilities());
+  if (!trees) {
+    const auto reason = as_bytes(trees.error().what);
+    ByteWriter(mine).bytes(reason.first(std::min(reason.size(), kLongestReason)));
   }
-  return std::string();
+  TUTTI_ASSIGN(const std::vector<Blob> told, bootstrap.all_gather(std::move(mine), deadline));
+  TreesAgreement agreed;
+  for (Rank rank = 0; rank < bootstrap.size(); ++rank)
+    TUTTI_TRY(take_trees_of(rank, told[static_cast<std::size_t>(rank)], agreed));
+  return agreed;
 }
 
 }  // namespace
@@ -83,16 +111,17 @@ Result<const ir::Algorithm*> join_trees(Runtime& runtime, Bootstrap& bootstrap, 
                        .deadline = deadline};
   for (const ir::Group& group : choice.groups) request.groups.push_back(group.ranks);
   Result<Trees> trees = runtime.aggregation->join(request);
-  TUTTI_ASSIGN(const std::string problem, why_not(trees, bootstrap, deadline));
+  TUTTI_ASSIGN(const TreesAgreement agreed, agree_on_trees(trees, bootstrap, deadline));
   const std::string who = fmt::format("[rank {}/{}]", team.rank(), team.size());
-  if (!problem.empty()) {
+  if (!agreed.problem.empty()) {
     if (team.rank() == 0)
       log_warn(who, "{} adds nothing for this communicator: {}", runtime.aggregation->describe(),
-               problem);
+               agreed.problem);
     return static_cast<const ir::Algorithm*>(nullptr);
   }
   for (std::size_t group = 0; group < trees->size(); ++group)
     if ((*trees)[group]) team.add_tree(request.groups[group], std::move((*trees)[group]));
+  team.set_tree_abilities(agreed.abilities);
   log_info(Subsystem::kInit, who, "{} adds for {} groups: {}", runtime.aggregation->describe(),
            request.groups.size(), choice.algorithm->name);
   return choice.algorithm;

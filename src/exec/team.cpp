@@ -93,10 +93,6 @@ AggregationTree* Team::tree_of(std::span<const Rank> ranks) const {
   return found == trees_.end() ? nullptr : found->tree.get();
 }
 
-bool Team::trees_add(DataType type, ReduceOp op) const {
-  return std::ranges::all_of(trees_, [&](const Tree& tree) { return tree.tree->adds(type, op); });
-}
-
 bool Team::take_unsummed() {
   bool any = false;
   for (const Tree& tree : trees_) any |= tree.tree->take_unsummed();

@@ -23,6 +23,7 @@
 #include "src/reduce/reduce.hpp"
 #include "src/transport/aggregation.hpp"
 #include "src/transport/transport.hpp"
+#include "src/transport/tree_abilities.hpp"
 
 namespace tutti::exec {
 
@@ -65,8 +66,9 @@ class Team {
   void drop_trees();
   /// Null: there is none for this group.
   [[nodiscard]] AggregationTree* tree_of(std::span<const Rank> ranks) const;
-  /// Whether this rank's trees add this with this operator.
-  [[nodiscard]] bool trees_add(DataType type, ReduceOp op) const;
+  /// What all ranks' trees can do, as all ranks agreed.
+  void set_tree_abilities(const TreeAbilities& abilities) { tree_abilities_ = abilities; }
+  [[nodiscard]] const TreeAbilities& tree_abilities() const { return tree_abilities_; }
   /// Ok, or why one of this rank's trees is broken.
   [[nodiscard]] Status trees_health() const;
   /// See AggregationTree::take_unsummed().
@@ -141,6 +143,7 @@ class Team {
     std::unique_ptr<AggregationTree> tree;
   };
   std::vector<Tree> trees_;
+  TreeAbilities tree_abilities_;
   struct Observer {
     Rank rank;
     ProcessLife process;

@@ -81,4 +81,22 @@ Result<DeviceProperties> checked_properties(const RawProperties& raw, int device
   return to;
 }
 
+Result<std::vector<int>> fastest_devices(std::span<const DeviceProperties> devices,
+                                         const std::string& who) {
+  std::vector<int> best;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    if (!devices[i].takes_host_memory || devices[i].device_type != 0) continue;
+    const int speed =
+        best.empty() ? -1 : devices[static_cast<std::size_t>(best.front())].mbit_per_s;
+    if (devices[i].mbit_per_s > speed) best.clear();
+    if (devices[i].mbit_per_s >= speed) best.push_back(static_cast<int>(i));
+  }
+  if (best.empty())
+    return make_error(Code::kUnsupported,
+                      "{} has {} devices, none of which takes memory of the host without help of a "
+                      "GPU's kernels",
+                      who, devices.size());
+  return best;
+}
+
 }  // namespace tutti::plugin

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,11 @@ RawProperties newest_form(const abi::Properties<kVersion>& from, int device);
 
 /// kWrongData says what is absurd. `count`: the number of devices.
 Result<DeviceProperties> checked_properties(const RawProperties& raw, int device, int count);
+
+/// The numbers of the fastest devices that the host can drive with its own memory; at least one.
+/// kUnsupported, with the name of the plugin, if there is none.
+Result<std::vector<int>> fastest_devices(std::span<const DeviceProperties> devices,
+                                         const std::string& who);
 
 // --- implementation ---
 

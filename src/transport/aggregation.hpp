@@ -71,6 +71,8 @@ class AggregationTree {
   [[nodiscard]] virtual bool wants_write() const = 0;
   /// Whether it adds this with this operator.
   [[nodiscard]] virtual bool adds(DataType type, ReduceOp op) const = 0;
+  /// Whether it takes operations of this form; others break it.
+  [[nodiscard]] virtual bool does(TreeForm /*form*/) const { return true; }
   /// Ok, or why it is broken.
   [[nodiscard]] virtual Status health() const = 0;
   /// Whether an operation since the last call had no result although the tree is sound, since it
@@ -89,7 +91,7 @@ struct TreesRequest {
   Deadline deadline;
 };
 
-/// What makes trees: a switch, or a plugin. One per process. Thread-safe.
+/// What makes trees: a switch, or a plugin of NCCL. One per process. Thread-safe.
 class Aggregation {
  public:
   virtual ~Aggregation() = default;

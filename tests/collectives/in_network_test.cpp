@@ -1,4 +1,6 @@
 // Calls that the network runs, and what becomes of them where it refuses or breaks.
+#include "src/comm/in_network.hpp"
+
 #include <cstdint>
 #include <memory>
 #include <numeric>
@@ -9,6 +11,8 @@
 
 #include <gtest/gtest.h>
 
+#include "algorithms/algorithms.hpp"
+#include "src/ir/group_operations.hpp"
 #include "tests/collectives/cases.hpp"
 #include "tests/collectives/memory_trees.hpp"
 #include "tests/collectives/ranks.hpp"
@@ -165,6 +169,28 @@ TEST(InNetworkCalls, AreNamedByTheirAlgorithm) {
     EXPECT_NE(*communicator.algorithm_for(call_of(Collective::kAllToAll, data)),
               "in_network_rails");
   });
+}
+
+TEST(InNetworkCalls, AskTheTreesForTheFormsThatSchedulesHave) {
+  for (const ir::Algorithm& algorithm : algorithms::in_network())
+    for (const Collective collective :
+         {Collective::kAllReduce, Collective::kReduce, Collective::kReduceScatter,
+          Collective::kAllGather, Collective::kBroadcast})
+      for (const std::vector<std::int32_t>& hosts :
+           {std::vector{0, 1, 2}, std::vector{0, 0, 1, 1}, std::vector{0, 0, 0, 1, 1}}) {
+        const ir::Request request{.collective = collective,
+                                  .ranks = static_cast<std::int32_t>(hosts.size()),
+                                  .layout = ir::Layout::of_hosts(hosts)};
+        if (!algorithm.supports(request)) continue;
+        const auto schedule = algorithm.generate(request);
+        ASSERT_TRUE(schedule) << schedule.error().what;
+        const auto groups = ir::group_operations(*schedule, ir::Membership(*schedule));
+        ASSERT_TRUE(groups) << groups.error().what;
+        for (const auto& operations : *groups)
+          for (const ir::GroupOperation& operation : operations)
+            EXPECT_EQ(static_cast<int>(operation.form), static_cast<int>(tree_form_of(collective)))
+                << algorithm.name << " " << ir::name_of(operation.form);
+      }
 }
 
 }  // namespace

@@ -112,28 +112,12 @@ class NcclNetTransport final : public Transport {
   mutable std::set<std::string> warned_;
 };
 
-/// The first of the fastest ones that the host can drive.
-Result<int> fastest_device(const plugin::NetPlugin& plugin) {
-  int best = -1;
-  const auto devices = plugin.devices();
-  for (std::size_t i = 0; i < devices.size(); ++i) {
-    if (!devices[i].takes_host_memory || devices[i].device_type != 0) continue;
-    if (best < 0 || devices[i].mbit_per_s > devices[static_cast<std::size_t>(best)].mbit_per_s)
-      best = static_cast<int>(i);
-  }
-  if (best < 0)
-    return make_error(Code::kUnsupported,
-                      "{} has {} devices, none of which takes memory of the host without help of a "
-                      "GPU's kernels",
-                      plugin.who(), devices.size());
-  return best;
-}
-
 }  // namespace
 
 Result<std::shared_ptr<Transport>> make_nccl_net_transport(SharedNetPlugin plugin,
                                                            const NcclNetOptions& options) {
-  TUTTI_ASSIGN(const int device, fastest_device(*plugin));
+  TUTTI_ASSIGN(const auto fastest, plugin::fastest_devices(plugin->devices(), plugin->who()));
+  const int device = fastest.front();
   log_info(Subsystem::kNet, "", "{} has {} devices; {} is used", plugin->who(),
            plugin->devices().size(), plugin->devices()[static_cast<std::size_t>(device)].name);
   TUTTI_ASSIGN(const auto all, list_interfaces());
