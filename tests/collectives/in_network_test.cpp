@@ -115,6 +115,20 @@ TEST(InNetworkCalls, AreNoneThatTheTreesCannotAdd) {
   EXPECT_EQ(completed_with("sum", Collective::kAllReduce, DataType::kInt32, ReduceOp::kProd), 0U);
 }
 
+TEST(InNetworkCalls, AreAgreedOnWithRanksThatAreInNoGroup) {
+  const auto networks = std::make_shared<MemoryNetworks>();
+  run_ranks(with_network(Placement::kMixed, 5, "sum", networks), [&](Communicator& communicator) {
+    std::vector<std::int32_t> data(4 * kEnough, 2);
+    Call call = call_of(Collective::kAllReduce, data);
+    EXPECT_EQ(*communicator.algorithm_for(call), "in_network_rails");
+    call.op = ReduceOp::kProd;
+    EXPECT_EQ(communicator.algorithm_for(call)->find("in_network"), std::string::npos);
+    const Status status = communicator.run(call);
+    ASSERT_TRUE(status) << status.error().what;
+    EXPECT_EQ(data, std::vector<std::int32_t>(data.size(), 32));
+  });
+}
+
 TEST(InNetworkCalls, RunWithoutItWhereOneRankHasNoTree) {
   const auto networks = std::make_shared<MemoryNetworks>();
   const Runtimes runtimes = with_network(Placement::kHosts, 3, "sum", networks);

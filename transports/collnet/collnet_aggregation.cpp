@@ -185,8 +185,8 @@ class CollnetAggregation final : public Aggregation {
     terms.scatters = terms.scatters && other.scatters;
   }
 
-  /// For members that are known to be there.
-  static constexpr Nanos kPatience = std::chrono::seconds(30);
+  /// For members that are known to be there. SHARP sets up its trees meanwhile.
+  static constexpr Nanos kPatience = std::chrono::seconds(60);
 
   const CollnetOptions options_;
   const std::vector<int> devices_;
