@@ -27,6 +27,23 @@ TEST(PluginNames, AreAListAsNcclReadsIt) {
   EXPECT_EQ(library_names("1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16").size(), 14u);
 }
 
+TEST(PluginDevices, AreTheFastestThatTakeMemoryOfTheHost) {
+  const auto device = [](int mbit_per_s, bool takes_host_memory, int type) {
+    DeviceProperties properties;
+    properties.mbit_per_s = mbit_per_s;
+    properties.takes_host_memory = takes_host_memory;
+    properties.device_type = type;
+    return properties;
+  };
+  const std::vector all{device(100, true, 0), device(400, true, 0), device(800, false, 0),
+                        device(800, true, 1), device(400, true, 0)};
+  EXPECT_THAT(*fastest_devices(all, "it"), ElementsAre(1, 4));
+  EXPECT_THAT(*fastest_devices(std::span(all).first(1), "it"), ElementsAre(0));
+  const auto none = fastest_devices(std::span(all).subspan(2, 2), "it");
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().what, HasSubstr("it has 2 devices, none of which"));
+}
+
 TEST(PluginLibrary, ThatIsMissingIsNamedWithBothFiles) {
   const auto library = Library::open("no-such-plugin");
   ASSERT_FALSE(library);
