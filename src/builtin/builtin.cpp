@@ -288,7 +288,8 @@ Result<std::shared_ptr<Transport>> find_network(const Settings& settings, std::u
                                                 const std::shared_ptr<ThisHost>& host,
                                                 Service* service) {
   const std::string& wanted = settings.text("TRANSPORT");
-  if (wanted != "auto" && wanted != "nccl_net" && !settings.text("NET_PLUGIN").empty())
+  if (wanted != "auto" && wanted != "nccl_net" && !settings.text("NET_PLUGIN").empty() &&
+      !settings.flag("COLLNET_ENABLE"))
     log_info(Subsystem::kNet, "", "{} is not used, since TUTTI_TRANSPORT is {}; nccl_net uses it",
              settings.source("NET_PLUGIN"), wanted);
   if (wanted == "tcp") return std::shared_ptr<Transport>();

@@ -79,7 +79,7 @@ void Steps::fill(const Step& step, std::span<std::byte> send) const {
   if (step.kind == Step::Kind::kAllGather) {
     from = own(step);
     moved = limits_.place * block_ - begins_[limits_.place];
-    std::memset(send.data(), 0, send.size());  // the padding
+    std::ranges::fill(send, std::byte{0});  // the padding
   }
   sources_.visit(
       from.begin - moved, from.end - moved, [&](std::span<const std::byte> memory, std::size_t at) {
