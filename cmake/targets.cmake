@@ -11,6 +11,8 @@ function(tutti_compiled target)
   elseif(ARG_FAST)
     target_compile_options(${target} PRIVATE ${TUTTI_FAST_FLAGS})
   endif()
+  # The linker drops what a unit has and the library does not use.
+  target_compile_options(${target} PRIVATE -ffunction-sections)
 endfunction()
 
 # tutti_folder(path [FAST|COLD] [DEPENDS folder...]): a static library from path/*.cpp, named after the

@@ -152,9 +152,8 @@ constexpr SettingInfo kSettings[] = {
      "Packets of 1408 bytes that a rank has under way to a switch: bandwidth times round trip."},
     {"INNETWORK", Kind::kChoice, "auto", "", "off|auto|sum", "",
      "What a switch or a plugin that adds may do for calls between hosts: nothing; auto, what "
-     "gives the same "
-     "bits as without it; sum, sums of floats as well, which it adds in another order. Rank 0's "
-     "counts."},
+     "gives the same bits as without it; sum, sums of floats as well, which it adds in another "
+     "order. Rank 0's counts."},
     {"CHECKSUM", Kind::kBool, "0", "", "0|1", "",
      "1 checks every message by a CRC32C of each 128 KiB, so what the network or a host's memory "
      "damages becomes an error that names both ranks. Rank 0's counts. What ranks of a host read "
