@@ -66,7 +66,7 @@ constexpr std::string_view kGather = "the ranks tell each other the times of tri
     args_.input = kept_input_;
   } else if (bound->copies_input) {
     TUTTI_ASSIGN(args_.input, input_copy_.of(call, team_.rank(), team_.size()));
-  } else if (!bound->on_trial && !in_network_.counts(call)) {
+  } else if (!bound->on_trial && !in_network_.falls_back() && !in_network_.counts(call)) {
     last_call_ = made;
     repeatable_ = bound->plans();
   }

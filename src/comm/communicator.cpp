@@ -68,7 +68,7 @@ Communicator::Communicator(std::shared_ptr<Runtime> runtime, std::unique_ptr<Boo
 Result<const ir::Algorithm*> Communicator::join_trees_again() {
   constexpr Nanos kPatience = std::chrono::seconds(60);
   plans_.forget_in_network();
-  return join_trees(*runtime_, *bootstrap_, *team_, Deadline::after(kPatience));
+  return join_trees(*runtime_, *bootstrap_, *team_, Deadline::after(kPatience).unless(aborted_));
 }
 
 Communicator::~Communicator() {
@@ -129,6 +129,7 @@ Result<std::unique_ptr<Communicator>> Communicator::make_part(Subgroup part,
 void Communicator::abort(const Error& why) {
   Error error = why;
   error.code = Code::kAborted;
+  aborted_.raise();
   end_.come(error);
 }
 

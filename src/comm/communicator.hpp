@@ -147,6 +147,7 @@ class Communicator final : public GroupMember, public GroupContext {
   exec::Announcements announcements_;
   InNetwork in_network_;
   GroupEnd end_;
+  Cancellation aborted_;
   ActiveCall active_;
   LivenessWatch watch_;
   CallQueue calls_;

@@ -54,25 +54,17 @@ TreeForm tree_form_of(Collective collective) {
   }
 }
 
-bool InNetwork::takes(const Call& call) const {
-  return phase_ == Phase::kNone && would_take(call, algorithm_);
-}
-
-bool InNetwork::counts(const Call& call) const {
-  return algorithm_ == nullptr && lost_ != nullptr && would_take(call, lost_);
-}
-
-bool InNetwork::asks_before(const Call& call) {
-  constexpr std::uint64_t kAskEvery = 32;
-  if (has_asked_ || phase_ != Phase::kNone || !counts(call)) return false;
-  if (++missed_ % kAskEvery != 0) return false;
+bool InNetwork::is_time_to_ask() {
+  if (has_asked_ || phase_ != Phase::kNone) return false;
+  if (++missed_ < ask_after_) return false;
+  missed_ = 0;
   has_asked_ = true;
   phase_ = Phase::kAsk;
   return true;
 }
 
 bool InNetwork::would_take(const Call& call, const ir::Algorithm* algorithm) const {
-  if (algorithm == nullptr || use_ == InNetworkUse::kOff) return false;
+  if (use_ == InNetworkUse::kOff) return false;
   if (call.compressor != nullptr || call.for_devices || call.blocks) return false;
   if (call.count * size_of(call.type) < kLeastBytes) return false;
   if (reduces(call.collective)) {
@@ -114,6 +106,7 @@ Result<bool> InNetwork::decide() {
     return false;
   }
   phase_ = all_right ? Phase::kNone : Phase::kFallBack;
+  if (all_right && ++right_ == kManyRight) ask_after_ = kAskFirst / 2;
   const auto broken = std::ranges::find_if(
       outcomes_, [](auto each) { return each != kRight && each != kUnsummed; });
   if (broken != outcomes_.end()) {
@@ -127,14 +120,21 @@ Result<bool> InNetwork::decide() {
 Status InNetwork::come_back() {
   team_.drop_trees();
   TUTTI_ASSIGN(algorithm_, back_.rejoin());
-  if (algorithm_ == nullptr) return ok_status();
+  right_ = 0;
+  if (algorithm_ == nullptr) {
+    ask_less();
+    return ok_status();
+  }
   log_warn(fmt::format("[rank {}/{}]", team_.rank(), team_.size()),
            "the network adds again for this communicator");
   return ok_status();
 }
 
+void InNetwork::ask_less() { ask_after_ = std::min(2 * ask_after_, kAskLast); }
+
 void InNetwork::give_up(const std::string& why) {
   algorithm_ = nullptr;
+  ask_less();
   const std::string who = fmt::format("[rank {}/{}]", team_.rank(), team_.size());
   log_warn(who, "the network adds no more for this communicator, whose calls run without it{}: {}",
            use_ == InNetworkUse::kSum ? ", and add floats in another order" : "", why);

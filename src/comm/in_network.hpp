@@ -5,9 +5,10 @@
 // network, from the same inputs; and if a tree broke, later calls as well. So no rank returns while
 // another may still need its input.
 //
-// Every 32nd call that the network would have run, the ranks ask rank 0 whether it may be back. If
-// so, they join their trees anew. That blocks: so only if the caller of each waits for this call
-// alone (caller_waits()). Two communicators in a group could wait for each other.
+// After 32 calls that the network would have run, the ranks ask rank 0 whether it may be back. If
+// so, they join their trees anew. Where it breaks again, they ask half as often. Joining blocks: so
+// only if the caller of each waits for this call alone (caller_waits()). Two communicators in a
+// group could wait for each other.
 #pragma once
 
 #include <cstdint>
@@ -48,15 +49,19 @@ class InNetwork {
       : team_(team), algorithm_(algorithm), lost_(algorithm), use_(use), back_(std::move(back)) {}
 
   /// Whether the network is to run `call`. The same on all ranks.
-  [[nodiscard]] bool takes(const Call& call) const;
+  [[nodiscard]] bool takes(const Call& call) const {
+    return algorithm_ != nullptr && phase_ == Phase::kNone && would_take(call, algorithm_);
+  }
   [[nodiscard]] const ir::Algorithm& algorithm() const { return *algorithm_; }
 
   /// Whether `call` is one of those after some of which the ranks ask.
-  [[nodiscard]] bool counts(const Call& call) const;
+  [[nodiscard]] bool counts(const Call& call) const {
+    return algorithm_ == nullptr && lost_ != nullptr && would_take(call, lost_);
+  }
   /// Whether the caller does nothing else until its call is complete.
   void caller_waits(bool waits) { caller_waits_ = waits; }
   /// Whether the ranks are to ask before `call` if the network is back. Counts the call.
-  [[nodiscard]] bool asks_before(const Call& call);
+  [[nodiscard]] bool asks_before(const Call& call) { return counts(call) && is_time_to_ask(); }
   /// The network has run a call: report() is next.
   void has_run() { phase_ = Phase::kReport; }
   [[nodiscard]] bool reports() const { return phase_ == Phase::kReport || phase_ == Phase::kAsk; }
@@ -76,17 +81,22 @@ class InNetwork {
  private:
   enum class Phase : std::uint8_t { kNone, kReport, kFallBack, kAsk };
   [[nodiscard]] bool would_take(const Call& call, const ir::Algorithm* algorithm) const;
+  bool is_time_to_ask();
   Status come_back();
   /// No more calls go there.
   void give_up(const std::string& why);
+  void ask_less();
 
   exec::Team& team_;
   const ir::Algorithm* algorithm_;  // null: none, or no more
   const ir::Algorithm* lost_;       // what it was
   const InNetworkUse use_;
   const Return back_;
-  std::uint64_t missed_ = 0;  // calls that the network would have run
-  bool has_asked_ = false;    // before the call that begins
+  static constexpr std::uint64_t kAskFirst = 32, kAskLast = 1 << 14, kManyRight = 1 << 10;
+  std::uint64_t missed_ = 0;  // calls since the ranks asked that the network would have run
+  std::uint64_t right_ = 0;   // calls that it has run since it is back
+  std::uint64_t ask_after_ = kAskFirst / 2;
+  bool has_asked_ = false;  // before the call that begins
   bool caller_waits_ = false;
   Phase phase_ = Phase::kNone;
   enum Outcome : std::int32_t { kBroken, kUnsummed, kRight };

@@ -135,6 +135,26 @@ TEST(SwitchCalls, FallBackForNumbersThatAreNotFiniteAndThenGoOn) {
   });
 }
 
+/// A rank that makes the same call again needs no look-ups, and must still go where the others go.
+TEST(SwitchCalls, GoOnTogetherAfterAFallBackWhenSomeRepeatTheirCall) {
+  SwitchThread adder;
+  run_ranks(through(adder, Placement::kHosts, 2), [&](Communicator& communicator) {
+    std::vector<std::vector<float>> inputs(2, std::vector<float>(kManyElements, 2.0F));
+    std::vector<float> sum(kManyElements);
+    for (std::size_t round = 0; round < 6; ++round) {
+      std::vector<float>& input = inputs[communicator.rank() == 0 ? 0 : round % 2];
+      input[7] = round == 1 ? std::numeric_limits<float>::infinity() : 2.0F;
+      Call call = call_of(Collective::kAllReduce, input);
+      call.recv = sum.data();
+      const Status status = communicator.run(call);
+      ASSERT_TRUE(status) << status.error().what;
+      ASSERT_EQ(sum[8], 4.0F);
+      ASSERT_EQ(std::isfinite(sum[7]), round != 1) << round;
+    }
+    EXPECT_EQ(*communicator.algorithm_for(call_of(Collective::kAllReduce, sum)), "in_network");
+  });
+}
+
 TEST(SwitchCalls, AreWithinTheStatedBoundAndTheSameOnAllRanks) {
   constexpr int kRanks = 3;
   SwitchThread adder;

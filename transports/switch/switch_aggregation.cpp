@@ -106,15 +106,15 @@ class SwitchAggregation final : public Aggregation {
       if (ranks.size() > in_network::kMostWorkers)
         return make_error(Code::kUnsupported, "a switch adds for at most {} hosts, and here are {}",
                           in_network::kMostWorkers, ranks.size());
-      TUTTI_ASSIGN(Door door, knock_at(options_.switches[group % options_.switches.size()]));
+      TUTTI_ASSIGN(Door door, knock_at(options_.switches[group % options_.switches.size()],
+                                       request.deadline.within(kConnectPatience)));
       door.group = group;
       doors.push_back(std::move(door));
     }
     return doors;
   }
 
-  Result<Door> knock_at(const SwitchAddress& where) const {
-    const Deadline deadline = Deadline::after(kConnectPatience);
+  Result<Door> knock_at(const SwitchAddress& where, Deadline deadline) const {
     Door door;
     door.name = "the switch at " + text_of(where);
     TUTTI_ASSIGN(door.address, resolve(where.host, where.port));
@@ -140,7 +140,7 @@ class SwitchAggregation final : public Aggregation {
                                 .workers = static_cast<std::uint32_t>(ranks.size()),
                                 .worker = static_cast<std::uint32_t>(place),
                                 .slots = options_.slots});
-    const Deadline deadline = Deadline::after(kWelcomePatience);
+    const Deadline deadline = request.deadline.within(kWelcomePatience);
     TUTTI_TRY(send_all(door.fd.get(), message, deadline));
     TUTTI_ASSIGN(Welcome welcome, read_welcome(door, deadline));
     if (!welcome.refusal.empty())
