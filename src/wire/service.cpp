@@ -1,9 +1,7 @@
 #include "src/wire/service.hpp"
 
 #include <cerrno>
-#include <csignal>
 #include <new>
-#include <system_error>
 
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -11,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "src/base/own_thread.hpp"
 #include "src/base/result.hpp"
 #include "src/wire/crypto.hpp"
 
@@ -35,21 +34,8 @@ Result<std::shared_ptr<Service>> Service::create() {
     return system_error(Code::kUnavailable, errno, "cannot open the service thread's descriptors");
   }
   std::shared_ptr<Service> service(new Service(std::move(epoll), std::move(wakeup)));  // NOLINT
-  // Signals are the program's: its handlers run on its own threads.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  int failure = 0;
-  try {
-    service->thread_ = std::thread([raw = service.get()] { raw->run(); });
-  } catch (const std::system_error& error) {
-    failure = error.code().value();
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (failure != 0) {
-    return system_error(Code::kUnavailable, failure, "cannot start the service thread");
-  }
+  TUTTI_ASSIGN(service->thread_,
+               start_own_thread("the service thread", [raw = service.get()] { raw->run(); }));
   ::pthread_setname_np(service->thread_.native_handle(), "tutti-service");
   return service;
 }

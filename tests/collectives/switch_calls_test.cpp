@@ -112,7 +112,7 @@ TEST(SwitchCalls, ReturnToASwitchThatIsBack) {
     if (communicator.rank() == 0) adder.reset();
     while (name() == "in_network") call();
     if (communicator.rank() == 0) adder = begin();
-    // Every 32nd call asks, and the first answer may come too early.
+    // The ranks ask after some calls, and the first answer may come too early.
     while (name() != "in_network" && calls < 400) call();
     EXPECT_EQ(name(), "in_network");
     for (int i = 0; i < 3; ++i) call();

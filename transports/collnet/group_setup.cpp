@@ -2,15 +2,11 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <functional>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <utility>
 
-#include <pthread.h>
-#include <signal.h>
-
+#include "src/base/own_thread.hpp"
 #include "src/base/result.hpp"
 
 namespace tutti::collnet {
@@ -29,25 +25,6 @@ struct Attempt {
 bool ends_within(Attempt& attempt, Nanos patience) {
   std::unique_lock lock(attempt.mutex);
   return attempt.ended.wait_for(lock, patience, [&] { return attempt.outcome.has_value(); });
-}
-
-/// Signals are the program's: its handlers run on its own threads.
-Result<std::thread> start_thread(std::function<void()> body) {
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread;
-  int failure = 0;
-  try {
-    thread = std::thread(std::move(body));
-  } catch (const std::system_error& error) {
-    failure = error.code().value();
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (failure != 0)
-    return system_error(Code::kUnavailable, failure, "cannot start a thread for the plugin");
-  return thread;
 }
 
 /// What the group does of what trees are asked for.
@@ -100,13 +77,14 @@ Status GroupSetup::connect(const SharedPlugin& plugin, const std::vector<Seat>& 
   for (const Seat& member : members) handles.push_back(member.handle);
   const auto attempt = std::make_shared<Attempt>();
   TUTTI_ASSIGN(std::thread waiting,
-               start_thread([attempt, plugin, listener = listener_, handles = std::move(handles),
-                             place = static_cast<int>(place_)] {
-                 auto outcome = plugin->connect(*listener, handles, place);
-                 const std::scoped_lock lock(attempt->mutex);
-                 attempt->outcome = std::move(outcome);
-                 attempt->ended.notify_one();
-               }));
+               start_own_thread("a thread for the plugin",
+                                [attempt, plugin, listener = listener_,
+                                 handles = std::move(handles), place = static_cast<int>(place_)] {
+                                  auto outcome = plugin->connect(*listener, handles, place);
+                                  const std::scoped_lock lock(attempt->mutex);
+                                  attempt->outcome = std::move(outcome);
+                                  attempt->ended.notify_one();
+                                }));
   constexpr Nanos kLookAgain = std::chrono::milliseconds(10);
   while (!ends_within(*attempt, kLookAgain)) {
     const bool alone = watch_.is_broken();
