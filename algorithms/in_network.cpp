@@ -18,6 +18,8 @@
 //
 // Sources: Graham et al., "SHARP" (COM-HPC 2016); Sapio et al., "SwitchML" (NSDI 2021).
 #include <algorithm>
+#include <numeric>
+#include <vector>
 
 #include "algorithms/algorithms.hpp"
 #include "algorithms/hierarchical.hpp"
@@ -28,8 +30,8 @@ namespace in_network_parts {
 
 /// All ranks.
 ir::GroupId everyone(Member& me) {
-  std::vector<Rank> ranks;
-  for (Rank rank = 0; rank < me.ranks; ++rank) ranks.push_back(rank);
+  std::vector<Rank> ranks(me.ranks);
+  std::iota(ranks.begin(), ranks.end(), Rank{0});
   return me.program.group(ranks);
 }
 

@@ -11,12 +11,13 @@
 
 namespace tutti::plugin::mock {
 
-/// Pointers that the caller may pass back. Thread-safe.
+/// Pointers that the caller may pass back. Thread-safe. Like all that the mock keeps it is never
+/// destroyed: when the process ends, a thread may still be inside a call that waits for ever.
 class LiveHandles {
  public:
   static LiveHandles& get() {
-    static LiveHandles handles;
-    return handles;
+    static auto& kept = *new LiveHandles;
+    return kept;
   }
   template <class T>
   T* add(T* handle) {

@@ -23,8 +23,8 @@ Options::Options() {
 }
 
 const Options& Options::get() {
-  static const Options kOptions;
-  return kOptions;
+  static const auto& kept = *new Options;
+  return kept;
 }
 
 std::uint64_t Options::number(const std::string& key, std::uint64_t otherwise) const {
@@ -43,8 +43,8 @@ int& most_requests() {
 }
 
 abi::Outcome planned_failure(const std::string& function) {
-  static std::mutex mutex;
-  static std::map<std::string, std::uint64_t> calls;
+  static auto& mutex = *new std::mutex;
+  static auto& calls = *new std::map<std::string, std::uint64_t>;
   std::istringstream plan(Options::get().text("fail"));
   std::string name;
   if (!std::getline(plan, name, ':') || name != function) return abi::kSuccess;
