@@ -13,7 +13,8 @@
 namespace tutti::in_network {
 namespace {
 
-constexpr std::size_t kValueBytes = kChunkValues * 4;
+constexpr std::size_t kValueBytes = kChunkBytes, kChunkValues = kChunkBytes / 4;
+constexpr Fixed kEight{.members = 8};
 
 void count_bytes(benchmark::State& state) {
   state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations() * kValueBytes));
@@ -21,7 +22,7 @@ void count_bytes(benchmark::State& state) {
 
 void combine_packet(benchmark::State& state) {
   const auto lanes = static_cast<Lanes>(state.range(0));
-  std::vector<std::int32_t> sums(kChunkValues, 3);
+  std::vector<std::byte> sums(kValueBytes, std::byte{3});
   const std::vector<std::byte> values(kValueBytes, std::byte{1});
   for (auto _ : state) {
     combine(lanes, sums, values);
@@ -58,15 +59,16 @@ std::vector<std::byte> values_of_type(DataType type) {
 void find_exponent(benchmark::State& state) {
   const auto type = static_cast<DataType>(state.range(0));
   const auto values = values_of_type(type);
-  for (auto _ : state) benchmark::DoNotOptimize(exponent_of(type, values.data(), kChunkValues));
+  for (auto _ : state)
+    benchmark::DoNotOptimize(exponent_of(type, values.data(), kChunkValues, kEight));
   count_bytes(state);
 }
 void quantise_packet(benchmark::State& state) {
   const auto type = static_cast<DataType>(state.range(0));
   const auto values = values_of_type(type);
-  std::vector<std::int32_t> lanes(kChunkValues);
+  std::vector<std::byte> lanes(kValueBytes);
   for (auto _ : state) {
-    quantise(type, values.data(), step_of(2, 8), lanes);
+    quantise(type, values.data(), kChunkValues, scale_of(2, kEight), lanes.data());
     benchmark::ClobberMemory();
   }
   count_bytes(state);
@@ -76,7 +78,7 @@ void dequantise_packet(benchmark::State& state) {
   auto values = values_of_type(type);
   const std::vector<std::int32_t> lanes(kChunkValues, 1'000'003);
   for (auto _ : state) {
-    dequantise(type, std::as_bytes(std::span(lanes)), step_of(2, 8), values.data());
+    dequantise(type, std::as_bytes(std::span(lanes)), scale_of(2, kEight), values.data());
     benchmark::ClobberMemory();
   }
   count_bytes(state);

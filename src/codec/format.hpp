@@ -27,6 +27,9 @@ struct FormatTraits {
   double error = 0;
   double least = 0;
   double largest = 3.4028234663852886e38;
+  /// Not 0: a network that adds can take the values as integers of so many bits, whose scale the
+  /// ranks choose together (src/switch/exponents.hpp).
+  unsigned network_bits = 0;
   std::string_view specials;  ///< what NaN, infinity, zeros and denormal values become
 };
 

@@ -20,6 +20,8 @@ std::unique_ptr<const Format> half_format(Half half, Loops loops);
 /// `bits`: 4 or 8. `block`: a power of two.
 std::unique_ptr<const Format> integer_format(int bits, bool offset, std::uint32_t block,
                                              ScaleKind scale, Loops loops);
+/// bfp16, bfp8: integers of 16 or 8 bits times a power of two for each 512.
+std::unique_ptr<const Format> block_floating_point_format(int bits, Loops loops);
 /// e4m3, e5m2: floats of 8 bits times a scale.
 std::unique_ptr<const Format> float8_format(Eight eight, std::uint32_t block, ScaleKind scale,
                                             Loops loops);

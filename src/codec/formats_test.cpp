@@ -40,6 +40,8 @@ const std::vector<std::string>& all_formats() {
       "int4:block=1024:scale=fp32",
       "int4a",
       "int4a:block=64:scale=fp32",
+      "bfp16",
+      "bfp8",
       "e4m3",
       "e4m3:block=32:scale=fp32",
       "e5m2",
@@ -344,6 +346,35 @@ TEST(Integers, RoundToTheNearestMultipleOfTheScale) {
     EXPECT_EQ(static_cast<std::int8_t>(bytes[4 + i]),
               static_cast<std::int8_t>(std::lrint(double{values[i]} / scale)))
         << values[i];
+}
+
+TEST(BlockFloatingPoint, ScalesByTheLeastPowerOfTwoThatHoldsTheBlock) {
+  const auto code_of = [](const char* spec, float largest) {
+    const std::vector<float> values{0.0F, -largest, largest / 4};
+    return static_cast<int>(encode(*format_of(spec), values)[0]) - 127;
+  };
+  EXPECT_EQ(code_of("bfp8", 127), 0);
+  EXPECT_EQ(code_of("bfp8", std::nextafter(127.0F, 128.0F)), 1);
+  EXPECT_EQ(code_of("bfp8", 63.5F), -1);
+  EXPECT_EQ(code_of("bfp16", 32767), 0);
+  EXPECT_EQ(code_of("bfp16", 32768), 1);
+  EXPECT_EQ(code_of("bfp16", std::numeric_limits<float>::max()), 114);
+  EXPECT_EQ(code_of("bfp16", 0x1p-140F), -126);
+  EXPECT_EQ(code_of("bfp16", kInfinity), 128);
+}
+
+TEST(BlockFloatingPoint, RoundsToTheNearestMultipleOfTheScale) {
+  const std::vector<float> values = gradient(512, 23);
+  for (const int bits : {8, 16}) {
+    const auto format = format_of("bfp" + std::to_string(bits));
+    EXPECT_EQ(format->traits().network_bits, static_cast<unsigned>(bits));
+    const std::vector<std::byte> bytes = encode(*format, values);
+    ASSERT_EQ(bytes.size(), 1 + 512U * bits / 8);
+    const double scale = std::ldexp(1.0, static_cast<int>(bytes[0]) - 127);
+    const std::vector<float> decoded = decode(*format, bytes, 512);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      EXPECT_EQ(decoded[i], std::lrint(values[i] / scale) * scale) << values[i];
+  }
 }
 
 TEST(Integers, CountFromTheLeastValueWithAnOffset) {

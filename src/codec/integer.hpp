@@ -1,10 +1,13 @@
 // int8 and int4: a block is a scale and an integer for each value; with an offset ("a",
-// asymmetric), the least value too, from which the integers count.
+// asymmetric), the least value too, from which the integers count. bfp16 and bfp8 (block floating
+// point): a scale that is a power of two, so that integers of several blocks can be added if their
+// scales are made equal.
 #pragma once
 
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "src/base/device_macros.hpp"
 #include "src/codec/elements.hpp"
@@ -14,12 +17,17 @@
 
 namespace tutti::codec {
 
-/// Codes of `kBits` bits, in bytes.
+/// Codes of `kBits` bits: 4, 8 or 16.
 template <int kBits, class CodeOf>
 [[gnu::always_inline]] TUTTI_DEVICE inline void pack_integers(std::size_t count, std::byte* out,
                                                               const CodeOf& code_of) {
   if constexpr (kBits == 4) {
     pack_in_fours(count, out, code_of);
+  } else if constexpr (kBits == 16) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto code = static_cast<std::uint16_t>(code_of(i));
+      std::memcpy(out + i * sizeof code, &code, sizeof code);
+    }
   } else {
     for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<std::byte>(code_of(i));
   }
@@ -30,6 +38,12 @@ template <int kBits, class ValueOf>
                                                                 const ValueOf& value_of) {
   if constexpr (kBits == 4) {
     unpack_fours(in, count, out, value_of);
+  } else if constexpr (kBits == 16) {
+    for (std::size_t i = 0; i < count; ++i) {
+      std::uint16_t code;
+      std::memcpy(&code, in + i * sizeof code, sizeof code);
+      out[i] = value_of(code);
+    }
   } else {
     for (std::size_t i = 0; i < count; ++i) out[i] = value_of(static_cast<std::uint32_t>(in[i]));
   }

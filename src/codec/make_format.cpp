@@ -144,6 +144,8 @@ Result<Made> make(Spec& spec, Loops loops) {
   if (name == "int8a") return make_integer(spec, 8, true, loops);
   if (name == "int4") return make_integer(spec, 4, false, loops);
   if (name == "int4a") return make_integer(spec, 4, true, loops);
+  if (name == "bfp16") return block_floating_point_format(16, loops);
+  if (name == "bfp8") return block_floating_point_format(8, loops);
   if (name == "e4m3" || name == "fp8") return make_float8(spec, Eight::kE4m3, loops);
   if (name == "e5m2") return make_float8(spec, Eight::kE5m2, loops);
   if (name == "mxfp8") return microscaling_format(Micro::kE4m3, loops);
@@ -183,6 +185,8 @@ const std::vector<FormatSummary>& known_formats() {
       {"int8a", kScaled, "the same from the block's least value on"},
       {"int4", kScaled, "integers of 4 bits times a scale"},
       {"int4a", kScaled, "the same from the block's least value on"},
+      {"bfp16", "", "integers of 16 bits times a power of two for each 512; networks can add them"},
+      {"bfp8", "", "integers of 8 bits times a power of two for each 512; networks can add them"},
       {"e4m3", kScaled, "floats of 8 bits with 3 of mantissa, times a scale; also called fp8"},
       {"e5m2", kScaled, "floats of 8 bits with 2 of mantissa, times a scale"},
       {"mxfp8", "", "e4m3 in blocks of 32 with a power of two (OCP Microscaling)"},

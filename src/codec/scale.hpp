@@ -1,5 +1,5 @@
-// The scale of a block: one number, kept as float16 or float32. It is rounded so that the block's
-// largest value stays within the range of codes.
+// The scale of a block: one number, kept as float16, float32 or the exponent of a power of two. It
+// is rounded so that the block's largest value stays within the range of codes.
 #pragma once
 
 #include <cstddef>
@@ -81,6 +81,27 @@ struct Float32Scale {
   TUTTI_DEVICE static float store_below(float value, std::byte* out) {
     std::memcpy(out, &value, sizeof value);
     return value;
+  }
+};
+
+/// The least power of two, as a byte: the exponent bits of a float32. 255: not a number.
+struct PowerOfTwoScale {
+  static constexpr std::size_t kBytes = 1;
+  static constexpr double kLargest = 3.4028234663852886e38;
+  static constexpr double kRelative = 1;
+  static constexpr double kLeast = 0x1p-126;
+
+  TUTTI_DEVICE static float store(float largest, float most, std::byte* out) {
+    const float wanted = largest / most;
+    std::uint32_t code = magnitude_of(wanted) >> 23;
+    if (code < 1) code = 1;  // the reciprocal of a denormal number would be infinite
+    if (code < 255 && float_of(code << 23) * most < largest) ++code;
+    *out = static_cast<std::byte>(code);
+    return load(out);
+  }
+  TUTTI_DEVICE static float load(const std::byte* in) {
+    const auto code = static_cast<std::uint32_t>(*in);
+    return code == 255 ? float_of(kNanBits) : float_of(code << 23);
   }
 };
 

@@ -83,6 +83,7 @@ void ActiveCall::set_args(const Call& call) {
   args_.reduction.op = signature_.op;  // not the caller's, which only reductions look at
   std::memcpy(args_.reduction.scalar, call.scalar, sizeof call.scalar);
   args_.coding = nullptr;
+  args_.network_bits = 32;
   args_.for_devices = call.for_devices;
   args_.device_memory = call.device_memory;
   args_.call = &signature_;
@@ -90,11 +91,26 @@ void ActiveCall::set_args(const Call& call) {
   args_.caption = caption_;
 }
 
+/// Of a compressed call: what the network runs, which needs no encoding before.
+Call ActiveCall::without_compressor(const Call& call) const {
+  if (call.compressor == nullptr) return call;
+  Call plain = call;
+  plain.compressor = nullptr;
+  if (!call.compressor->scales(ReduceOp::kSum)) return plain;
+  plain.op = ReduceOp::kPreMulSum;
+  const float ranks = call.op == ReduceOp::kAvg ? static_cast<float>(team_.size()) : 1;
+  store_scalar(call.factor / ranks, call.type, plain.scalar);
+  return plain;
+}
+
 /// False, the same on all ranks, where no plan fits.
 [[gnu::noinline]] Result<bool> ActiveCall::begin_in_network(const Call& call) {
-  TUTTI_ASSIGN(BoundPlan* const bound, plans_.in_network(call, in_network_.algorithm()));
+  const Call plain = without_compressor(call);
+  TUTTI_ASSIGN(BoundPlan* const bound, plans_.in_network(plain, in_network_.algorithm()));
   if (bound == nullptr) return false;
-  set_args(call);
+  set_args(plain);
+  args_.reduction.op = plain.op;
+  args_.network_bits = *network_bits(call);
   kept_input_ = nullptr;
   if (is_in_place(call, team_.rank())) {
     TUTTI_ASSIGN(kept_input_, input_copy_.of(call, team_.rank(), team_.size()));

@@ -107,6 +107,7 @@ class ActiveCall {
   Status begin(const Call& call, const Call& made);
   Status begin_compressed(const Call& call, Compressor& compressor);
   Status begin_gather();
+  [[nodiscard]] Call without_compressor(const Call& call) const;
   Result<bool> begin_in_network(const Call& call);
   Status begin_report();
   void set_args(const Call& call);

@@ -6,6 +6,7 @@
 
 #include "src/base/log.hpp"
 #include "src/base/result.hpp"
+#include "src/comm/compressor.hpp"
 
 namespace tutti {
 namespace {
@@ -54,6 +55,14 @@ TreeForm tree_form_of(Collective collective) {
   }
 }
 
+std::optional<unsigned> network_bits(const Call& call) {
+  if (call.compressor == nullptr) return 32;
+  const codec::Compression& compression = call.compressor->compression();
+  const unsigned bits = compression.format->traits().network_bits;
+  const bool fits = reduces(call.collective) && !compression.random && !compression.feedback;
+  return bits != 0 && fits ? std::optional(bits) : std::nullopt;
+}
+
 bool InNetwork::is_time_to_ask() {
   if (has_asked_ || phase_ != Phase::kNone) return false;
   if (++missed_ < ask_after_) return false;
@@ -65,7 +74,9 @@ bool InNetwork::is_time_to_ask() {
 
 bool InNetwork::would_take(const Call& call, const ir::Algorithm* algorithm) const {
   if (use_ == InNetworkUse::kOff) return false;
-  if (call.compressor != nullptr || call.for_devices || call.blocks) return false;
+  if (call.for_devices || call.blocks) return false;
+  const std::optional<unsigned> bits = network_bits(call);
+  if (!bits || *bits < team_.tree_abilities().least_bits()) return false;
   if (call.count * size_of(call.type) < kLeastBytes) return false;
   if (reduces(call.collective)) {
     const ReduceOp op = operator_of(call.op);

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,6 +37,11 @@ InNetworkUse in_network_use(std::string_view setting, bool deterministic);
 
 /// What the schedules of in_network() make the trees do for a collective that they support.
 TreeForm tree_form_of(Collective collective);
+
+/// How many bits the values of a call have in the network (TreePart::bits): fewer than 32 where it
+/// is compressed in a format that can be added while it is encoded. None: the network has no such
+/// call.
+std::optional<unsigned> network_bits(const Call& call);
 
 /// One per communicator; used by its thread.
 class InNetwork {

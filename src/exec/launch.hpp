@@ -61,6 +61,7 @@ struct CollectiveArgs {
   std::string_view caption;
   /// How values are encoded; null: rounded to nearest. Must outlive the run.
   const Coding* coding = nullptr;
+  unsigned network_bits = 32;  ///< TreePart::bits
   bool for_devices = false;    ///< messages go by kDeviceLanes; the program is only_messages()
   bool device_memory = false;  ///< the buffers are a GPU's
 };

@@ -2,53 +2,63 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 namespace tutti::in_network {
 namespace {
 
 /// Loads, combines and stores as `T`, so that the loop has no branch and becomes vector code.
 template <class T, class Operator>
-void combine_as(std::span<std::int32_t> sums, const std::byte* values, Operator combined) {
-  const std::size_t count = sums.size();
-  std::int32_t* const out = sums.data();
+void combine_as(std::span<std::byte> sums, const std::byte* values, Operator combined) {
+  const std::size_t count = sums.size() / sizeof(T);
+  std::byte* const out = sums.data();
   for (std::size_t i = 0; i < count; ++i) {
+    T sum;
     T value;
+    std::memcpy(&sum, out + i * sizeof sum, sizeof sum);
     std::memcpy(&value, values + i * sizeof value, sizeof value);
-    out[i] = static_cast<std::int32_t>(combined(static_cast<T>(out[i]), value));
+    sum = combined(sum, value);
+    std::memcpy(out + i * sizeof sum, &sum, sizeof sum);
   }
 }
 
+/// Unsigned, because those wrap.
 template <class T>
-void combine_least(std::span<std::int32_t> sums, const std::byte* values) {
-  combine_as<T>(sums, values, [](T a, T b) { return b < a ? b : a; });
+void add(std::span<std::byte> sums, const std::byte* values) {
+  using Wrapping = std::make_unsigned_t<T>;
+  combine_as<Wrapping>(sums, values, [](Wrapping a, Wrapping b) { return Wrapping(a + b); });
 }
+/// `which` of the three lanes of a type.
 template <class T>
-void combine_greatest(std::span<std::int32_t> sums, const std::byte* values) {
-  combine_as<T>(sums, values, [](T a, T b) { return a < b ? b : a; });
+void combine_lanes(int which, std::span<std::byte> sums, const std::byte* values) {
+  if (which == 0) return add<T>(sums, values);
+  if (which == 1) return combine_as<T>(sums, values, [](T a, T b) { return std::min(a, b); });
+  combine_as<T>(sums, values, [](T a, T b) { return std::max(a, b); });
 }
 
 }  // namespace
 
-void combine(Lanes lanes, std::span<std::int32_t> sums, std::span<const std::byte> values) {
-  switch (lanes) {
-    case Lanes::kInt32Min:
-      return combine_least<std::int32_t>(sums, values.data());
-    case Lanes::kInt32Max:
-      return combine_greatest<std::int32_t>(sums, values.data());
-    case Lanes::kUint32Min:
-      return combine_least<std::uint32_t>(sums, values.data());
-    case Lanes::kUint32Max:
-      return combine_greatest<std::uint32_t>(sums, values.data());
-    case Lanes::kWords:
-      std::memcpy(sums.data(), values.data(), sums.size_bytes());
-      return;
-    case Lanes::kInt32Sum:
-    case Lanes::kUint32Sum:
-    case Lanes::kFloat32Sum:
-    case Lanes::kFloat16Sum:
-    case Lanes::kBfloat16Sum:  // unsigned, because those wrap
-      return combine_as<std::uint32_t>(sums, values.data(),
-                                       [](std::uint32_t a, std::uint32_t b) { return a + b; });
+void combine(Lanes lanes, std::span<std::byte> sums, std::span<const std::byte> values) {
+  const std::byte* const from = values.data();
+  if (lanes == Lanes::kWords) {
+    std::memcpy(sums.data(), from, sums.size());
+    return;
+  }
+  if (lanes == Lanes::kInt16Sum) return add<std::int16_t>(sums, from);
+  const int which = static_cast<int>(lanes) % 3;
+  switch (static_cast<DataType>(static_cast<int>(lanes) / 3)) {
+    case DataType::kInt8:
+      return combine_lanes<std::int8_t>(which, sums, from);
+    case DataType::kUint8:
+      return combine_lanes<std::uint8_t>(which, sums, from);
+    case DataType::kInt32:
+      return combine_lanes<std::int32_t>(which, sums, from);
+    case DataType::kUint32:
+      return combine_lanes<std::uint32_t>(which, sums, from);
+    case DataType::kInt64:
+      return combine_lanes<std::int64_t>(which, sums, from);
+    default:
+      return combine_lanes<std::uint64_t>(which, sums, from);
   }
 }
 

@@ -60,12 +60,22 @@ constexpr std::uint32_t kInfinityBits = 0x7f800000;
 /// in the low bits. It is one addition, becomes vector code anywhere, and is defined for any value.
 constexpr double kRounding = 0x1.8p52;
 
+template <class F>
+decltype(auto) with_integers(unsigned bits, F&& f) {
+  if (bits == 8) return f(std::int8_t{});
+  if (bits == 16) return f(std::int16_t{});
+  return f(std::int32_t{});
+}
+
+unsigned fan(unsigned members) { return std::bit_ceil(members); }
+
 /// Values of a block lie in arrays of their type, which compilers turn into vector code.
 constexpr std::size_t kBlock = 64;
 
 }  // namespace
 
-Exponent exponent_of(DataType type, const std::byte* values, std::size_t count) {
+Exponent exponent_of(DataType type, const std::byte* values, std::size_t count,
+                     const Fixed& fixed) {
   const std::uint32_t greatest = with_cells(type, [&]<class Cells>(Cells) {
     std::uint32_t most = 0;
     for (std::size_t i = 0; i < count; ++i) {
@@ -77,38 +87,52 @@ Exponent exponent_of(DataType type, const std::byte* values, std::size_t count) 
   });
   if (greatest == 0) return kAllZero;
   if (greatest >= kInfinityBits) return kNotFinite;
-  return static_cast<Exponent>(std::ilogb(std::bit_cast<float>(greatest)) + 1);
+  const double magnitude = std::bit_cast<float>(greatest);
+  const int exponent = std::ilogb(magnitude) + 1;
+  const double below_one = 1 - std::ldexp(fan(fixed.members), -static_cast<int>(fixed.bits));
+  return static_cast<Exponent>(magnitude < std::ldexp(below_one, exponent) ? exponent
+                                                                           : exponent + 1);
 }
 
-double step_of(Exponent greatest, unsigned members) {
-  const auto fan = static_cast<int>(std::bit_width(std::bit_ceil(members))) - 1;
-  return std::ldexp(1.0, greatest + fan + (members > 128 ? 1 : 0) - 31);
+Scale scale_of(Exponent greatest, const Fixed& fixed) {
+  return {.step = std::ldexp(fan(fixed.members), greatest - static_cast<int>(fixed.bits) + 1),
+          .bits = fixed.bits};
 }
 
-void quantise(DataType type, const std::byte* values, double step, std::span<std::int32_t> out) {
-  const double scale = 1 / step;  // both are powers of two
+void quantise(DataType type, const std::byte* values, std::size_t count, const Scale& scale,
+              std::byte* out) {
+  const double inverse = 1 / scale.step;  // both are powers of two
   with_cells(type, [&]<class Cells>(Cells) {
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      const float value =
-          Cells::value(load<typename Cells::Bits>(values + i * sizeof(typename Cells::Bits)));
-      const auto bits =
-          std::bit_cast<std::uint64_t>(static_cast<double>(value) * scale + kRounding);
-      out[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(bits));
-    }
+    with_integers(scale.bits, [&]<class Integer>(Integer) {
+      using Bits = typename Cells::Bits;
+      for (std::size_t first = 0; first < count; first += kBlock) {
+        const std::size_t block = std::min(kBlock, count - first);
+        Integer integers[kBlock];
+        for (std::size_t i = 0; i < block; ++i) {
+          const float value = Cells::value(load<Bits>(values + (first + i) * sizeof(Bits)));
+          const double rounded = static_cast<double>(value) * inverse + kRounding;
+          integers[i] = static_cast<Integer>(std::bit_cast<std::uint64_t>(rounded));
+        }
+        std::memcpy(out + first * sizeof integers[0], integers, block * sizeof integers[0]);
+      }
+    });
   });
 }
 
-void dequantise(DataType type, std::span<const std::byte> sums, double step, std::byte* out) {
+void dequantise(DataType type, std::span<const std::byte> sums, const Scale& scale,
+                std::byte* out) {
   with_cells(type, [&]<class Cells>(Cells) {
-    const std::size_t count = sums.size() / sizeof(std::int32_t);
-    for (std::size_t first = 0; first < count; first += kBlock) {
-      const std::size_t block = std::min(kBlock, count - first);
-      std::int32_t lanes[kBlock];
-      typename Cells::Bits cells[kBlock];
-      std::memcpy(lanes, sums.data() + first * sizeof lanes[0], block * sizeof lanes[0]);
-      for (std::size_t i = 0; i < block; ++i) cells[i] = Cells::bits(lanes[i] * step);
-      std::memcpy(out + first * sizeof cells[0], cells, block * sizeof cells[0]);
-    }
+    with_integers(scale.bits, [&]<class Integer>(Integer) {
+      const std::size_t count = sums.size() / sizeof(Integer);
+      for (std::size_t first = 0; first < count; first += kBlock) {
+        const std::size_t block = std::min(kBlock, count - first);
+        Integer integers[kBlock];
+        typename Cells::Bits cells[kBlock];
+        std::memcpy(integers, sums.data() + first * sizeof integers[0], block * sizeof integers[0]);
+        for (std::size_t i = 0; i < block; ++i) cells[i] = Cells::bits(integers[i] * scale.step);
+        std::memcpy(out + first * sizeof cells[0], cells, block * sizeof cells[0]);
+      }
+    });
   });
 }
 

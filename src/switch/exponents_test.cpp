@@ -37,10 +37,32 @@ std::uint32_t infinity_of(DataType type) {
 }
 std::uint32_t sign_of(DataType type) { return 1U << (size_of(type) * 8 - 1); }
 
-Exponent exponent_of_one(DataType type, std::uint32_t bits) {
+Exponent exponent_of_one(DataType type, std::uint32_t bits, const Fixed& fixed = {}) {
   std::vector<std::byte> values(3 * size_of(type));
   set_bits(type, values, 1, bits);
-  return exponent_of(type, values.data(), 3);
+  return exponent_of(type, values.data(), 3, fixed);
+}
+
+/// What quantise() makes of `count` values.
+std::vector<std::int64_t> integers_of(DataType type, const std::vector<std::byte>& values,
+                                      std::size_t count, const Scale& scale) {
+  const std::size_t width = scale.bits / 8;
+  std::vector<std::byte> bytes(count * width);
+  quantise(type, values.data(), count, scale, bytes.data());
+  std::vector<std::int64_t> integers(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, bytes.data() + i * width, width);
+    const unsigned above = 64 - scale.bits;
+    integers[i] = static_cast<std::int64_t>(bits << above) >> above;
+  }
+  return integers;
+}
+std::vector<std::byte> bytes_of(const std::vector<std::int64_t>& sums, unsigned bits) {
+  std::vector<std::byte> bytes(sums.size() * bits / 8);
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    std::memcpy(bytes.data() + i * bits / 8, &sums[i], bits / 8);
+  return bytes;
 }
 
 TEST(Exponents, BoundEachValueStrictlyAndAsNarrowlyAsPowersOfTwoDo) {
@@ -65,7 +87,9 @@ TEST(Exponents, KnowTheLimitsOfEachType) {
   EXPECT_EQ(exponent_of_one(DataType::kFloat32, 0), kAllZero);
   EXPECT_EQ(exponent_of_one(DataType::kFloat32, 0x80000000), kAllZero);
   EXPECT_EQ(exponent_of_one(DataType::kFloat32, 1), kLeastExponent);
-  EXPECT_EQ(exponent_of_one(DataType::kFloat32, 0x7f7fffff), kGreatestExponent);
+  EXPECT_EQ(exponent_of_one(DataType::kFloat32, 0x7f7fffff), kGreatestExponent - 1);
+  const Fixed many{.members = kMostMembers};
+  EXPECT_EQ(exponent_of_one(DataType::kFloat32, 0x7f7fffff, many), kGreatestExponent);
   EXPECT_EQ(exponent_of_one(DataType::kFloat32, 0x7f800000), kNotFinite);
   EXPECT_EQ(exponent_of_one(DataType::kFloat32, 0xff800001), kNotFinite);
   EXPECT_EQ(exponent_of_one(DataType::kFloat16, 1), -23);
@@ -76,18 +100,43 @@ TEST(Exponents, KnowTheLimitsOfEachType) {
   EXPECT_GT(kNotFinite, kGreatestExponent);
 }
 
+TEST(Exponents, LeaveRoomForWhatIsRoundedUp) {
+  const auto code = [](float value, const Fixed& fixed) {
+    return exponent_of_one(DataType::kFloat32, std::bit_cast<std::uint32_t>(value), fixed);
+  };
+  EXPECT_EQ(code(127.4F / 128, {.bits = 8}), 0);
+  EXPECT_EQ(code(127.5F / 128, {.bits = 8}), 1) << "would become 128";
+  EXPECT_EQ(code(15.4F / 16, {.members = 7, .bits = 8}), 0);
+  EXPECT_EQ(code(15.5F / 16, {.members = 7, .bits = 8}), 1);
+  EXPECT_EQ(code(32767.4F / 32768, {.bits = 16}), 0);
+  EXPECT_EQ(code(32767.5F / 32768, {.bits = 16}), 1);
+}
+
+TEST(Exponents, NeedBitsForEachMember) {
+  EXPECT_TRUE(has_precision({.members = 16, .bits = 8}));
+  EXPECT_FALSE(has_precision({.members = 17, .bits = 8}));
+  EXPECT_TRUE(has_precision({.members = kMostMembers, .bits = 16}));
+  EXPECT_TRUE(has_precision({.members = kMostMembers, .bits = 32}));
+  for (const unsigned bits : {0U, 4U, 24U, 64U}) EXPECT_FALSE(has_precision({.bits = bits}));
+}
+
+constexpr unsigned kAllBits[] = {32, 16, 8};
+
 TEST(Quantised, TheGreatestValuesOfAllWorkersDoNotOverflow) {
   for (unsigned members = 1; members <= kMostMembers; ++members)
     for (const DataType type : kScaledTypes)
-      for (const std::uint32_t sign : {0U, sign_of(type)}) {
-        std::vector<std::byte> greatest(size_of(type));
-        set_bits(type, greatest, 0, (infinity_of(type) - 1) | sign);
-        const Exponent code = exponent_of(type, greatest.data(), 1);
-        std::int32_t lane = 0;
-        quantise(type, greatest.data(), step_of(code, members), std::span(&lane, 1));
-        const std::int64_t sum = std::int64_t{lane} * members;
-        EXPECT_LE(std::abs(sum), std::int64_t{0x7fffffff}) << members << " workers";
-      }
+      for (const unsigned bits : kAllBits)
+        for (std::uint32_t below = 1; below < 2000; below += members < 20 ? 1 : 333) {
+          const Fixed fixed{.members = members, .bits = bits};
+          if (!has_precision(fixed)) continue;
+          std::vector<std::byte> values(2 * size_of(type));
+          set_bits(type, values, 0, infinity_of(type) - below);
+          set_bits(type, values, 1, (infinity_of(type) - below) | sign_of(type));
+          const Exponent code = exponent_of(type, values.data(), 2, fixed);
+          const std::int64_t most = (std::int64_t{1} << (bits - 1)) - 1;
+          for (const std::int64_t each : integers_of(type, values, 2, scale_of(code, fixed)))
+            ASSERT_LE(std::abs(each) * members, most) << members << " workers, " << bits;
+        }
 }
 
 /// The one rounding that a result may have: to the nearest value of the type.
@@ -138,32 +187,35 @@ TEST(Quantised, SumsKeepTheStatedBoundAndAreRoundedOnce) {
   for (int round = 0; round < 2000; ++round) {
     const DataType type = kScaledTypes[round % 3];
     const auto members = static_cast<unsigned>(1 + random() % (round % 7 == 0 ? 200 : 9));
-    std::vector<std::int32_t> sums(kCount), lanes(kCount);
+    const Fixed fixed{.members = members, .bits = kAllBits[random() % 3]};
+    if (!has_precision(fixed)) continue;
+    std::vector<std::int64_t> sums(kCount);
     std::vector<double> exact(kCount);
     std::vector<std::vector<std::byte>> inputs;
     Exponent greatest = kAllZero;
     for (unsigned worker = 0; worker < members; ++worker) {
       inputs.push_back(random_values(type, kCount, random));
-      greatest = std::max(greatest, exponent_of(type, inputs.back().data(), kCount));
+      greatest = std::max(greatest, exponent_of(type, inputs.back().data(), kCount, fixed));
     }
     if (!has_steps(greatest)) continue;
-    const double step = step_of(greatest, members);
+    const Scale scale = scale_of(greatest, fixed);
     for (const auto& input : inputs) {
-      quantise(type, input.data(), step, lanes);
+      const auto integers = integers_of(type, input, kCount, scale);
       for (std::size_t i = 0; i < kCount; ++i) {
         const double value = value_at(type, input, i);
-        ASSERT_LE(std::fabs(lanes[i] * step - value), step / 2);
-        sums[i] += lanes[i];
+        ASSERT_LE(std::fabs(static_cast<double>(integers[i]) * scale.step - value), scale.step / 2);
+        sums[i] += integers[i];
         exact[i] += value;  // off by 2^-53 of the greatest sum at most, a step is 2^-31
       }
     }
     std::vector<std::byte> out(kCount * size_of(type));
-    dequantise(type, std::as_bytes(std::span(sums)), step, out.data());
-    const double bound = members * step / 2 * (1 + 0x1p-10);
+    dequantise(type, bytes_of(sums, fixed.bits), scale, out.data());
+    const double bound = members * scale.step / 2 * (1 + 0x1p-10);
     for (std::size_t i = 0; i < kCount; ++i) {
-      ASSERT_LE(std::fabs(sums[i] * step - exact[i]), bound) << members << " workers";
-      ASSERT_TRUE(is_nearest(type, sums[i] * step, bits_at(type, out, i)))
-          << name_of(type) << " " << sums[i] << " steps of " << step << " became "
+      const double sum = static_cast<double>(sums[i]) * scale.step;
+      ASSERT_LE(std::fabs(sum - exact[i]), bound) << members << " workers";
+      ASSERT_TRUE(is_nearest(type, sum, bits_at(type, out, i)))
+          << name_of(type) << " " << sums[i] << " steps of " << scale.step << " became "
           << value_at(type, out, i);
     }
   }
@@ -176,48 +228,60 @@ TEST(Quantised, OneWorkerGetsItsValuesBack) {
       if (!has_steps(code)) continue;
       std::vector<std::byte> value(2);
       set_bits(type, value, 0, bits);
-      std::int32_t lane = 0;
-      quantise(type, value.data(), step_of(code, 1), std::span(&lane, 1));
-      dequantise(type, std::as_bytes(std::span(&lane, 1)), step_of(code, 1), value.data());
+      const Scale scale = scale_of(code, {});
+      dequantise(type, bytes_of(integers_of(type, value, 1, scale), 32), scale, value.data());
       ASSERT_EQ(bits_at(type, value, 0), bits) << name_of(type);
     }
 }
 
 TEST(Quantised, SmallIntegersAddUpExactly) {
   std::mt19937_64 random(2);
-  for (const unsigned members : {1U, 2U, 3U, 8U, 31U}) {
-    std::vector<float> values(100);
-    std::vector<std::int32_t> sums(100), lanes(100);
-    std::vector<float> expected(100);
-    const double step = step_of(11, members);
-    for (unsigned worker = 0; worker < members; ++worker) {
-      for (float& value : values) value = static_cast<float>(random() % 2001) - 1000;
-      const auto bytes = std::as_bytes(std::span(values));
-      quantise(DataType::kFloat32, bytes.data(), step, lanes);
-      for (std::size_t i = 0; i < 100; ++i) sums[i] += lanes[i];
-      for (std::size_t i = 0; i < 100; ++i) expected[i] += values[i];
+  for (const unsigned bits : kAllBits)
+    for (const unsigned members : {1U, 2U, 3U, 8U, 31U}) {
+      const Fixed fixed{.members = members, .bits = bits};
+      if (!has_precision(fixed)) continue;
+      const int most = bits == 8 ? 128 / std::bit_ceil(members) - 1 : 1000;
+      const Scale scale = scale_of(bits == 8 ? std::bit_width(unsigned(most)) : 11, fixed);
+      if (scale.step > 1) continue;
+      std::vector<std::int64_t> sums(100);
+      std::vector<float> expected(100);
+      for (unsigned worker = 0; worker < members; ++worker) {
+        std::vector<std::byte> values(400);
+        for (std::size_t i = 0; i < 100; ++i) {
+          const auto span = static_cast<std::uint64_t>(2 * most + 1);
+          const auto value = static_cast<float>(static_cast<int>(random() % span) - most);
+          set_bits(DataType::kFloat32, values, i, std::bit_cast<std::uint32_t>(value));
+          expected[i] += value;
+        }
+        const auto integers = integers_of(DataType::kFloat32, values, 100, scale);
+        for (std::size_t i = 0; i < 100; ++i) sums[i] += integers[i];
+      }
+      std::vector<float> out(100);
+      dequantise(DataType::kFloat32, bytes_of(sums, bits), scale,
+                 std::as_writable_bytes(std::span(out)).data());
+      EXPECT_EQ(out, expected) << bits << " bits, " << members << " workers";
     }
-    std::vector<float> out(100);
-    dequantise(DataType::kFloat32, std::as_bytes(std::span(sums)), step,
-               std::as_writable_bytes(std::span(out)).data());
-    EXPECT_EQ(out, expected);
-  }
 }
 
 TEST(Quantised, ValuesThatSomebodyChangedMakeNoUndefinedBehaviour) {
   const float values[] = {INFINITY, -INFINITY, NAN, 3e38F};
-  std::int32_t lanes[4];
-  quantise(DataType::kFloat32, std::as_bytes(std::span(values)).data(), step_of(-100, 3), lanes);
+  for (const unsigned bits : kAllBits) {
+    std::byte integers[16];
+    quantise(DataType::kFloat32, std::as_bytes(std::span(values)).data(), 4,
+             scale_of(-100, {.members = 3, .bits = bits}), integers);
+  }
 }
 
 TEST(Quantised, ASumBeyondTheRangeOfTheTypeIsInfinite) {
-  const std::int32_t sum = 0x7fffffff;
-  std::vector<std::byte> out(4);
-  for (const DataType type : kScaledTypes) {
-    const Exponent code = exponent_of_one(type, infinity_of(type) - 1);
-    dequantise(type, std::as_bytes(std::span(&sum, 1)), step_of(code, 2), out.data());
-    EXPECT_EQ(bits_at(type, out, 0), infinity_of(type));
-  }
+  for (const unsigned bits : kAllBits)
+    for (const DataType type : kScaledTypes) {
+      const Fixed fixed{.members = 2, .bits = bits};
+      const std::int64_t sum = (std::int64_t{1} << (bits - 1)) - 1;
+      std::vector<std::byte> out(size_of(type));
+      const Exponent code = exponent_of_one(type, infinity_of(type) - 1, fixed);
+      dequantise(type, bytes_of({sum}, bits), scale_of(code, fixed), out.data());
+      EXPECT_EQ(bits_at(type, out, 0), infinity_of(type));
+    }
 }
 
 }  // namespace

@@ -11,36 +11,29 @@
 namespace tutti::in_network {
 namespace {
 
-std::optional<Lanes> sum_lanes(DataType type) {
-  switch (type) {
-    case DataType::kInt32:
-      return Lanes::kInt32Sum;
-    case DataType::kUint32:
-      return Lanes::kUint32Sum;
-    case DataType::kFloat32:
-      return Lanes::kFloat32Sum;
-    case DataType::kFloat16:
-      return Lanes::kFloat16Sum;
-    case DataType::kBfloat16:
-      return Lanes::kBfloat16Sum;
-    default:
-      return std::nullopt;
-  }
+bool is_integer(DataType type) { return type <= DataType::kUint64; }
+static_assert(DataType::kFloat16 > DataType::kUint64);
+
+bool adds_floats(const Operation& operation) {
+  return reduces(operation.collective) && in_network::is_scaled(operation.type) &&
+         operation.op == ReduceOp::kSum;
 }
 
 std::optional<Lanes> lanes_of(const Operation& operation) {
   if (!reduces(operation.collective)) return Lanes::kWords;
-  const bool is_signed = operation.type == DataType::kInt32;
-  const bool is_integer = is_signed || operation.type == DataType::kUint32;
+  if (adds_floats(operation)) {
+    if (operation.bits == 16) return Lanes::kInt16Sum;
+    return sum_of(operation.bits == 8 ? DataType::kInt8 : DataType::kInt32);
+  }
+  if (!is_integer(operation.type)) return std::nullopt;
+  const int sum = static_cast<int>(sum_of(operation.type));
   switch (operation.op) {
     case ReduceOp::kSum:
-      return sum_lanes(operation.type);
+      return static_cast<Lanes>(sum);
     case ReduceOp::kMin:
-      if (!is_integer) return std::nullopt;
-      return is_signed ? Lanes::kInt32Min : Lanes::kUint32Min;
+      return static_cast<Lanes>(sum + 1);
     case ReduceOp::kMax:
-      if (!is_integer) return std::nullopt;
-      return is_signed ? Lanes::kInt32Max : Lanes::kUint32Max;
+      return static_cast<Lanes>(sum + 2);
     default:
       return std::nullopt;
   }
@@ -54,9 +47,9 @@ bool has_blocks(Collective collective) {
 /// What members must agree about. 32 bits: members that differ are found in all but one of 2^32
 /// cases.
 std::uint32_t hash_of(const Operation& operation, std::uint64_t sequence) {
-  const std::uint64_t kinds = to_underlying(operation.collective) |
-                              std::uint64_t{to_underlying(operation.type)} << 8 |
-                              std::uint64_t{to_underlying(operation.op)} << 16;
+  const std::uint64_t kinds =
+      to_underlying(operation.collective) | std::uint64_t{to_underlying(operation.type)} << 8 |
+      std::uint64_t{to_underlying(operation.op)} << 16 | std::uint64_t{operation.bits} << 24;
   const std::uint64_t root =
       rooted(operation.collective) ? static_cast<std::uint32_t>(operation.root) : 0;
   return static_cast<std::uint32_t>(mix(mix(mix(mix(0, sequence), kinds), root), operation.count));
@@ -64,7 +57,7 @@ std::uint32_t hash_of(const Operation& operation, std::uint64_t sequence) {
 
 }  // namespace
 
-Status supported(const Operation& operation) {
+Status supported(const Operation& operation, unsigned members) {
   switch (operation.collective) {
     case Collective::kAllReduce:
     case Collective::kReduce:
@@ -76,11 +69,18 @@ Status supported(const Operation& operation) {
       return make_error(Code::kUnsupported, "a switch does no {}; choose another algorithm",
                         name_of(operation.collective));
   }
-  if (lanes_of(operation)) return ok_status();
-  return make_error(Code::kUnsupported,
-                    "a switch has no {} of {}: it has sum, min and max of int32 and uint32, and "
-                    "sums of float32, float16 and bfloat16; choose another algorithm",
-                    name_of(operation.op), name_of(operation.type));
+  if (!lanes_of(operation))
+    return make_error(Code::kUnsupported,
+                      "a switch has no {} of {}: it has sum, min and max of integers, and sums of "
+                      "float32, float16 and bfloat16; choose another algorithm",
+                      name_of(operation.op), name_of(operation.type));
+  if (adds_floats(operation) && !has_precision({.members = members, .bits = operation.bits}))
+    return make_error(
+        Code::kUnsupported,
+        "integers of {} bits for the sums of {} ranks; use 8 for at most 16 ranks, 16 "
+        "or 32",
+        operation.bits, members);
+  return ok_status();
 }
 
 OperationChunks::OperationChunks(const Operation& operation, const Member& member,
@@ -89,13 +89,13 @@ OperationChunks::OperationChunks(const Operation& operation, const Member& membe
       member_(member),
       lanes_(lanes_of(operation).value_or(Lanes::kWords)),
       call_(hash_of(operation, sequence)) {
-  const std::size_t element =
-      lanes_ == Lanes::kWords ? sizeof(std::int32_t) : size_of(operation.type);
+  is_scaled_ = adds_floats(operation);
+  const std::size_t element = is_scaled_ ? size_of(operation.type) : width_of(lanes_);
   block_bytes_ = operation.count * size_of(operation.type);
-  chunk_bytes_ = kChunkValues * element;
+  chunk_bytes_ = most_values(lanes_) * element;
   chunks_per_block_ = (block_bytes_ + chunk_bytes_ - 1) / chunk_bytes_;
   values_ = chunks_per_block_ * (has_blocks(operation.collective) ? member.of : 1);
-  if (are_floats(lanes_)) leading_ = std::min<std::uint64_t>(slots, values_);
+  if (is_scaled_) leading_ = std::min<std::uint64_t>(slots, values_);
 }
 
 bool OperationChunks::owns(std::uint64_t block) const {
@@ -108,7 +108,7 @@ OperationChunks::Piece OperationChunks::values_of(std::uint64_t index) const {
   const std::size_t at = index % chunks_per_block_ * chunk_bytes_;
   const std::size_t in_whole = block * block_bytes_ + at;  // where all blocks are in one buffer
   Piece piece{.count = 0, .bytes = std::min(chunk_bytes_, block_bytes_ - at)};
-  const std::size_t lane_bytes = chunk_bytes_ / kChunkValues;
+  const std::size_t lane_bytes = chunk_bytes_ / most_values(lanes_);
   piece.count = static_cast<std::uint16_t>((piece.bytes + lane_bytes - 1) / lane_bytes);
   const bool owner = owns(block);
   switch (operation_.collective) {
@@ -142,7 +142,7 @@ OperationChunks::Piece OperationChunks::piece(std::uint64_t index) const {
 Exponent OperationChunks::exponent_carried(std::uint64_t index) const {
   if (!is_scaled() || index >= values_) return kAllZero;
   const Piece piece = values_of(index);
-  return exponent_of(operation_.type, piece.input, piece.count);
+  return exponent_of(operation_.type, piece.input, piece.count, fixed());
 }
 
 void OperationChunks::copy_own() const {

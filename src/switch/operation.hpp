@@ -10,9 +10,9 @@
 //   reduce-scatter   n        all                block's owner    n * C, C
 //   all-gather       n        block's owner      all others       C, (n - 1) * C
 //
-// C is the number of chunks of a block: ceil(count / 352) elements for sums, min and max, and
-// ceil(bytes / 1408) for what is only moved. Each member sends one packet for each chunk of each
-// block, and gets one. Those that the table does not count have no values and 64 bytes.
+// C is the number of chunks of a block: its bytes by 1408, rounded up, where floats that are added
+// have the bytes of the integers that they travel as. Each member sends one packet for each chunk
+// of each block, and gets one. Those that the table does not count have no values and 64 bytes.
 //
 // Float sums begin with min(S, chunks of all blocks) chunks without values, S being the slots of
 // the session. Chunk i of the operation carries the exponent of its values' chunk i.
@@ -32,8 +32,10 @@ struct Operation {
   Collective collective = Collective::kAllReduce;
   DataType type = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;  ///< unused where nothing is reduced
-  Rank root = 0;                 ///< of kReduce and kBroadcast
-  std::size_t count = 0;         ///< elements of a block
+  /// Sums of floats: of the integers that they travel as (exponents.hpp): 32, 16 or 8.
+  unsigned bits = 32;
+  Rank root = 0;          ///< of kReduce and kBroadcast
+  std::size_t count = 0;  ///< elements of a block
   /// What this member contributes, if it does: one block, n blocks for kReduceScatter. It must
   /// not change until the operation ends.
   const std::byte* input = nullptr;
@@ -43,9 +45,9 @@ struct Operation {
   std::byte* output = nullptr;
 };
 
-/// kUnsupported, with the reason, for what switches do not do: int32 and uint32 have sum, min and
-/// max, float32, float16 and bfloat16 have sum; every type can be moved.
-Status supported(const Operation& operation);
+/// kUnsupported, with the reason, for what switches do not do for so many members: integers have
+/// sum, min and max, float32, float16 and bfloat16 have sum; every type can be moved.
+Status supported(const Operation& operation, unsigned members);
 
 /// Who a worker is among all members of the job, also those of other leaves of a tree.
 struct Member {
@@ -75,7 +77,9 @@ class OperationChunks {
   /// Chunks that carry exponents alone.
   [[nodiscard]] std::uint64_t leading() const { return leading_; }
 
-  [[nodiscard]] bool is_scaled() const { return leading_ > 0; }
+  [[nodiscard]] bool is_scaled() const { return is_scaled_; }
+  /// What sums of floats travel as.
+  [[nodiscard]] Fixed fixed() const { return {.members = member_.of, .bits = operation_.bits}; }
   /// The exponent code that chunk `index` carries.
   [[nodiscard]] Exponent exponent_carried(std::uint64_t index) const;
 
@@ -98,6 +102,7 @@ class OperationChunks {
   std::uint64_t chunks_per_block_ = 1;
   std::size_t block_bytes_ = 0;
   std::size_t chunk_bytes_ = 0;  ///< of a full chunk, in memory
+  bool is_scaled_ = false;
 };
 
 }  // namespace tutti::in_network

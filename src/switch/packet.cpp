@@ -46,7 +46,8 @@ bool fields_fit(const Packet& packet, std::uint8_t flags) {
   const bool from_worker = packet.kind == PacketKind::kContribution;
   if (from_worker != (packet.sender < kMostWorkers)) return false;
   if (!from_worker && packet.sender != kTheSwitch) return false;
-  if (packet.count > kChunkValues || (flags & ~(kHasValues | kWants | kLeftOut)) != 0) return false;
+  if (packet.count > most_values(packet.lanes) || (flags & ~(kHasValues | kWants | kLeftOut)) != 0)
+    return false;
   const bool may_have_values = from_worker || packet.kind == PacketKind::kResult;
   if ((flags & kHasValues) != 0 && (!may_have_values || packet.count == 0)) return false;
   if (packet.wants && !from_worker) return false;
@@ -60,9 +61,11 @@ bool fields_fit(const Packet& packet, std::uint8_t flags) {
 }  // namespace
 
 std::string_view name_of(Lanes lanes) {
-  constexpr std::string_view kNames[] = {"int32 sum",    "int32 min",  "int32 max",   "uint32 sum",
-                                         "uint32 min",   "uint32 max", "float32 sum", "float16 sum",
-                                         "bfloat16 sum", "moved words"};
+  constexpr std::string_view kNames[] = {"int8 sum",   "int8 min",   "int8 max",   "uint8 sum",
+                                         "uint8 min",  "uint8 max",  "int32 sum",  "int32 min",
+                                         "int32 max",  "uint32 sum", "uint32 min", "uint32 max",
+                                         "int64 sum",  "int64 min",  "int64 max",  "uint64 sum",
+                                         "uint64 min", "uint64 max", "int16 sum",  "moved words"};
   return kNames[static_cast<std::size_t>(lanes)];
 }
 
@@ -106,7 +109,7 @@ Flaw parse(std::span<const std::byte> bytes, Packet& out) {
   out.wants = (flags & kWants) != 0;
   out.left_out = (flags & kLeftOut) != 0;
   if (!fields_fit(out, flags)) return Flaw::kRange;
-  const std::size_t value_bytes = (flags & kHasValues) != 0 ? std::size_t{out.count} * 4 : 0;
+  const std::size_t value_bytes = (flags & kHasValues) != 0 ? out.count * width_of(out.lanes) : 0;
   if (bytes.size() != kLeastPacketBytes + value_bytes) return Flaw::kLength;
   out.values = bytes.subspan(kPacketHeaderBytes, value_bytes);
   return Flaw::kNone;
@@ -134,7 +137,7 @@ std::span<std::byte> build(const Packet& packet, PacketBytes& out) {
       .put(packet.level)
       .put(std::uint8_t{0})
       .put(packet.call);
-  const std::size_t bytes = std::min(packet.values.size(), kChunkValues * 4);
+  const std::size_t bytes = std::min(packet.values.size(), kChunkBytes);
   std::byte* const values = out.data() + kPacketHeaderBytes;
   if (has_values && packet.values.data() != values)
     std::memcpy(values, packet.values.data(), bytes);

@@ -1,6 +1,6 @@
 // Packets of the data plane: what workers and a switch that adds for them send each other by UDP.
 //
-// A job opens a session with a switch. Its workers cut a vector into chunks of up to 352 values.
+// A job opens a session with a switch. Its workers cut a vector into chunks of up to 1408 bytes.
 // Each sends its values of a chunk as one packet, a contribution. The switch adds them, and sends
 // the sum to all, the result. This is SwitchML (Sapio and others: Scaling Distributed Machine
 // Learning with In-Network Aggregation, NSDI'21) with one difference. There, a packet names the
@@ -13,7 +13,7 @@
 //    8 session u64 16 counter u64 24 chunk u64
 //   32 count u16   34 exponent i16 36 workers u32
 //   40 flags u8    41 reason u8    42 level u8  43 zero u8  44 call u32
-//   48 `count` values of 4 bytes, or none
+//   48 `count` values of 1, 2, 4 or 8 bytes (width_of), or none
 //   then 16 bytes of MAC
 // A full packet has 1472 bytes: what a frame of 1500 bytes leaves beside the headers of IPv4 and
 // UDP. With IPv6, which has 20 bytes less, the link needs an MTU of 1520.
@@ -30,13 +30,13 @@
 namespace tutti::in_network {
 
 inline constexpr std::uint32_t kPacketMagic = 0x53545554;  // "TUTS"
-inline constexpr std::uint8_t kPacketVersion = 1;
+inline constexpr std::uint8_t kPacketVersion = 2;
 inline constexpr std::size_t kPacketHeaderBytes = 48;
 inline constexpr std::size_t kMacBytes = 16;
-/// Most values of a chunk.
-inline constexpr std::size_t kChunkValues = 352;
+/// Of the values of a full chunk.
+inline constexpr std::size_t kChunkBytes = 1408;
 inline constexpr std::size_t kLeastPacketBytes = kPacketHeaderBytes + kMacBytes;
-inline constexpr std::size_t kMostPacketBytes = kLeastPacketBytes + kChunkValues * 4;
+inline constexpr std::size_t kMostPacketBytes = kLeastPacketBytes + kChunkBytes;
 static_assert(kMostPacketBytes == 1472);
 
 /// Workers of one switch: the bits of a word.
@@ -52,27 +52,47 @@ enum class PacketKind : std::uint8_t {
   kRefusal = 4,  ///< from the switch: this chunk or session has no result, see `reason`
 };
 
-/// What the values of a chunk are and how they combine. All workers must agree. Floats travel as
-/// integers (exponents.hpp). The three kinds of floats add alike, but are told apart to find calls
-/// that differ.
+/// What the values of a chunk are and how they combine: sum, min and max of each integer type, in
+/// the order of DataType, and what has a place behind them. Sums wrap. All workers must agree.
+/// Floats travel as signed integers (exponents.hpp).
 enum class Lanes : std::uint8_t {
-  kInt32Sum,  ///< wraps
+  kInt8Sum,
+  kInt8Min,
+  kInt8Max,
+  kUint8Sum,
+  kUint8Min,
+  kUint8Max,
+  kInt32Sum,
   kInt32Min,
   kInt32Max,
-  kUint32Sum,  ///< wraps
+  kUint32Sum,
   kUint32Min,
   kUint32Max,
-  kFloat32Sum,
-  kFloat16Sum,
-  kBfloat16Sum,
+  kInt64Sum,
+  kInt64Min,
+  kInt64Max,
+  kUint64Sum,
+  kUint64Min,
+  kUint64Max,
+  kInt16Sum,
   kWords,  ///< any 4 bytes, of at most one worker: moved, not combined
 };
-inline constexpr int kLanes = 10;
+inline constexpr int kLanes = 20;
 
-/// True for the lanes that are scaled by exponents.
-constexpr bool are_floats(Lanes lanes) {
-  return lanes >= Lanes::kFloat32Sum && lanes <= Lanes::kBfloat16Sum;
+/// The first of the three lanes of an integer type.
+constexpr Lanes sum_of(DataType integer) {
+  return static_cast<Lanes>(3 * static_cast<int>(integer));
 }
+static_assert(sum_of(DataType::kUint64) == Lanes::kUint64Sum);
+
+/// Bytes of a value.
+constexpr std::size_t width_of(Lanes lanes) {
+  if (lanes == Lanes::kInt16Sum) return 2;
+  if (lanes == Lanes::kWords) return 4;
+  return size_of(static_cast<DataType>(static_cast<int>(lanes) / 3));
+}
+/// Most values of a chunk.
+constexpr std::size_t most_values(Lanes lanes) { return kChunkBytes / width_of(lanes); }
 std::string_view name_of(Lanes lanes);
 
 /// Why a switch refuses.
@@ -113,7 +133,7 @@ struct Packet {
   /// above it, so switches, and so on.
   std::uint8_t level = 0;
   std::uint32_t call = 0;  ///< hash of the call (operation.hpp); all workers must agree
-  /// `count` values of 4 bytes, little-endian, at any alignment; or empty.
+  /// `count` values, little-endian, at any alignment; or empty.
   std::span<const std::byte> values = {};
 };
 

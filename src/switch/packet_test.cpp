@@ -20,7 +20,7 @@ std::vector<std::byte> words(std::size_t count, std::uint8_t fill = 7) {
 Packet full_packet(std::span<const std::byte> values) {
   return {.kind = PacketKind::kContribution,
           .sender = 31,
-          .lanes = Lanes::kBfloat16Sum,
+          .lanes = Lanes::kInt32Sum,
           .session = 0x1122334455667788,
           .counter = 99,
           .chunk = std::uint64_t{1} << 40,
@@ -36,7 +36,7 @@ Flaw reparsed(const Packet& packet, Packet& out, PacketBytes& room) {
 }
 
 TEST(Packet, IsReadAsItWasBuilt) {
-  const auto values = words(kChunkValues);
+  const auto values = words(kChunkBytes / 4);
   PacketBytes room;
   Packet out;
   const Packet packet = full_packet(values);
@@ -66,6 +66,24 @@ TEST(Packet, WithoutValuesHas64Bytes) {
   EXPECT_TRUE(out.values.empty());
 }
 
+TEST(Packet, HasAsManyValuesAsTheirWidthAllows) {
+  const std::vector<std::byte> values(kChunkBytes, std::byte{5});
+  PacketBytes room;
+  Packet out;
+  for (int i = 0; i < kLanes; ++i) {
+    const auto lanes = static_cast<Lanes>(i);
+    Packet packet = full_packet(values);
+    packet.lanes = lanes;
+    packet.count = static_cast<std::uint16_t>(most_values(lanes));
+    EXPECT_EQ(reparsed(packet, out, room), Flaw::kNone) << name_of(lanes);
+    EXPECT_EQ(out.count * width_of(lanes), out.values.size());
+    ++packet.count;
+    EXPECT_EQ(reparsed(packet, out, room), Flaw::kRange) << name_of(lanes);
+    packet.count -= 2;
+    EXPECT_EQ(reparsed(packet, out, room), Flaw::kLength) << name_of(lanes);
+  }
+}
+
 TEST(Packet, OfAnyOtherLengthIsRefused) {
   const auto values = words(20);
   PacketBytes room;
@@ -86,7 +104,7 @@ TEST(Packet, WithFieldsThatDoNotFitIsRefused) {
   };
   EXPECT_EQ(flaw([](Packet& p) { p.sender = 32; }), Flaw::kRange);
   EXPECT_EQ(flaw([](Packet& p) { p.sender = kTheSwitch; }), Flaw::kRange);
-  EXPECT_EQ(flaw([](Packet& p) { p.count = kChunkValues + 1; }), Flaw::kRange);
+  EXPECT_EQ(flaw([](Packet& p) { p.count = kChunkBytes / 4 + 1; }), Flaw::kRange);
   EXPECT_EQ(flaw([](Packet& p) { p.count = 19; }), Flaw::kLength);
   EXPECT_EQ(flaw([](Packet& p) { p.kind = PacketKind::kResult; }), Flaw::kRange);
   EXPECT_EQ(flaw([](Packet& p) { p.kind = static_cast<PacketKind>(5); }), Flaw::kRange);

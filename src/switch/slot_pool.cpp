@@ -14,9 +14,9 @@ std::uint32_t bits_of(unsigned workers) {
   return workers >= kMostWorkers ? ~std::uint32_t{0} : (std::uint32_t{1} << workers) - 1;
 }
 
-void fill(Fill how, const Packet& packet, std::array<std::int32_t, kChunkValues>& values) {
-  const auto sums = std::span(values).first(packet.values.size() / sizeof values[0]);
-  if (how == Fill::kStore) std::memcpy(sums.data(), packet.values.data(), sums.size_bytes());
+void fill(Fill how, const Packet& packet, std::array<std::byte, kChunkBytes>& values) {
+  const auto sums = std::span(values).first(packet.values.size());
+  if (how == Fill::kStore) std::memcpy(sums.data(), packet.values.data(), sums.size());
   if (how == Fill::kAdd) combine(packet.lanes, sums, packet.values);
 }
 
@@ -64,7 +64,8 @@ SlotPool::Answer SlotPool::answer_from_above(const Packet& packet, std::uint8_t 
 SlotPool::Answer SlotPool::answer(const Place& place, const Decision& decision,
                                   const Packet& packet) const {
   Answer answer{.send = decision.send, .to = decision.to, .packet = packet_of(place.mark)};
-  const auto values = std::as_bytes(std::span(place.values).first(place.mark.count));
+  const std::span<const std::byte> values =
+      std::span(place.values).first(place.mark.count * width_of(place.mark.lanes));
   Packet& out = answer.packet;
   switch (decision.send) {
     case Send::kNothing:

@@ -23,7 +23,7 @@ namespace tutti::in_network {
 /// Two versions, each with the values of a chunk.
 struct Slot {
   std::array<SlotMark, 2> marks;
-  std::array<std::array<std::int32_t, kChunkValues>, 2> values;
+  std::array<std::array<std::byte, kChunkBytes>, 2> values;
 };
 
 enum class PoolRole : std::uint8_t {
@@ -64,7 +64,7 @@ class SlotPool {
   struct Place {
     SlotMark& mark;
     const SlotMark& other;
-    std::array<std::int32_t, kChunkValues>& values;
+    std::array<std::byte, kChunkBytes>& values;
   };
   [[nodiscard]] Place place_of(std::uint64_t chunk) const;
   [[nodiscard]] Answer answer(const Place& place, const Decision& decision,

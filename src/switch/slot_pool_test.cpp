@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
+#include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -88,7 +90,7 @@ TEST(SlotPool, TakesTheGreatestExponent) {
   PoolUnderTest test(1, 3);
   SlotPool::Answer answer;
   for (const std::uint8_t worker : {0, 1, 2}) {
-    Packet packet = PoolUnderTest::packet(worker, 0, {}, Lanes::kFloat32Sum);
+    Packet packet = PoolUnderTest::packet(worker, 0, {}, Lanes::kInt32Sum);
     packet.exponent = static_cast<std::int16_t>(worker == 1 ? -3 : -100);
     answer = test.pool.contribute(packet);
   }
@@ -220,22 +222,65 @@ TEST(SlotPool, TakesAsManyWorkersAsAWordHasBits) {
   EXPECT_EQ(words_of(test.add(31, 0, {1})), Words{32});
 }
 
+/// Random values of which many are the least and the greatest.
+template <class T>
+std::vector<T> edges(std::mt19937_64& random) {
+  std::vector<T> values(37);
+  for (T& value : values) {
+    const std::uint64_t draw = random();
+    value = draw % 4 == 0   ? std::numeric_limits<T>::min()
+            : draw % 4 == 1 ? std::numeric_limits<T>::max()
+                            : static_cast<T>(draw >> 8);
+  }
+  return values;
+}
+
+template <class T>
+void expect_combined(Lanes lanes, T (*reference)(T, T)) {
+  std::mt19937_64 random(static_cast<std::uint64_t>(lanes));
+  const std::vector<T> a = edges<T>(random), b = edges<T>(random);
+  ASSERT_EQ(width_of(lanes), sizeof(T)) << name_of(lanes);
+  std::vector<std::byte> sums(a.size() * sizeof(T) + 1), values(sums.size());  // at odd addresses
+  const std::size_t bytes = sums.size() - 1;
+  std::memcpy(sums.data() + 1, a.data(), bytes);
+  std::memcpy(values.data() + 1, b.data(), bytes);
+  combine(lanes, std::span(sums).subspan(1), std::span(values).subspan(1));
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    T sum;
+    std::memcpy(&sum, sums.data() + 1 + i * sizeof sum, sizeof sum);
+    EXPECT_EQ(sum, reference(a[i], b[i])) << name_of(lanes) << " of " << +a[i] << ", " << +b[i];
+  }
+}
+
+template <class T>
+T wrapping_sum(T a, T b) {
+  return static_cast<T>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+}
+template <class T>
+T least(T a, T b) {
+  return a < b ? a : b;
+}
+template <class T>
+T greatest(T a, T b) {
+  return a < b ? b : a;
+}
+template <class T>
+void expect_all_combined(DataType type) {
+  const int sum = static_cast<int>(sum_of(type));
+  expect_combined<T>(static_cast<Lanes>(sum), wrapping_sum<T>);
+  expect_combined<T>(static_cast<Lanes>(sum + 1), least<T>);
+  expect_combined<T>(static_cast<Lanes>(sum + 2), greatest<T>);
+}
+
 TEST(Combine, EqualsAPlainReference) {
-  const Words a = {0, -1, 0x7fffffff, static_cast<std::int32_t>(0x80000000), 5, 5};
-  const Words b = {1, 1, 1, -1, -6, 6};
-  const auto combined = [&](Lanes lanes) {
-    Words sums = a;
-    combine(lanes, sums, std::as_bytes(std::span(b)));
-    return sums;
-  };
-  const std::int32_t least = static_cast<std::int32_t>(0x80000000);
-  EXPECT_EQ(combined(Lanes::kInt32Sum), (Words{1, 0, least, 0x7fffffff, -1, 11}));
-  EXPECT_EQ(combined(Lanes::kFloat16Sum), combined(Lanes::kUint32Sum));
-  EXPECT_EQ(combined(Lanes::kInt32Min), (Words{0, -1, 1, least, -6, 5}));
-  EXPECT_EQ(combined(Lanes::kInt32Max), (Words{1, 1, 0x7fffffff, -1, 5, 6}));
-  EXPECT_EQ(combined(Lanes::kUint32Min), (Words{0, 1, 1, least, 5, 5}));
-  EXPECT_EQ(combined(Lanes::kUint32Max), (Words{1, -1, 0x7fffffff, -1, -6, 6}));
-  EXPECT_EQ(combined(Lanes::kWords), b);
+  expect_all_combined<std::int8_t>(DataType::kInt8);
+  expect_all_combined<std::uint8_t>(DataType::kUint8);
+  expect_all_combined<std::int32_t>(DataType::kInt32);
+  expect_all_combined<std::uint32_t>(DataType::kUint32);
+  expect_all_combined<std::int64_t>(DataType::kInt64);
+  expect_all_combined<std::uint64_t>(DataType::kUint64);
+  expect_combined<std::int16_t>(Lanes::kInt16Sum, wrapping_sum<std::int16_t>);
+  expect_combined<std::uint32_t>(Lanes::kWords, [](std::uint32_t, std::uint32_t b) { return b; });
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 namespace tutti::in_network {
 namespace {
 
-constexpr std::array<std::uint16_t, 4> kCounts{0, 1, 7, kChunkValues};
+constexpr std::array<std::uint16_t, 4> kCounts{0, 1, 7, 0xffff};
 
 struct CheckingSink final : PacketSink {
   void heard(const Session& /*session*/, std::uint8_t /*worker*/) override {}
@@ -45,19 +45,20 @@ Packet packet_from(ByteReader& in) {
   // Sessions 1 and 2 are open here, 3 is the one above 2, 9 is nobody's.
   constexpr std::array<std::uint64_t, 4> kSessions{1, 2, 2, 9};
   packet.session = from_worker ? kSessions[pick >> 4 & 3] : 3;
-  packet.lanes = static_cast<Lanes>((flags & 15) % kLanes);
+  packet.lanes = static_cast<Lanes>(((flags & 15) + 5 * (pick >> 6)) % kLanes);
   packet.chunk = in.get<std::uint8_t>() % 16;
   if (packet.chunk == 15) packet.chunk = in.get<std::uint64_t>();
-  packet.count = kCounts[flags >> 4 & 3];
+  const std::size_t most = most_values(packet.lanes);
+  packet.count = static_cast<std::uint16_t>(std::min<std::size_t>(kCounts[flags >> 4 & 3], most));
   packet.exponent = in.get<std::int16_t>();
   packet.wants = from_worker && (flags & 64) != 0;
   packet.call = pick >> 7;
   if (packet.kind == PacketKind::kRefusal) packet.reason = Refusal::kLanesDiffer;
   if (packet.kind == PacketKind::kWaiting) packet.workers = flags;
-  static const std::array<std::byte, kChunkValues * 4> values{std::byte{3}, std::byte{200}};
+  static const std::array<std::byte, kChunkBytes> values{std::byte{3}, std::byte{200}};
   const bool may = from_worker || packet.kind == PacketKind::kResult;
   if (may && (flags & 128) != 0)
-    packet.values = std::span(values).first(std::size_t{packet.count} * 4);
+    packet.values = std::span(values).first(packet.count * width_of(packet.lanes));
   packet.left_out =
       packet.kind == PacketKind::kResult && packet.values.empty() && (flags & 64) != 0;
   return packet;

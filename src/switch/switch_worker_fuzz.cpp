@@ -14,8 +14,9 @@
 namespace tutti::in_network {
 namespace {
 
-constexpr std::array<DataType, 4> kTypes{DataType::kInt32, DataType::kFloat32, DataType::kFloat16,
-                                         DataType::kUint8};
+constexpr std::array<DataType, 5> kTypes{DataType::kInt32, DataType::kFloat32, DataType::kFloat16,
+                                         DataType::kUint8, DataType::kInt64};
+constexpr std::array<unsigned, 4> kBits{32, 16, 8, 5};
 constexpr std::array<Collective, 5> kCollectives5{
     Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast, Collective::kReduceScatter,
     Collective::kAllGather};
@@ -28,6 +29,7 @@ struct Buffers {
 Operation operation_from(ByteReader& in, const Member& member, Buffers& buffers) {
   Operation operation{.collective = kCollectives5[in.get<std::uint8_t>() % kCollectives5.size()],
                       .type = kTypes[in.get<std::uint8_t>() % kTypes.size()],
+                      .bits = kBits[in.get<std::uint8_t>() % kBits.size()],
                       .root = static_cast<Rank>(in.get<std::uint8_t>() % member.of),
                       .count = in.get<std::uint16_t>() % std::size_t{2000}};
   const std::size_t block = operation.count * size_of(operation.type);
@@ -41,19 +43,21 @@ Operation operation_from(ByteReader& in, const Member& member, Buffers& buffers)
 }
 
 void hear(ByteReader& in, const Packet& last, Worker& worker, TimePoint now) {
-  static const std::array<std::byte, kChunkValues * 4> values{std::byte{250}, std::byte{7}};
+  static const std::array<std::byte, kChunkBytes> values{std::byte{250}, std::byte{7}};
   const auto pick = in.get<std::uint8_t>();
   Packet packet{.kind = static_cast<PacketKind>(1 + pick % 4), .lanes = last.lanes};
   if ((pick & 64) != 0) packet.lanes = static_cast<Lanes>(in.get<std::uint8_t>() % kLanes);
   packet.chunk = last.chunk - (pick >> 2 & 7);
   packet.count = last.count;
-  if ((pick & 128) != 0) packet.count = in.get<std::uint16_t>() % (kChunkValues + 1);
+  if ((pick & 128) != 0)
+    packet.count =
+        static_cast<std::uint16_t>(in.get<std::uint16_t>() % (most_values(packet.lanes) + 1));
   packet.exponent = in.get<std::int16_t>();
   packet.call = last.call;
   packet.workers = pick;
   packet.reason = Refusal::kCallsDiffer;
   if (packet.kind == PacketKind::kResult && (pick & 32) != 0)
-    packet.values = std::span(values).first(std::size_t{packet.count} * 4);
+    packet.values = std::span(values).first(packet.count * width_of(packet.lanes));
   packet.left_out = packet.values.empty() && (packet.exponent & 1) != 0;
   worker.received(packet, now);
 }

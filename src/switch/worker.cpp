@@ -39,10 +39,10 @@ Status Worker::begin(const Operation& operation, TimePoint now) {
   if (progress_ == Progress::kRunning)
     return make_error(Code::kInvalidUsage,
                       "an operation is running in this session; wait until it ends");
-  TUTTI_TRY(supported(operation));
   if (options_.member.of > kMostMembers)
     return make_error(Code::kUnsupported, "a job of {} workers; switches add for at most {}",
                       options_.member.of, kMostMembers);
+  TUTTI_TRY(supported(operation, options_.member.of));
   chunks_ = OperationChunks(operation, options_.member, options_.slots, operations_++);
   chunks_.copy_own();
   first_chunk_ = window_.end();
@@ -127,7 +127,8 @@ std::span<const std::byte> Worker::values_of(std::uint64_t chunk,
                                              const OperationChunks::Piece& piece,
                                              PacketBytes& room) const {
   if (piece.input == nullptr || piece.count == 0 || not_finite_) return {};
-  const auto values = std::span(room).subspan(kPacketHeaderBytes, std::size_t{piece.count} * 4);
+  const auto values =
+      std::span(room).subspan(kPacketHeaderBytes, piece.count * width_of(chunks_.lanes()));
   if (!chunks_.is_scaled()) {
     if (piece.bytes < values.size()) std::memset(values.last(4).data(), 0, 4);
     std::memcpy(values.data(), piece.input, piece.bytes);
@@ -135,10 +136,8 @@ std::span<const std::byte> Worker::values_of(std::uint64_t chunk,
   }
   const Exponent greatest = exponent_for(chunk).value_or(kAllZero);
   if (!has_steps(greatest)) return {};  // all are zero
-  std::array<std::int32_t, kChunkValues> lanes;
-  const auto used = std::span(lanes).first(piece.count);
-  quantise(chunks_.type(), piece.input, step_of(greatest, options_.member.of), used);
-  std::memcpy(values.data(), used.data(), values.size());
+  quantise(chunks_.type(), piece.input, piece.count, scale_of(greatest, chunks_.fixed()),
+           values.data());
   return values;
 }
 
@@ -214,7 +213,7 @@ void Worker::write_result(const Packet& packet, const OperationChunks::Piece& pi
   } else if (chunks_.is_scaled()) {
     const Exponent greatest = exponent_for(packet.chunk).value_or(kAllZero);
     if (!has_steps(greatest)) return;
-    dequantise(chunks_.type(), packet.values, step_of(greatest, options_.member.of), piece.output);
+    dequantise(chunks_.type(), packet.values, scale_of(greatest, chunks_.fixed()), piece.output);
   } else {
     std::memcpy(piece.output, packet.values.data(), piece.bytes);
   }

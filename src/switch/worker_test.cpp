@@ -9,6 +9,8 @@
 namespace tutti::in_network {
 namespace {
 
+constexpr std::size_t kChunkValues = kChunkBytes / 4;
+
 using testing::HasSubstr;
 using namespace std::chrono_literals;
 

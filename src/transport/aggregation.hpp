@@ -41,6 +41,9 @@ struct TreePart {
   std::size_t root = 0;  ///< place in the group, if the form names one
   DataType type = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
+  /// Of the integers that the values of sums of floats travel as. 32, which is as good as floats,
+  /// or fewer, not below the tree's least_bits().
+  unsigned bits = 32;
   std::size_t bytes = 0;           ///< of the operation; the same on all members
   std::size_t first_sent = 0;      ///< where in the operation the sources begin
   std::size_t first_received = 0;  ///< and the destinations
@@ -71,6 +74,8 @@ class AggregationTree {
   [[nodiscard]] virtual bool wants_write() const = 0;
   /// Whether it adds this with this operator.
   [[nodiscard]] virtual bool adds(DataType type, ReduceOp op) const = 0;
+  /// The fewest TreePart::bits: 32, 16 or 8.
+  [[nodiscard]] virtual unsigned least_bits() const { return 32; }
   /// Whether it takes operations of this form; others break it.
   [[nodiscard]] virtual bool does(TreeForm /*form*/) const { return true; }
   /// Ok, or why it is broken.

@@ -13,7 +13,7 @@
 
 namespace tutti {
 
-inline constexpr std::size_t kTreeAbilitiesBytes = kDataTypes + 1;
+inline constexpr std::size_t kTreeAbilitiesBytes = kDataTypes + 2;
 
 /// Value. Nothing, at first.
 class TreeAbilities {
@@ -27,6 +27,9 @@ class TreeAbilities {
   [[nodiscard]] bool does(TreeForm form) const {
     return (forms_ >> static_cast<unsigned>(form) & 1U) != 0;
   }
+  /// As AggregationTree::least_bits().
+  [[nodiscard]] unsigned least_bits() const { return least_bits_; }
+  void least_bits(unsigned bits) { least_bits_ = static_cast<std::uint8_t>(bits); }
   void add(DataType type, ReduceOp op) {
     operators_[static_cast<std::size_t>(type)] |= bit(static_cast<unsigned>(op));
   }
@@ -45,6 +48,7 @@ class TreeAbilities {
 
   std::array<std::uint8_t, kDataTypes> operators_{};  // a bit for each, of each type
   std::uint8_t forms_ = 0;
+  std::uint8_t least_bits_ = 32;
 };
 
 /// kTreeAbilitiesBytes.

@@ -11,12 +11,14 @@ TEST(TreeAbilities, AreWhatBothCan) {
   EXPECT_TRUE(one.does(TreeForm::kFromAll));
   other.add(DataType::kInt8, ReduceOp::kMin);
   other.add(TreeForm::kSumToOne);
+  other.least_bits(16);
   one &= other;
   EXPECT_EQ(one, other);
   EXPECT_TRUE(one.adds(DataType::kInt8, ReduceOp::kMin));
   EXPECT_FALSE(one.adds(DataType::kInt8, ReduceOp::kMax));
   EXPECT_FALSE(one.adds(DataType::kUint8, ReduceOp::kMin));
   EXPECT_FALSE(one.does(TreeForm::kSumToAll));
+  EXPECT_EQ(one.least_bits(), 16U);
 }
 
 TEST(TreeAbilities, SurviveTheJourney) {
@@ -35,8 +37,11 @@ TEST(TreeAbilities, SurviveTheJourney) {
 TEST(TreeAbilities, OfNoSenseAreRefused) {
   Blob bytes = encode(TreeAbilities::all());
   EXPECT_FALSE(decode_tree_abilities(std::span(bytes).first(bytes.size() - 1)));
-  bytes.back() = std::byte{0xff};
-  EXPECT_FALSE(decode_tree_abilities(bytes));
+  for (const std::size_t field : {std::size_t{1}, std::size_t{2}}) {
+    Blob wrong = bytes;
+    wrong[wrong.size() - field] = std::byte{0xff};
+    EXPECT_FALSE(decode_tree_abilities(wrong));
+  }
   EXPECT_FALSE(decode_tree_abilities({}));
 }
 

@@ -2,6 +2,7 @@
 // ranks in place. Errors stay within what the format and the number of roundings allow, all ranks
 // get the same bits, and the bits do not depend on sizes of staging memory.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -16,6 +17,7 @@
 #include "src/codec/make_format.hpp"
 #include "src/comm/compressor.hpp"
 #include "tests/collectives/ranks.hpp"
+#include "tests/collectives/switch_thread.hpp"
 
 namespace tutti {
 namespace {
@@ -188,13 +190,14 @@ std::vector<std::vector<float>> inputs_of(const Job& job, std::int32_t ranks) {
   return inputs;
 }
 
-/// `most_lossy`: roundings on the way of a contribution.
+/// `most_lossy`: roundings on the way of a contribution. `wider`: how many times what the format
+/// states each may be off.
 void expect_near(const Job& job, const Results& outputs, const std::string& compression,
-                 int most_lossy) {
+                 int most_lossy, double wider = 1) {
   const auto ranks = static_cast<std::int32_t>(outputs.size());
   const codec::Compression what = compression_of(compression);
   const codec::FormatTraits& traits = what.format->traits();
-  const double once = traits.error * (what.random ? 2 : 1);
+  const double once = traits.error * (what.random ? 2 : 1) * wider;
   double of_type = 0x1p-20;  // the additions in float32
   if (job.type == DataType::kBfloat16) of_type = 0x1p-6;
   if (job.type == DataType::kFloat16) of_type = 0x1p-9;
@@ -211,6 +214,50 @@ void expect_near(const Job& job, const Results& outputs, const std::string& comp
   }
 }
 
+/// Sums in formats that the network adds while they are encoded.
+class CompressedInNetwork
+    : public ::testing::TestWithParam<std::tuple<Placement, int, const char*>> {};
+
+TEST_P(CompressedInNetwork, ErrWithinTheirBoundAndAgreeToTheBit) {
+  const auto [placement, ranks, format] = GetParam();
+  constexpr std::size_t kCount = 40009;
+  std::vector<std::pair<Job, Results>> all;
+  for (const Collective collective :
+       {Collective::kAllReduce, Collective::kReduce, Collective::kReduceScatter})
+    for (const DataType type : {DataType::kFloat32, DataType::kBfloat16, DataType::kFloat16})
+      for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAvg})
+        all.push_back({{collective, kCount, type, op, all.size() % 2 == 0 ? 1.0F : 0.5F, 0b10},
+                       Results(ranks)});
+  testing::SwitchThread adder;
+  SettingValues settings = adder.settings();
+  settings.emplace_back("INNETWORK", "sum");
+  run_ranks(make_test_runtimes(placement, ranks, settings), [&](Communicator& communicator) {
+    Compressor compressor(compression_of(format));
+    for (auto& [job, outputs] : all)
+      run(communicator, job, &compressor, outputs[communicator.rank()]);
+  });
+  // Of each contribution a step of the sum is lost: fan(n) times what the format alone loses
+  // (src/switch/exponents.hpp), of the greatest value of all ranks, which are alike but for twice.
+  const double wider = 2.0 * std::bit_ceil(static_cast<unsigned>(ranks));
+  for (const auto& [job, outputs] : all) {
+    expect_near(job, outputs, format, 1, wider);
+    if (job.collective != Collective::kAllReduce) continue;
+    for (const auto& output : outputs) EXPECT_EQ(output, outputs[0]);
+  }
+  adder.stop();
+  const std::size_t chunks = kCount / 1408;  // at least, of each call
+  EXPECT_GE(adder.counts().packets.taken, all.size() * chunks) << "run elsewhere";
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, CompressedInNetwork,
+                         ::testing::Values(std::tuple(Placement::kHosts, 3, "bfp16"),
+                                           std::tuple(Placement::kHosts, 2, "bfp8"),
+                                           std::tuple(Placement::kMixed, 4, "bfp8")),
+                         [](const auto& info) {
+                           return std::string(std::get<2>(info.param)) + "_" +
+                                  std::to_string(std::get<1>(info.param));
+                         });
+
 constexpr Collective kCollectivesTested[] = {Collective::kAllReduce,     Collective::kAllGather,
                                              Collective::kReduceScatter, Collective::kAllToAll,
                                              Collective::kBroadcast,     Collective::kReduce,
@@ -221,6 +268,8 @@ const char* const kFormats[] = {"bf16",
                                 "int8a:block=8192:scale=fp32",
                                 "int4:block=32",
                                 "int4a",
+                                "bfp16",
+                                "bfp8",
                                 "e4m3",
                                 "e5m2",
                                 "mxfp8",

@@ -44,8 +44,9 @@ TEST_P(SwitchCalls, AreRight) {
   SwitchThread adder;
   std::vector<DataType> types = {DataType::kFloat32, DataType::kUint8};
   if (!kSanitized)
-    types.insert(types.end(), {DataType::kBfloat16, DataType::kFloat16, DataType::kInt32,
-                               DataType::kUint32, DataType::kFloat64});
+    types.insert(types.end(),
+                 {DataType::kBfloat16, DataType::kFloat16, DataType::kInt32, DataType::kUint32,
+                  DataType::kFloat64, DataType::kInt8, DataType::kInt64, DataType::kUint64});
   const auto cases = cases_of(ranks, {kManyElements}, types);
   run_ranks(through(adder, placement, ranks),
             [&](Communicator& communicator) { run_cases(communicator, cases); });
@@ -179,6 +180,27 @@ TEST(SwitchCalls, AreWithinTheStatedBoundAndTheSameOnAllRanks) {
     for (Rank rank = 0; rank < kRanks; ++rank) exact += static_cast<double>(input(rank, i));
     ASSERT_NEAR(results[0][i], exact, bound + std::abs(exact) * 0x1p-24) << i;
   }
+}
+
+TEST(SwitchCalls, CompressedAsTheEnvironmentAsksSendFewerPackets) {
+  const auto packets = [](const std::string& compress) {
+    SwitchThread adder;
+    SettingValues more;
+    if (!compress.empty()) more.emplace_back("COMPRESS", compress);
+    run_ranks(through(adder, Placement::kHosts, 2, "sum", more), [&](Communicator& communicator) {
+      const auto results =
+          all_reduce(communicator, 4, [](Rank rank, int) { return static_cast<float>(rank); });
+      for (const auto& result : results)
+        for (const float sum : result) ASSERT_NEAR(sum, 1.0F, 0.01F);
+    });
+    adder.stop();
+    return static_cast<double>(adder.counts().packets.taken);
+  };
+  const double plain = packets("");
+  EXPECT_NEAR(packets("all_reduce:bfp16") / plain, 0.5, 0.2);
+  EXPECT_NEAR(packets("all_reduce:bfp8") / plain, 0.25, 0.15);
+  EXPECT_EQ(packets("all_reduce:int8"), 0) << "not what a network can add";
+  EXPECT_EQ(packets("all_reduce:bfp8:rounding=random"), 0);
 }
 
 TEST(SwitchCalls, RunWithoutASwitchThatIsNotThere) {

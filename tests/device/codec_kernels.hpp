@@ -64,6 +64,8 @@ TUTTI_DEVICE inline void encode_and_decode(const Block& format, const CodecWork&
   KERNEL("int4a", int4a, codec::IntegerBlock<4, true, codec::Float16Scale>{})              \
   KERNEL("int4a:block=64:scale=fp32", int4a_fp32,                                          \
          codec::IntegerBlock<4, true, codec::Float32Scale>{})                              \
+  KERNEL("bfp16", bfp16, codec::IntegerBlock<16, false, codec::PowerOfTwoScale>{})         \
+  KERNEL("bfp8", bfp8, codec::IntegerBlock<8, false, codec::PowerOfTwoScale>{})            \
   KERNEL("e4m3", e4m3, codec::Float8Block<Float8e4m3, codec::Float16Scale>{})              \
   KERNEL("e4m3:block=32:scale=fp32", e4m3_fp32,                                            \
          codec::Float8Block<Float8e4m3, codec::Float32Scale>{})                            \

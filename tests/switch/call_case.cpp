@@ -20,6 +20,12 @@ bool is_scaled_sum(const Operation& operation) {
   return reduces(operation.collective) && is_scaled(operation.type);
 }
 
+/// What OperationChunks cuts operations of a type into, in elements.
+std::size_t chunk_values(const Operation& operation) {
+  if (is_scaled_sum(operation)) return kChunkBytes * 8 / operation.bits;
+  return kChunkBytes / size_of(operation.type);
+}
+
 std::size_t block_bytes(const Operation& operation) {
   return operation.count * size_of(operation.type);
 }
@@ -32,7 +38,8 @@ std::size_t input_bytes(const Operation& operation, unsigned members, unsigned m
 }
 
 /// Finite floats. Of each chunk, all of about one size, or of any, or all zero, or denormal.
-void fill_with_floats(DataType type, Bytes& values, std::mt19937_64& random) {
+void fill_with_floats(const Operation& operation, Bytes& values, std::mt19937_64& random) {
+  const DataType type = operation.type;
   const std::size_t size = size_of(type);
   const int mantissa = type == DataType::kFloat32 ? 23 : type == DataType::kFloat16 ? 10 : 7;
   const std::uint32_t exponents =
@@ -40,7 +47,7 @@ void fill_with_floats(DataType type, Bytes& values, std::mt19937_64& random) {
   std::uint64_t kind = 0;
   std::uint32_t most = 1;
   for (std::size_t i = 0; i * size < values.size(); ++i) {
-    if (i % kChunkValues == 0) {
+    if (i % chunk_values(operation) == 0) {
       kind = random() % 8;
       most = static_cast<std::uint32_t>(random() % exponents);
     }
@@ -56,7 +63,7 @@ void fill_with_floats(DataType type, Bytes& values, std::mt19937_64& random) {
 }
 
 void fill_input(const Operation& operation, Bytes& values, std::mt19937_64& random) {
-  if (is_scaled_sum(operation)) return fill_with_floats(operation.type, values, random);
+  if (is_scaled_sum(operation)) return fill_with_floats(operation, values, random);
   for (std::byte& value : values) value = static_cast<std::byte>(random());
 }
 
@@ -68,27 +75,49 @@ double value_at(DataType type, const std::byte* at) {
   return std::bit_cast<float>(bits);
 }
 
+/// Of all members' chunk at `offset`.
+Exponent greatest_exponent(const CallCase& call, std::size_t offset, std::size_t count) {
+  const Fixed fixed{static_cast<unsigned>(call.inputs.size()), call.operation.bits};
+  Exponent greatest = kAllZero;
+  for (const Bytes& input : call.inputs)
+    greatest =
+        std::max(greatest, exponent_of(call.operation.type, input.data() + offset, count, fixed));
+  return greatest;
+}
+Scale scale_for(const CallCase& call, Exponent greatest) {
+  return scale_of(greatest, {static_cast<unsigned>(call.inputs.size()), call.operation.bits});
+}
+
+/// Adds `from`, as integers of so many bits, without wrapping.
+void add_integers(Bytes& sums, const Bytes& from, unsigned bits) {
+  const std::size_t width = bits / 8;
+  for (std::size_t at = 0; at < sums.size(); at += width) {
+    std::uint64_t a = 0, b = 0;
+    std::memcpy(&a, sums.data() + at, width);
+    std::memcpy(&b, from.data() + at, width);
+    a += b;
+    std::memcpy(sums.data() + at, &a, width);
+  }
+}
+
 /// Chunk by chunk, as exponents.hpp has it.
 Bytes scaled_sum(const CallCase& call, std::size_t at, bool& is_finite) {
   const Operation& operation = call.operation;
   const std::size_t size = size_of(operation.type);
-  const auto members = static_cast<unsigned>(call.inputs.size());
   Bytes sum(block_bytes(operation));
-  for (std::size_t first = 0; first < operation.count; first += kChunkValues) {
-    const std::size_t count = std::min(kChunkValues, operation.count - first);
+  for (std::size_t first = 0; first < operation.count; first += chunk_values(operation)) {
+    const std::size_t count = std::min(chunk_values(operation), operation.count - first);
     const std::size_t offset = at + first * size;
-    Exponent greatest = kAllZero;
-    for (const Bytes& input : call.inputs)
-      greatest = std::max(greatest, exponent_of(operation.type, input.data() + offset, count));
+    const Exponent greatest = greatest_exponent(call, offset, count);
     if (greatest == kNotFinite) is_finite = false;
     if (!has_steps(greatest)) continue;
-    std::vector<std::int32_t> lanes(count), sums(count);
+    const Scale scale = scale_for(call, greatest);
+    Bytes integers(count * operation.bits / 8), sums(integers.size());
     for (const Bytes& input : call.inputs) {
-      quantise(operation.type, input.data() + offset, step_of(greatest, members), lanes);
-      for (std::size_t i = 0; i < count; ++i) sums[i] += lanes[i];
+      quantise(operation.type, input.data() + offset, count, scale, integers.data());
+      add_integers(sums, integers, operation.bits);
     }
-    dequantise(operation.type, std::as_bytes(std::span(sums)), step_of(greatest, members),
-               sum.data() + first * size);
+    dequantise(operation.type, sums, scale, sum.data() + first * size);
   }
   return sum;
 }
@@ -109,7 +138,7 @@ Bytes combined(const CallCase& call, std::size_t at) {
         total = std::max(total, value);
       else
         total =
-            static_cast<T>(static_cast<std::uint32_t>(total) + static_cast<std::uint32_t>(value));
+            static_cast<T>(static_cast<std::uint64_t>(total) + static_cast<std::uint64_t>(value));
     }
     std::memcpy(result.data() + offset, &total, sizeof total);
   }
@@ -119,8 +148,20 @@ Bytes combined(const CallCase& call, std::size_t at) {
 /// What the members' blocks at `at` of their inputs reduce to.
 Bytes reduced(const CallCase& call, std::size_t at, bool& is_finite) {
   if (is_scaled_sum(call.operation)) return scaled_sum(call, at, is_finite);
-  return call.operation.type == DataType::kInt32 ? combined<std::int32_t>(call, at)
-                                                 : combined<std::uint32_t>(call, at);
+  switch (call.operation.type) {
+    case DataType::kInt8:
+      return combined<std::int8_t>(call, at);
+    case DataType::kUint8:
+      return combined<std::uint8_t>(call, at);
+    case DataType::kInt32:
+      return combined<std::int32_t>(call, at);
+    case DataType::kUint32:
+      return combined<std::uint32_t>(call, at);
+    case DataType::kInt64:
+      return combined<std::int64_t>(call, at);
+    default:
+      return combined<std::uint64_t>(call, at);
+  }
 }
 
 void compute_outputs(CallCase& call) {
@@ -151,11 +192,9 @@ void compute_outputs(CallCase& call) {
 
 /// The bound on the sum of a chunk's integers, as exponents.hpp states it.
 double error_of_sums(const CallCase& call, std::size_t offset, std::size_t count) {
-  const auto members = static_cast<unsigned>(call.inputs.size());
-  Exponent greatest = kAllZero;
-  for (const Bytes& input : call.inputs)
-    greatest = std::max(greatest, exponent_of(call.operation.type, input.data() + offset, count));
-  return has_steps(greatest) ? members * step_of(greatest, members) / 2 : 0;
+  const Exponent greatest = greatest_exponent(call, offset, count);
+  const auto members = static_cast<double>(call.inputs.size());
+  return has_steps(greatest) ? members * scale_for(call, greatest).step / 2 : 0;
 }
 
 /// Of a type: bits of the mantissa, the leading one included, the least and the greatest value.
@@ -204,18 +243,23 @@ CallCase random_case(std::mt19937_64& random, unsigned members, std::size_t chun
                                  Collective::kBroadcast, Collective::kReduceScatter,
                                  Collective::kAllGather};
   constexpr DataType kAdded[] = {DataType::kInt32,   DataType::kUint32,  DataType::kFloat32,
-                                 DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16};
+                                 DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16,
+                                 DataType::kInt8,    DataType::kUint8,   DataType::kInt64,
+                                 DataType::kUint64};
+  constexpr unsigned kBits[] = {32, 32, 16, 8};
   constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax};
   Operation operation{.collective = kAll[random() % std::size(kAll)],
                       .type = kAdded[random() % std::size(kAdded)],
                       .op = kOps[random() % std::size(kOps)],
+                      .bits = kBits[random() % std::size(kBits)],
                       .root = static_cast<Rank>(random() % members)};
   if (is_scaled(operation.type)) operation.op = ReduceOp::kSum;
+  if (!has_precision({members, operation.bits})) operation.bits = 32;
   if (!reduces(operation.collective) && random() % 2 == 0) operation.type = DataType::kUint8;
   const std::size_t blocks = has_blocks(operation) ? members : 1;
-  const std::size_t most = std::max<std::size_t>(chunks * kChunkValues / blocks, 1);
+  const std::size_t most = std::max<std::size_t>(chunks * chunk_values(operation) / blocks, 1);
   operation.count = random() % (random() % 4 == 0 ? 20 : most + 1);
-  if (random() % 8 == 0) operation.count = operation.count / kChunkValues * kChunkValues;
+  if (random() % 8 == 0) operation.count -= operation.count % chunk_values(operation);
   CallCase call = case_of(operation, random, members);
   if (!is_scaled_sum(operation) || operation.count == 0 || random() % 10 != 0) return call;
   Bytes& spoiled = call.inputs[random() % members];  // one NaN or infinity
@@ -238,8 +282,8 @@ double error_of(const CallCase& call, unsigned member, const Bytes& output) {
   double summed = 0;  // error that the contract allows before the rounding to the type
   for (std::size_t i = 0; i * size < output.size(); ++i) {
     const std::size_t offset = at + i * size;
-    if (i % kChunkValues == 0)
-      summed = error_of_sums(call, offset, std::min(kChunkValues, operation.count - i));
+    if (i % chunk_values(operation) == 0)
+      summed = error_of_sums(call, offset, std::min(chunk_values(operation), operation.count - i));
     double exact = 0;
     for (const Bytes& input : call.inputs) exact += value_at(operation.type, input.data() + offset);
     const double value = value_at(operation.type, output.data() + i * size);

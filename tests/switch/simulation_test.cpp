@@ -64,8 +64,13 @@ SimulationPlan calm_plan(std::vector<unsigned> leaves, const CallCase& call, std
 struct StatedCounts {
   std::uint64_t sent = 0, received = 0;
 };
+std::uint64_t stated_chunks(const Operation& operation) {
+  const bool floats = reduces(operation.collective) && is_scaled(operation.type);
+  const std::size_t width = floats ? operation.bits / 8 : size_of(operation.type);
+  return (operation.count * width + 1407) / 1408;
+}
 StatedCounts stated(const Operation& operation, unsigned members, unsigned member) {
-  const std::uint64_t chunks = (operation.count + kChunkValues - 1) / kChunkValues;
+  const std::uint64_t chunks = stated_chunks(operation);
   const bool is_root = static_cast<unsigned>(operation.root) == member;
   switch (operation.collective) {
     case Collective::kReduce:
@@ -86,11 +91,17 @@ TEST(SwitchJobs, WithoutLossSendAndReceiveTheStatedPackets) {
   for (const Collective collective :
        {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast,
         Collective::kReduceScatter, Collective::kAllGather})
-    for (const DataType type : {DataType::kFloat32, DataType::kBfloat16, DataType::kInt32})
+    for (const auto& [type, bits] : {std::pair{DataType::kFloat32, 32U},
+                                     {DataType::kFloat32, 16U},
+                                     {DataType::kBfloat16, 32U},
+                                     {DataType::kBfloat16, 8U},
+                                     {DataType::kInt32, 32U},
+                                     {DataType::kInt8, 32U},
+                                     {DataType::kUint64, 32U}})
       for (const std::size_t count : {0, 1, 352, 353, 5000})
         for (const std::uint32_t slots : {1U, 8U, 16U}) {
           const Operation operation{
-              .collective = collective, .type = type, .root = 2, .count = count};
+              .collective = collective, .type = type, .bits = bits, .root = 2, .count = count};
           CallCase call = case_of(operation, random, 4);
           // No chunk may be all zero, because those travel without values.
           if (reduces(collective))
@@ -98,19 +109,16 @@ TEST(SwitchJobs, WithoutLossSendAndReceiveTheStatedPackets) {
           call = with_inputs(operation, std::move(call.inputs));
           const SimulationReport report = simulate(calm_plan({2, 2}, call, slots));
           ASSERT_EQ(report.wrong, "");
-          // What is moved is counted in words, two elements of bfloat16 each.
-          Operation counted = operation;
-          if (!reduces(collective)) counted.count = (count * size_of(type) + 3) / 4;
-          const std::uint64_t chunks = (counted.count + kChunkValues - 1) / kChunkValues;
+          const std::uint64_t chunks = stated_chunks(operation);
           const std::uint64_t blocks =
               collective == Collective::kReduceScatter || collective == Collective::kAllGather ? 4
                                                                                                : 1;
-          const bool floats = reduces(collective) && type != DataType::kInt32;
+          const bool floats = reduces(collective) && is_scaled(type);
           const std::uint64_t leading =
               floats ? std::min<std::uint64_t>(slots, blocks * chunks) : 0;
           for (unsigned member = 0; member < 4; ++member) {
             const WorkerCounts& counts = report.counts[member];
-            const StatedCounts expected = stated(counted, 4, member);
+            const StatedCounts expected = stated(operation, 4, member);
             EXPECT_EQ(counts.with_values, expected.sent);
             EXPECT_EQ(counts.results_with_values, expected.received);
             EXPECT_EQ(counts.with_values + counts.without_values, blocks * chunks + leading);
@@ -124,7 +132,7 @@ TEST(SwitchJobs, WithoutLossSendAndReceiveTheStatedPackets) {
 // In simulated time, so the numbers are always the same.
 TEST(SwitchJobs, LoseLittleTimeWhereFewPacketsAreLost) {
   std::mt19937_64 random(6);
-  const Operation operation{.type = DataType::kInt32, .count = 500 * kChunkValues};
+  const Operation operation{.type = DataType::kInt32, .count = 500 * kChunkBytes / 4};
   SimulationPlan plan = calm_plan({8}, case_of(operation, random, 8), 28);
   const SimulationReport whole = simulate(plan);
   plan.faults.loss = 10;  // of 1000

@@ -2,6 +2,7 @@
 // several magnitudes, and what the collective makes of them in double.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -30,18 +31,25 @@ struct Losses {
 class LossyData {
  public:
   LossyData(const Shape& shape, const codec::FormatTraits& format, bool random_rounding)
-      : shape_(shape), error_(format.error * (random_rounding ? 2 : 1)), least_(format.least) {}
+      : shape_(shape),
+        error_(format.error * (random_rounding ? 2 : 1) * steps_of(shape, format)),
+        least_(format.least) {}
 
   /// As Data::fill().
   void fill(Rank rank, std::uint64_t iteration, std::byte* send) const;
   /// As Data::check(): wrong is what is off by more than the format's error allows, after as many
-  /// roundings as a compressed call makes at most (kMostRoundings). Adds to `losses`.
+  /// roundings as a compressed call makes at most (kMostRoundings), or once where a network may
+  /// have added what is encoded. Adds to `losses`.
   [[nodiscard]] Findings check(Rank rank, std::uint64_t iteration, const std::byte* recv,
                                Losses& losses) const;
 
   static constexpr int kMostRoundings = 3;
 
  private:
+  /// A network that adds has coarser steps: src/switch/exponents.hpp.
+  static double steps_of(const Shape& shape, const codec::FormatTraits& format) {
+    return format.network_bits == 0 ? 1 : std::bit_ceil(static_cast<unsigned>(shape.ranks));
+  }
   [[nodiscard]] float value(Rank rank, std::uint64_t iteration, std::size_t element) const;
   [[nodiscard]] double wanted(Rank rank, std::uint64_t iteration, std::size_t element) const;
   [[nodiscard]] double bound() const;

@@ -62,7 +62,15 @@ Status SwitchTree::make_wakers() {
 }
 
 bool SwitchTree::adds(DataType type, ReduceOp op) const {
-  return supported({.collective = Collective::kAllReduce, .type = type, .op = op}).ok();
+  const auto members = static_cast<unsigned>(options_.members);
+  return supported({.collective = Collective::kAllReduce, .type = type, .op = op}, members).ok();
+}
+
+unsigned SwitchTree::least_bits() const {
+  const auto members = static_cast<unsigned>(options_.members);
+  for (const unsigned bits : {8U, 16U})
+    if (has_precision({.members = members, .bits = bits})) return bits;
+  return 32;
 }
 
 void SwitchTree::post(const TreePart& part, Transfer& transfer) {

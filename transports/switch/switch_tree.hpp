@@ -41,6 +41,7 @@ class SwitchTree final : public AggregationTree {
   [[nodiscard]] int poll_fd() const override { return wakers_.get(); }
   [[nodiscard]] bool wants_write() const override { return false; }  // poll_fd() knows
   [[nodiscard]] bool adds(DataType type, ReduceOp op) const override;
+  [[nodiscard]] unsigned least_bits() const override;
   [[nodiscard]] Status health() const override { return health_; }
   bool take_unsummed() override { return std::exchange(unsummed_, false); }
 

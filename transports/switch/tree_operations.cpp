@@ -87,6 +87,7 @@ void TreeOperations::sum(const TreePart& part, Collective collective) {
   operations_.push_back({.collective = collective,
                          .type = part.type,
                          .op = part.op,
+                         .bits = part.bits,
                          .root = static_cast<Rank>(part.root),
                          .count = part.bytes / size_of(part.type),
                          .input = input,
@@ -110,6 +111,7 @@ void TreeOperations::sum_in_parts(const TreePart& part) {
     operations_.push_back({.collective = Collective::kReduceScatter,
                            .type = part.type,
                            .op = part.op,
+                           .bits = part.bits,
                            .count = blocks.front() / size_of(part.type),
                            .input = input,
                            .output = output_of(part, !gathered_.empty())});
@@ -120,6 +122,7 @@ void TreeOperations::sum_in_parts(const TreePart& part) {
   operations_.push_back({.collective = Collective::kAllReduce,
                          .type = part.type,
                          .op = part.op,
+                         .bits = part.bits,
                          .count = part.bytes / size_of(part.type),
                          .input = input_of(part),
                          .output = results_.data()});
