@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <random>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -10,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/collectives/cases.hpp"
+#include "tests/collectives/hostile_relay.hpp"
 #include "tests/collectives/ranks.hpp"
 #include "tests/collectives/switch_thread.hpp"
 
@@ -201,6 +203,36 @@ TEST(SwitchCalls, CompressedAsTheEnvironmentAsksSendFewerPackets) {
   EXPECT_NEAR(packets("all_reduce:bfp8") / plain, 0.25, 0.15);
   EXPECT_EQ(packets("all_reduce:int8"), 0) << "not what a network can add";
   EXPECT_EQ(packets("all_reduce:bfp8:rounding=random"), 0);
+}
+
+TEST(SwitchCalls, AreRightOverANetworkThatLosesRepeatsChangesAndForgesPackets) {
+  std::random_device device;
+  const std::uint64_t seed = device();
+  RecordProperty("seed", std::to_string(seed));
+  SwitchThread adder;
+  testing::HostileRelay relay(adder.port(), seed);
+  SettingValues values = adder.settings();
+  values.front().second = "127.0.0.2:" + std::to_string(adder.port());
+  values.emplace_back("INNETWORK", "sum");
+  run_ranks(make_test_runtimes(Placement::kHosts, 3, values), [&](Communicator& communicator) {
+    const auto results = all_reduce(communicator, kSanitized ? 5 : 40, [](Rank rank, int round) {
+      return static_cast<float>(rank * 100 + round);
+    });
+    for (std::size_t round = 0; round < results.size(); ++round)
+      EXPECT_EQ(results[round],
+                std::vector<float>(kManyElements, 300 + 3 * static_cast<float>(round)))
+          << "seed " << seed;
+    std::vector<float> data(kManyElements);
+    EXPECT_EQ(*communicator.algorithm_for(call_of(Collective::kAllReduce, data)), "in_network");
+  });
+  relay.stop();
+  adder.stop();
+  const testing::HostileRelay::Counts& did = relay.counts();
+  for (const std::uint64_t each : {did.lost, did.held, did.repeated, did.changed, did.forged})
+    EXPECT_GT(each, 0U);
+  const auto& packets = adder.counts().packets;
+  EXPECT_GT(packets.flawed, 0U);
+  EXPECT_GT(packets.unauthentic, 0U);
 }
 
 TEST(SwitchCalls, RunWithoutASwitchThatIsNotThere) {
