@@ -6,11 +6,11 @@
 
 #include "src/base/bytes.hpp"
 #include "src/base/result.hpp"
+#include "src/wire/control_frame.hpp"
 
 namespace tutti::nccl_net {
 namespace {
 
-constexpr std::size_t kControlHeader = 4;
 constexpr std::size_t kMostControlBytes = 1024;
 constexpr std::size_t kLongestSocketText = 128;
 constexpr std::size_t kLongestPluginName = 128;
@@ -39,9 +39,12 @@ void put_body(ByteWriter&, const Ready&) {}
 void put_body(ByteWriter& out, const Bye& bye) { out.put(bye.data_messages); }
 void put_body(ByteWriter& out, const Posted& posted) { out.put(posted.receives); }
 
-Error bad(const char* what, std::uint64_t value) {
-  return make_error(Code::kPeerFailed, "its message about the network plugin has {} {}", what,
-                    value);
+constexpr ControlFrameLimits kFrameLimits{.types = std::variant_size_v<ControlMessage>,
+                                          .most_bytes = kMostControlBytes,
+                                          .about = "the network plugin"};
+
+Error bad(std::string_view what, std::uint64_t value) {
+  return bad_control_message(kFrameLimits.about, what, value);
 }
 
 Result<ControlMessage> get_hello(ByteReader& in) {
@@ -85,29 +88,16 @@ Blob encode(const ControlMessage& message) {
   Blob body;
   ByteWriter out(body);
   std::visit([&](const auto& said) { put_body(out, said); }, message);
-  Blob whole;
-  ByteWriter(whole)
-      .put(static_cast<std::uint8_t>(message.index() + 1))
-      .put(std::uint8_t{0})
-      .put(static_cast<std::uint16_t>(body.size()))
-      .bytes(body);
-  return whole;
+  return control_frame(static_cast<std::uint8_t>(message.index() + 1), body);
 }
 
 Result<std::optional<DecodedControl>> decode_control(std::span<const std::byte> bytes) {
-  if (bytes.size() < kControlHeader) return std::optional<DecodedControl>();
-  ByteReader header(bytes.first(kControlHeader));
-  const auto type = header.get<std::uint8_t>();
-  const auto zero = header.get<std::uint8_t>();
-  const auto length = header.get<std::uint16_t>();
-  if (type < 1 || type > std::variant_size_v<ControlMessage> || zero != 0)
-    return bad("the type", type);
-  if (length > kMostControlBytes) return bad("bytes:", length);
-  if (bytes.size() - kControlHeader < length) return std::optional<DecodedControl>();
-  ByteReader in(bytes.subspan(kControlHeader, length));
-  TUTTI_ASSIGN(ControlMessage message, get_body(type, in));
-  if (!in.complete()) return bad("bytes that do not fit its type:", length);
-  return std::optional(DecodedControl{std::move(message), kControlHeader + length});
+  TUTTI_ASSIGN(const auto frame, first_control_frame(bytes, kFrameLimits));
+  if (!frame) return std::optional<DecodedControl>();
+  ByteReader in(frame->body);
+  TUTTI_ASSIGN(ControlMessage message, get_body(frame->type, in));
+  if (!in.complete()) return bad("bytes that do not fit its type:", frame->body.size());
+  return std::optional(DecodedControl{std::move(message), frame->bytes});
 }
 
 // --- before the data ---

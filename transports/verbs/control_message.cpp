@@ -6,6 +6,7 @@
 
 #include "src/base/bytes.hpp"
 #include "src/base/result.hpp"
+#include "src/wire/control_frame.hpp"
 
 namespace tutti::verbs {
 namespace {
@@ -18,7 +19,6 @@ enum class ControlType : std::uint8_t {
   kRevoke = 5
 };
 
-constexpr std::size_t kControlHeader = 4;
 constexpr std::size_t kLongestName = 63;
 constexpr std::uint32_t kMost24 = 0xffffff;
 
@@ -74,8 +74,12 @@ void put_body(ByteWriter& out, const ClosedPath& closed) {
 
 void put_body(ByteWriter& out, const RevokeTarget& revoke) { out.put(revoke.number); }
 
-Error bad(const char* what, std::uint64_t value) {
-  return make_error(Code::kPeerFailed, "its message about RDMA paths has {} {}", what, value);
+constexpr ControlFrameLimits kFrameLimits{.types = std::variant_size_v<ControlMessage>,
+                                          .most_bytes = kMostControlBytes,
+                                          .about = "RDMA paths"};
+
+Error bad(std::string_view what, std::uint64_t value) {
+  return bad_control_message(kFrameLimits.about, what, value);
 }
 
 bool is_mtu(std::uint32_t mtu) { return std::has_single_bit(mtu) && mtu >= 256 && mtu <= 4096; }
@@ -197,30 +201,16 @@ Blob encode(const ControlMessage& message) {
   Blob body;
   ByteWriter out(body);
   std::visit([&](const auto& said) { put_body(out, said); }, message);
-  Blob whole;
-  ByteWriter header(whole);
-  header.put(static_cast<std::uint8_t>(message.index() + 1))
-      .put(std::uint8_t{0})
-      .put(static_cast<std::uint16_t>(body.size()))
-      .bytes(body);
-  return whole;
+  return control_frame(static_cast<std::uint8_t>(message.index() + 1), body);
 }
 
 Result<std::optional<DecodedControl>> decode_control(std::span<const std::byte> bytes) {
-  if (bytes.size() < kControlHeader) return std::optional<DecodedControl>();
-  ByteReader header(bytes.first(kControlHeader));
-  const auto type = header.get<std::uint8_t>();
-  const auto zero = header.get<std::uint8_t>();
-  const auto length = header.get<std::uint16_t>();
-  if (type < to_underlying(ControlType::kOffer) || type > to_underlying(ControlType::kRevoke) ||
-      zero != 0)
-    return bad("the type", type);
-  if (length > kMostControlBytes) return bad("bytes:", length);
-  if (bytes.size() - kControlHeader < length) return std::optional<DecodedControl>();
-  ByteReader in(bytes.subspan(kControlHeader, length));
-  TUTTI_ASSIGN(ControlMessage message, get_body(type, in));
-  if (!in.ok() || in.left() != 0) return bad("bytes that do not fit its type:", length);
-  return std::optional(DecodedControl{std::move(message), kControlHeader + length});
+  TUTTI_ASSIGN(const auto frame, first_control_frame(bytes, kFrameLimits));
+  if (!frame) return std::optional<DecodedControl>();
+  ByteReader in(frame->body);
+  TUTTI_ASSIGN(ControlMessage message, get_body(frame->type, in));
+  if (!in.complete()) return bad("bytes that do not fit its type:", frame->body.size());
+  return std::optional(DecodedControl{std::move(message), frame->bytes});
 }
 
 }  // namespace tutti::verbs
