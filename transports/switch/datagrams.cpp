@@ -48,6 +48,47 @@ DatagramAddress kernel_address(const SocketAddress& address) {
 
 }  // namespace
 
+namespace {
+
+void tell_own_addresses(int fd, const SocketAddress& bound) {
+  if (bound.address != decltype(bound.address){}) return;  // there is one only
+  const int on = 1;
+  if (bound.family == 6)
+    (void)setsockopt(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, &on, sizeof on);
+  else
+    (void)setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof on);
+}
+
+/// From what the kernel tells of an arrival to what makes an answer leave from there, by whichever
+/// interface leads to the peer.
+OwnAddress own_address(const cmsghdr& told) {
+  OwnAddress own{.level = told.cmsg_level, .type = told.cmsg_type};
+  if (told.cmsg_level == IPPROTO_IP) {
+    in_pktinfo info{};
+    std::memcpy(&info, CMSG_DATA(&told), sizeof info);
+    info = {.ipi_ifindex = 0, .ipi_spec_dst = info.ipi_addr, .ipi_addr = {}};
+    own.bytes = sizeof info;
+    std::memcpy(own.info.data(), &info, sizeof info);
+  } else {
+    own.bytes = sizeof(in6_pktinfo);
+    std::memcpy(own.info.data(), CMSG_DATA(&told), own.bytes);
+    in6_addr address{};
+    std::memcpy(&address, own.info.data(), sizeof address);
+    if (!IN6_IS_ADDR_LINKLOCAL(&address)) {
+      const in6_pktinfo info{.ipi6_addr = address, .ipi6_ifindex = 0};
+      std::memcpy(own.info.data(), &info, sizeof info);
+    }
+  }
+  return own;
+}
+
+bool tells_own_address(const cmsghdr& told) {
+  return (told.cmsg_level == IPPROTO_IP && told.cmsg_type == IP_PKTINFO) ||
+         (told.cmsg_level == IPPROTO_IPV6 && told.cmsg_type == IPV6_PKTINFO);
+}
+
+}  // namespace
+
 Result<Fd> open_datagrams(const SocketAddress& address) {
   Fd fd(socket(address.family == 6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
                0));
@@ -56,6 +97,7 @@ Result<Fd> open_datagrams(const SocketAddress& address) {
   enlarge(fd.get(), SO_SNDBUF, SO_SNDBUFFORCE);
   const int on = 1;  // an old kernel delivers each packet by itself
   (void)setsockopt(fd.get(), IPPROTO_UDP, UDP_GRO, &on, sizeof on);
+  tell_own_addresses(fd.get(), address);
   const DatagramAddress own = kernel_address(address);
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&own.storage), own.length) != 0)
     return make_error(Code::kUnavailable, "cannot bind UDP {}: {}", to_text(address),
@@ -78,7 +120,12 @@ bool can_segment(int fd) {
 }
 
 DatagramReader::DatagramReader()
-    : rooms_(kBatch), sources_(kBatch), controls_(kBatch), pieces_(kBatch), messages_(kBatch) {
+    : rooms_(kBatch),
+      sources_(kBatch),
+      own_(kBatch),
+      controls_(kBatch),
+      pieces_(kBatch),
+      messages_(kBatch) {
   for (std::size_t i = 0; i < kBatch; ++i) {
     pieces_[i] = {rooms_[i].data(), rooms_[i].size()};
     messages_[i].msg_hdr.msg_iov = &pieces_[i];
@@ -102,8 +149,10 @@ std::span<const DatagramReader::Datagram> DatagramReader::receive(int fd) {
 /// The kernel tells the size of the packets that it has put together; the last may be shorter.
 void DatagramReader::cut(std::size_t message) {
   std::size_t size = messages_[message].msg_len;
+  own_[message] = {};
   for (cmsghdr* each = CMSG_FIRSTHDR(&messages_[message].msg_hdr); each != nullptr;
        each = CMSG_NXTHDR(&messages_[message].msg_hdr, each)) {
+    if (tells_own_address(*each)) own_[message] = own_address(*each);
     if (each->cmsg_level != IPPROTO_UDP || each->cmsg_type != UDP_GRO) continue;
     int told = 0;
     std::memcpy(&told, CMSG_DATA(each), sizeof told);
@@ -118,29 +167,30 @@ void DatagramReader::cut(std::size_t message) {
 }
 
 DatagramAddress DatagramReader::source(const Datagram& datagram) const {
-  return {sources_[datagram.message], messages_[datagram.message].msg_hdr.msg_namelen};
+  return {sources_[datagram.message], messages_[datagram.message].msg_hdr.msg_namelen,
+          own_[datagram.message]};
 }
 
-namespace {
-
-/// Tells the kernel to cut a message into full packets.
-struct alignas(cmsghdr) SegmentSize {
-  SegmentSize() {
-    auto* const header = reinterpret_cast<cmsghdr*>(bytes.data());
-    header->cmsg_level = IPPROTO_UDP;
-    header->cmsg_type = UDP_SEGMENT;
-    header->cmsg_len = CMSG_LEN(sizeof(std::uint16_t));
-    const auto size = static_cast<std::uint16_t>(kMostPacketBytes);
-    std::memcpy(CMSG_DATA(header), &size, sizeof size);
-  }
-  std::array<std::byte, CMSG_SPACE(sizeof(std::uint16_t))> bytes{};
-};
-
-}  // namespace
-
 DatagramWriter::DatagramWriter(bool segments)
-    : segments_(segments), rooms_(kPackets), pieces_(kPackets), receivers_(kMessages) {
+    : segments_(segments),
+      rooms_(kPackets),
+      pieces_(kPackets),
+      receivers_(kMessages),
+      controls_(kMessages) {
   messages_.reserve(kMessages);
+}
+
+void DatagramWriter::say_beside(std::size_t message, int level, int type,
+                                std::span<const std::byte> what) {
+  msghdr& header = messages_[message].msg_hdr;
+  std::byte* const room = controls_[message].bytes.data();
+  auto* const said = reinterpret_cast<cmsghdr*>(room + header.msg_controllen);
+  said->cmsg_level = level;
+  said->cmsg_type = type;
+  said->cmsg_len = CMSG_LEN(what.size());
+  std::memcpy(CMSG_DATA(said), what.data(), what.size());
+  header.msg_control = room;
+  header.msg_controllen += CMSG_SPACE(what.size());
 }
 
 bool DatagramWriter::joins(std::span<const DatagramAddress* const> receivers) const {
@@ -150,13 +200,9 @@ bool DatagramWriter::joins(std::span<const DatagramAddress* const> receivers) co
 
 void DatagramWriter::add(std::size_t bytes, std::span<const DatagramAddress* const> receivers) {
   if (joins(receivers)) {
-    if (run_.packets == 1) {
-      static const SegmentSize kSize;
-      for (std::size_t i = run_.first; i < messages_.size(); ++i) {
-        messages_[i].msg_hdr.msg_control = const_cast<std::byte*>(kSize.bytes.data());
-        messages_[i].msg_hdr.msg_controllen = kSize.bytes.size();
-      }
-    }
+    constexpr std::uint16_t kSize = kMostPacketBytes;  // that the kernel is to cut it into
+    for (std::size_t i = run_.first; run_.packets == 1 && i < messages_.size(); ++i)
+      say_beside(i, IPPROTO_UDP, UDP_SEGMENT, std::as_bytes(std::span(&kSize, 1)));
     run_.piece->iov_len += bytes;
     ++run_.packets;
   } else {
@@ -181,6 +227,9 @@ void DatagramWriter::begin_run(std::size_t bytes,
     message.msg_hdr.msg_name = &to;
     message.msg_hdr.msg_namelen = receiver->length;
     messages_.push_back(message);
+    const OwnAddress& own = receiver->own;
+    if (own.bytes != 0)
+      say_beside(messages_.size() - 1, own.level, own.type, std::span(own.info).first(own.bytes));
   }
 }
 

@@ -19,10 +19,20 @@
 
 namespace tutti::in_network {
 
+/// A message beside a datagram's bytes (cmsg(3)): the own address that the datagram came to, or
+/// that one leaves from. Value.
+struct OwnAddress {
+  int level = 0;
+  int type = 0;
+  std::array<std::byte, sizeof(in6_pktinfo)> info{};
+  std::size_t bytes = 0;  ///< of info; 0: the system chooses
+};
+
 /// A peer's address as the kernel takes it. Value.
 struct DatagramAddress {
   sockaddr_storage storage{};
   socklen_t length = 0;
+  OwnAddress own = {};  ///< where the peer looks for what it is sent
 };
 
 /// Packets that take one way through the kernel. More would make bursts: at 100 Mbit/s these take
@@ -30,7 +40,7 @@ struct DatagramAddress {
 inline constexpr std::size_t kMostInARun = 16;
 
 /// A non-blocking UDP socket on `address` (port 0: any) with large buffers, as far as the system
-/// allows.
+/// allows. On all addresses of this machine, it tells which of them a datagram came to.
 Result<Fd> open_datagrams(const SocketAddress& address);
 
 /// From now on it sends there, and receives from there alone.
@@ -51,12 +61,13 @@ class DatagramReader {
  private:
   static constexpr std::size_t kBatch = 16, kMostBytes = 65536;
   struct alignas(cmsghdr) Control {
-    std::array<std::byte, 64> bytes;
+    std::array<std::byte, CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(in6_pktinfo))> bytes;
   };
   void cut(std::size_t message);
 
   std::vector<std::array<std::byte, kMostBytes>> rooms_;
   std::vector<sockaddr_storage> sources_;
+  std::vector<OwnAddress> own_;
   std::vector<Control> controls_;
   std::vector<iovec> pieces_;
   std::vector<mmsghdr> messages_;
@@ -91,6 +102,12 @@ class DatagramWriter {
     std::size_t first = 0;
     bool is_open = false;  ///< its last packet is full
   };
+  /// The messages beside a message's bytes: where it leaves from, and that it is to be cut.
+  struct alignas(cmsghdr) Control {
+    std::array<std::byte, CMSG_SPACE(sizeof(in6_pktinfo)) + CMSG_SPACE(sizeof(std::uint16_t))>
+        bytes;
+  };
+  void say_beside(std::size_t message, int level, int type, std::span<const std::byte> what);
   [[nodiscard]] bool joins(std::span<const DatagramAddress* const> receivers) const;
   void begin_run(std::size_t bytes, std::span<const DatagramAddress* const> receivers);
 
@@ -99,6 +116,7 @@ class DatagramWriter {
   std::vector<iovec> pieces_;  ///< of each run
   std::vector<sockaddr_storage> receivers_;
   std::vector<mmsghdr> messages_;
+  std::vector<Control> controls_;
   Run run_;
   std::vector<const DatagramAddress*> run_receivers_;
   std::size_t runs_ = 0;
