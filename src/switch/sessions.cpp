@@ -61,6 +61,11 @@ Result<Session*> Sessions::open(const SessionRequest& request, TimePoint now) {
   return opened;
 }
 
+Result<std::uint32_t> Sessions::would_grant(const SessionRequest& request) const {
+  TUTTI_TRY(check(request));
+  return grant(request.slots);
+}
+
 Status Sessions::check(const SessionRequest& request) const {
   if (request.workers < 1 || request.workers > kMostWorkers)
     return make_error(Code::kInvalidArgument,

@@ -40,7 +40,8 @@ struct SessionRequest {
   PacketKey key{};       ///< random
   unsigned workers = 1;  ///< 1 .. kMostWorkers
   /// As many as hold what is under way: bandwidth times round trip, over 1408 bytes. A leaf must
-  /// have as many as the session above, so ask there first, and close both if this grants fewer.
+  /// have as many as the session above. So ask for at most would_grant() there first, and give both
+  /// up if this grants fewer.
   std::uint32_t slots = 1;
   std::optional<Above> above = std::nullopt;  ///< of a leaf
 };
@@ -82,6 +83,8 @@ class Sessions {
   /// Opens a session and returns it, with at least one slot and at most the ones asked for.
   /// kInvalidArgument: the request is wrong. kUnavailable: no session is left.
   Result<Session*> open(const SessionRequest& request, TimePoint now);
+  /// How many slots open() would give now; fails where it would.
+  [[nodiscard]] Result<std::uint32_t> would_grant(const SessionRequest& request) const;
   /// False if there is none with this id.
   bool close(std::uint64_t id);
   /// Closes sessions of which no authentic packet came for `limit`, and that nobody kept alive:

@@ -23,9 +23,12 @@ SessionRequest request_of(std::uint64_t id, std::uint32_t slots, unsigned worker
 }
 
 std::uint32_t granted(Sessions& sessions, std::uint64_t id, std::uint32_t slots) {
+  const Result<std::uint32_t> foretold = sessions.would_grant(request_of(id, slots));
   const Result<Session*> session = sessions.open(request_of(id, slots), {});
   EXPECT_TRUE(session) << session.error().what;
-  return session ? (*session)->pool().slots() : 0;
+  if (!session || !foretold) return 0;
+  EXPECT_EQ(*foretold, (*session)->pool().slots());
+  return *foretold;
 }
 
 TEST(Sessions, GiveWhatIsAskedForIfThereIsPlenty) {
@@ -44,6 +47,7 @@ TEST(Sessions, LeaveTheLeastForEachThatMayCome) {
   EXPECT_EQ(sessions.free_slots(), 0U);
   const auto none = sessions.open(request_of(5, 1), {});
   ASSERT_FALSE(none);
+  EXPECT_FALSE(sessions.would_grant(request_of(5, 1)));
   EXPECT_EQ(none.error().code, Code::kUnavailable);
   EXPECT_THAT(none.error().what, HasSubstr("all 4 sessions"));
   EXPECT_TRUE(sessions.close(2));
