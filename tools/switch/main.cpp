@@ -14,6 +14,7 @@
 #include "tools/program/cli.hpp"
 #include "tools/program/command_line.hpp"
 #include "transports/switch/server.hpp"
+#include "transports/switch/switch_address.hpp"
 
 namespace {
 
@@ -31,6 +32,7 @@ constexpr std::string_view kProgram = "tutti switch";
 
 struct Options {
   std::string listen = "0.0.0.0:7171";
+  std::string above;
   std::string key_file;
   int slots = 4096;
   double report = 0;
@@ -51,6 +53,12 @@ Result<tutti::Key> read_key(const Options& options) {
   return make_error(Code::kInvalidArgument,
                     "a key of 64 hexadecimal digits is required, in --key-file or "
                     "TUTTI_SWITCH_KEY, for the switch and for all ranks: `openssl rand -hex 32`");
+}
+
+/// In the family of addresses where this switch listens.
+Result<tutti::SocketAddress> resolve_above(const Options& options, bool is_ipv6) {
+  TUTTI_ASSIGN(const auto above, tutti::parse_switch(options.above, "--above"));
+  return tutti::resolve(above.host, above.port, is_ipv6 ? "AF_INET6" : "AF_INET");
 }
 
 /// Readable when the program is to end.
@@ -81,6 +89,9 @@ Status serve(const Options& options) {
   ServerOptions server_options;
   TUTTI_ASSIGN(server_options.key, read_key(options));
   TUTTI_ASSIGN(server_options.listen, tutti::parse_address(options.listen));
+  if (!options.above.empty()) {
+    TUTTI_ASSIGN(server_options.above, resolve_above(options, server_options.listen.family == 6));
+  }
   server_options.limits.slots = static_cast<std::uint32_t>(options.slots);
   server_options.limits.sessions =
       std::min(server_options.limits.sessions,
@@ -115,6 +126,9 @@ int main(int argc, char** argv) {
   Options options;
   app.add_option("--listen", options.listen, "ADDRESS:PORT for TCP and UDP; port 0: any")
       .shows_default();
+  app.add_option("--above", options.above,
+                 "HOST:PORT of a switch with the same key, for jobs whose ranks name several "
+                 "switches: it adds up what these have added");
   app.add_option("--key-file", options.key_file,
                  "file with the key, 64 hexadecimal digits (default: TUTTI_SWITCH_KEY)");
   app.add_option("--slots", options.slots, "packets of memory that jobs share, of 3 KB each")

@@ -42,6 +42,7 @@ Blob encode(const Join& join) {
   ByteWriter writer(message);
   writer.put(kControlVersion).bytes(join.job);
   writer.put(join.workers).put(join.worker).put(join.slots);
+  writer.put(join.leaves).put(join.leaf);
   return with_length(message);
 }
 
@@ -53,11 +54,15 @@ Result<Join> decode_join(std::span<const std::byte> bytes) {
   join.workers = reader.get<std::uint32_t>();
   join.worker = reader.get<std::uint32_t>();
   join.slots = reader.get<std::uint32_t>();
+  join.leaves = reader.get<std::uint32_t>();
+  join.leaf = reader.get<std::uint32_t>();
   if (!reader.complete())
     return make_error(Code::kPeerFailed, "a malformed join of {} bytes", bytes.size());
   if (join.workers == 0 || join.worker >= join.workers || join.slots == 0)
     return make_error(Code::kPeerFailed, "a join of worker {} of {}, who wants {} slots",
                       join.worker, join.workers, join.slots);
+  if (join.leaf >= join.leaves)
+    return make_error(Code::kPeerFailed, "a join at leaf {} of {}", join.leaf, join.leaves);
   return join;
 }
 

@@ -5,6 +5,9 @@
 //   worker -> switch   Join
 //   switch -> worker   Welcome, once all workers of the session have joined
 //
+// In a tree, the workers of each leaf join there. Then the leaf joins a session of the switch
+// above, in the same way, as a worker; its own workers are welcome once it is.
+//
 // A message is its length as u32, then its bytes. The packets' key is masked by a hash under the
 // switch's key, since later bytes of the stream travel in clear.
 #pragma once
@@ -24,7 +27,7 @@
 
 namespace tutti::in_network {
 
-inline constexpr std::uint16_t kControlVersion = 1;
+inline constexpr std::uint16_t kControlVersion = 2;
 inline constexpr std::size_t kMostControlBytes = 1024;
 /// Identity::group of both sides.
 inline constexpr std::uint64_t kSwitchGroup = 0x5455545453574954;
@@ -37,6 +40,10 @@ struct Join {
   std::uint32_t workers = 0;  ///< of the session
   std::uint32_t worker = 0;   ///< which of them this is
   std::uint32_t slots = 0;    ///< wanted
+  /// Switches that add for the job's workers, each for some of them: more than one are leaves of a
+  /// tree.
+  std::uint32_t leaves = 1;
+  std::uint32_t leaf = 0;  ///< which of them this one is
 };
 
 struct Welcome {

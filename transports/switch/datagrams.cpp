@@ -27,7 +27,9 @@ void enlarge(int fd, int option, int forced) {
     (void)setsockopt(fd, SOL_SOCKET, option, &bytes, sizeof bytes);
 }
 
-DatagramAddress kernel_address(const SocketAddress& address) {
+}  // namespace
+
+DatagramAddress datagram_address(const SocketAddress& address) {
   DatagramAddress out;
   if (address.family == 6) {
     auto& to = reinterpret_cast<sockaddr_in6&>(out.storage);
@@ -45,8 +47,6 @@ DatagramAddress kernel_address(const SocketAddress& address) {
   }
   return out;
 }
-
-}  // namespace
 
 namespace {
 
@@ -98,7 +98,7 @@ Result<Fd> open_datagrams(const SocketAddress& address) {
   const int on = 1;  // an old kernel delivers each packet by itself
   (void)setsockopt(fd.get(), IPPROTO_UDP, UDP_GRO, &on, sizeof on);
   tell_own_addresses(fd.get(), address);
-  const DatagramAddress own = kernel_address(address);
+  const DatagramAddress own = datagram_address(address);
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&own.storage), own.length) != 0)
     return make_error(Code::kUnavailable, "cannot bind UDP {}: {}", to_text(address),
                       std::strerror(errno));
@@ -106,7 +106,7 @@ Result<Fd> open_datagrams(const SocketAddress& address) {
 }
 
 Status connect_datagrams(int fd, const SocketAddress& address) {
-  const DatagramAddress to = kernel_address(address);
+  const DatagramAddress to = datagram_address(address);
   if (connect(fd, reinterpret_cast<const sockaddr*>(&to.storage), to.length) != 0)
     return make_error(Code::kUnavailable, "cannot reach UDP {}: {}", to_text(address),
                       std::strerror(errno));

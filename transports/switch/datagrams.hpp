@@ -34,6 +34,7 @@ struct DatagramAddress {
   socklen_t length = 0;
   OwnAddress own = {};  ///< where the peer looks for what it is sent
 };
+DatagramAddress datagram_address(const SocketAddress& address);
 
 /// Packets that take one way through the kernel. More would make bursts: at 100 Mbit/s these take
 /// 2 ms.

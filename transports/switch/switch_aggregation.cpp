@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstring>
 #include <mutex>
 #include <optional>
@@ -17,13 +16,16 @@
 #include "transports/switch/control.hpp"
 #include "transports/switch/datagrams.hpp"
 #include "transports/switch/switch_tree.hpp"
+#include "transports/switch/tree_places.hpp"
 
 namespace tutti {
 namespace {
 
 using in_network::JobToken;
 using in_network::Join;
+using in_network::SwitchId;
 using in_network::SwitchTree;
+using in_network::TreePlace;
 using in_network::Welcome;
 
 constexpr Nanos kConnectPatience = std::chrono::seconds(3);
@@ -38,8 +40,10 @@ JobToken job_token(const TreesRequest& request, std::size_t group) {
   return derive_key(key, "tutti switch job", context);
 }
 
-std::string text_of(const SwitchAddress& address) {
-  return fmt::format("{}:{}", address.host, address.port);
+/// This rank's number in a group; the group's size if it is no member.
+std::size_t member_of(const TreesRequest& request, std::size_t group) {
+  const std::vector<Rank>& ranks = request.groups[group];
+  return static_cast<std::size_t>(std::ranges::find(ranks, request.rank) - ranks.begin());
 }
 
 /// This rank's connection to the switch of a group, before it joins.
@@ -48,6 +52,7 @@ struct Door {
   SocketAddress address;
   std::string name;
   Fd fd;
+  SwitchId reached = 0;
 };
 
 class SwitchAggregation final : public Aggregation {
@@ -56,7 +61,7 @@ class SwitchAggregation final : public Aggregation {
 
   [[nodiscard]] std::string describe() const override {
     std::string text = options_.switches.size() == 1 ? "the switch at" : "the switches at";
-    for (const SwitchAddress& each : options_.switches) text += " " + text_of(each);
+    for (const SwitchAddress& each : options_.switches) text += " " + to_text(each);
     return text;
   }
 
@@ -72,15 +77,16 @@ class SwitchAggregation final : public Aggregation {
   Result<std::vector<std::unique_ptr<AggregationTree>>> join(const TreesRequest& request) override {
     Result<std::vector<Door>> doors = knock(request);
     // Nobody waits at a switch for a rank that does not reach its own.
-    const std::byte reached{doors ? std::uint8_t{1} : std::uint8_t{0}};
-    TUTTI_ASSIGN(const std::vector<Blob> all, request.all_gather({&reached, 1}));
+    std::vector<SwitchId> reached(request.groups.size());
+    if (doors)
+      for (const Door& door : *doors) reached[door.group] = door.reached;
+    TUTTI_ASSIGN(const std::vector<Blob> told, request.all_gather(in_network::encode(reached)));
     if (!doors) return std::move(doors).error();
-    for (std::size_t rank = 0; rank < all.size(); ++rank)
-      if (all[rank] != Blob{std::byte{1}})
-        return make_error(Code::kUnavailable, "rank {} does not reach its switch", rank);
+    TUTTI_ASSIGN(const auto places, places_in_trees(request, told));
     std::vector<std::unique_ptr<AggregationTree>> trees(request.groups.size());
     for (Door& door : *doors) {
-      TUTTI_ASSIGN(trees[door.group], enter(request, door));
+      const std::size_t member = member_of(request, door.group);
+      TUTTI_ASSIGN(trees[door.group], enter(request, door, member, places[door.group][member]));
     }
     return trees;
   }
@@ -101,11 +107,7 @@ class SwitchAggregation final : public Aggregation {
   Result<std::vector<Door>> knock(const TreesRequest& request) const {
     std::vector<Door> doors;
     for (std::size_t group = 0; group < request.groups.size(); ++group) {
-      const std::vector<Rank>& ranks = request.groups[group];
-      if (std::ranges::find(ranks, request.rank) == ranks.end()) continue;
-      if (ranks.size() > in_network::kMostWorkers)
-        return make_error(Code::kUnsupported, "a switch adds for at most {} hosts, and here are {}",
-                          in_network::kMostWorkers, ranks.size());
+      if (member_of(request, group) == request.groups[group].size()) continue;
       TUTTI_ASSIGN(Door door, knock_at(options_.switches[group % options_.switches.size()],
                                        request.deadline.within(kConnectPatience)));
       door.group = group;
@@ -116,7 +118,7 @@ class SwitchAggregation final : public Aggregation {
 
   Result<Door> knock_at(const SwitchAddress& where, Deadline deadline) const {
     Door door;
-    door.name = "the switch at " + text_of(where);
+    door.name = "the switch at " + to_text(where);
     TUTTI_ASSIGN(door.address, resolve(where.host, where.port));
     TUTTI_ASSIGN(door.fd, connect_once(door.address, deadline));
     const auto shaken =
@@ -128,18 +130,31 @@ class SwitchAggregation final : public Aggregation {
                      .peer_name = door.name},
                     deadline);
     if (!shaken) return shaken.error();
+    door.reached = shaken->token;
     return door;
   }
 
-  Result<std::unique_ptr<AggregationTree>> enter(const TreesRequest& request, Door& door) const {
-    const std::vector<Rank>& ranks = request.groups[door.group];
-    const auto place =
-        static_cast<std::size_t>(std::ranges::find(ranks, request.rank) - ranks.begin());
-    const Blob message =
-        in_network::encode(Join{.job = job_token(request, door.group),
-                                .workers = static_cast<std::uint32_t>(ranks.size()),
-                                .worker = static_cast<std::uint32_t>(place),
-                                .slots = options_.slots});
+  /// Of each group, each member's: the same on all ranks.
+  static Result<std::vector<std::vector<TreePlace>>> places_in_trees(
+      const TreesRequest& request, const std::vector<Blob>& told) {
+    std::vector<std::vector<TreePlace>> places;
+    const std::size_t groups = request.groups.size();
+    for (std::size_t group = 0; group < groups; ++group) {
+      TUTTI_ASSIGN(const auto switches,
+                   in_network::switches_of(told, groups, group, request.groups[group]));
+      TUTTI_ASSIGN(places.emplace_back(), in_network::places_in_tree(switches));
+    }
+    return places;
+  }
+
+  Result<std::unique_ptr<AggregationTree>> enter(const TreesRequest& request, Door& door,
+                                                 std::size_t member, const TreePlace& place) const {
+    const Blob message = in_network::encode(Join{.job = job_token(request, door.group),
+                                                 .workers = place.workers,
+                                                 .worker = place.worker,
+                                                 .slots = options_.slots,
+                                                 .leaves = place.leaves,
+                                                 .leaf = place.leaf});
     const Deadline deadline = request.deadline.within(kWelcomePatience);
     TUTTI_TRY(send_all(door.fd.get(), message, deadline));
     TUTTI_ASSIGN(Welcome welcome, read_welcome(door, deadline));
@@ -149,11 +164,13 @@ class SwitchAggregation final : public Aggregation {
     TUTTI_ASSIGN(Fd data, in_network::open_datagrams(own.with_port(0)));
     TUTTI_TRY(in_network::connect_datagrams(data.get(), door.address.with_port(welcome.port)));
     TUTTI_ASSIGN(auto tree, SwitchTree::create({.welcome = std::move(welcome),
-                                                .place = place,
-                                                .members = ranks.size(),
+                                                .worker = place.worker,
+                                                .member = member,
+                                                .members = request.groups[door.group].size(),
                                                 .control = std::move(door.fd),
                                                 .data = std::move(data),
-                                                .name = door.name}));
+                                                .name = door.name,
+                                                .silence = options_.silence}));
     return std::unique_ptr<AggregationTree>(std::move(tree));
   }
 
@@ -175,37 +192,7 @@ class SwitchAggregation final : public Aggregation {
   std::size_t probed_ = 0;
 };
 
-Result<SwitchAddress> parse_switch(std::string_view text) {
-  const auto bad = [&] {
-    return make_error(Code::kInvalidArgument,
-                      "TUTTI_SWITCH: HOST:PORT was expected, such as 10.0.0.9:7000, found '{}'",
-                      text);
-  };
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos || colon == 0) return bad();
-  SwitchAddress address;
-  std::string_view host = text.substr(0, colon);
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']')
-    host = host.substr(1, host.size() - 2);
-  address.host = host;
-  const std::string_view port = text.substr(colon + 1);
-  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
-  if (error != std::errc{} || end != port.data() + port.size() || address.port == 0) return bad();
-  return address;
-}
-
 }  // namespace
-
-Result<std::vector<SwitchAddress>> parse_switches(std::string_view text) {
-  std::vector<SwitchAddress> switches;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(','), text.size());
-    TUTTI_ASSIGN(SwitchAddress each, parse_switch(text.substr(0, end)));
-    switches.push_back(std::move(each));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return switches;
-}
 
 std::unique_ptr<Aggregation> make_switch_aggregation(SwitchOptions options) {
   return std::make_unique<SwitchAggregation>(std::move(options));

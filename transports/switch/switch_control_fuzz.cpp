@@ -14,7 +14,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const Key key{};
   const auto message = first_message(bytes);
   if (message && *message && (*message)->size() > kMostControlBytes) std::abort();
-  if (const auto join = decode_join(bytes); join && join->worker >= join->workers) std::abort();
+  if (const auto join = decode_join(bytes);
+      join && (join->worker >= join->workers || join->leaf >= join->leaves))
+    std::abort();
   if (const auto welcome = decode_welcome(bytes, key);
       welcome && welcome->refusal.empty() && welcome->slots == 0)
     std::abort();

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "transports/switch/control.hpp"
-#include "transports/switch/switch_aggregation.hpp"
+#include "transports/switch/switch_address.hpp"
 #include "transports/switch/tree_operations.hpp"
 
 namespace tutti::in_network {
@@ -23,12 +23,14 @@ Blob without_length(const Blob& message) {
 }
 
 TEST(SwitchControl, CarriesAJoinAndAWelcome) {
-  Join join{.workers = 8, .worker = 3, .slots = 64};
+  Join join{.workers = 8, .worker = 3, .slots = 64, .leaves = 5, .leaf = 4};
   join.job.fill(std::byte{9});
   const auto joined = decode_join(without_length(encode(join)));
   ASSERT_TRUE(joined) << joined.error().what;
   EXPECT_EQ(joined->job, join.job);
   EXPECT_EQ(joined->worker, 3U);
+  EXPECT_EQ(joined->leaves, 5U);
+  EXPECT_EQ(joined->leaf, 4U);
 
   Key key{};
   key.fill(std::byte{5});
@@ -49,6 +51,10 @@ TEST(SwitchControl, RefusesWhatIsMalformed) {
     EXPECT_FALSE(decode_join(std::span(good).first(size)));
   EXPECT_FALSE(decode_join(without_length(encode(Join{.workers = 2, .worker = 2, .slots = 4}))));
   EXPECT_FALSE(decode_join(without_length(encode(Join{.workers = 2, .worker = 1, .slots = 0}))));
+  for (const std::uint32_t leaves : {0U, 2U}) {
+    const Join join{.workers = 2, .worker = 1, .slots = 4, .leaves = leaves, .leaf = 2};
+    EXPECT_FALSE(decode_join(without_length(encode(join)))) << leaves;
+  }
   const Blob huge = {std::byte{0}, std::byte{0}, std::byte{1}, std::byte{0}};
   EXPECT_FALSE(first_message(huge));
 }
@@ -69,6 +75,9 @@ TEST(SwitchAddresses, AreAListOfHostsAndPorts) {
   for (const char* bad : {"10.0.0.9", ":7000", "a:0", "a:x", "a:70000", "a:1,,b:2"})
     EXPECT_FALSE(parse_switches(bad)) << bad;
   EXPECT_TRUE(parse_switches("")->empty());
+  const auto above = parse_switch("10.0.0.9", "--above");
+  ASSERT_FALSE(above);
+  EXPECT_THAT(above.error().what, HasSubstr("--above: HOST:PORT was expected"));
 }
 
 // --- parts of tree operations

@@ -20,8 +20,8 @@ constexpr Nanos kTimeout = std::chrono::milliseconds(20);
 
 WorkerOptions worker_options(const SwitchTreeOptions& options) {
   return {.session = options.welcome.session,
-          .worker = static_cast<std::uint8_t>(options.place),
-          .member = {static_cast<unsigned>(options.place), static_cast<unsigned>(options.members)},
+          .worker = static_cast<std::uint8_t>(options.worker),
+          .member = {static_cast<unsigned>(options.member), static_cast<unsigned>(options.members)},
           .slots = options.welcome.slots,
           .first_timeout = kTimeout,
           .least_timeout = kTimeout,
@@ -77,7 +77,7 @@ void SwitchTree::post(const TreePart& part, Transfer& transfer) {
   if (!health_) return done(transfer);
   transfer.state.store(Transfer::State::kPending, std::memory_order_relaxed);
   posted_.push_back(
-      {std::make_unique<TreeOperations>(part, options_.place, options_.members), &transfer});
+      {std::make_unique<TreeOperations>(part, options_.member, options_.members), &transfer});
   if (posted_.size() == 1) begin_next(Clock::now());
   progress();
 }

@@ -20,7 +20,8 @@ namespace tutti::in_network {
 
 struct SwitchTreeOptions {
   Welcome welcome;
-  std::size_t place = 0, members = 1;
+  std::uint32_t worker = 0;             ///< at its switch
+  std::size_t member = 0, members = 1;  ///< in the group, whose others may be at other switches
   Fd control;        ///< connected to the switch; it closes the session when this ends
   Fd data;           ///< UDP, connected to the switch's data plane
   std::string name;  ///< "the switch at 10.0.0.9:7000"
