@@ -4,6 +4,8 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
@@ -16,12 +18,21 @@ namespace tutti::testing {
 /// Serves on loopback until it is destroyed. Resource.
 class SwitchThread {
  public:
-  explicit SwitchThread(in_network::SwitchLimits limits = {}, std::uint16_t port = 0)
-      : stop_(eventfd(0, EFD_CLOEXEC)) {
+  /// On loopback, with the key of settings().
+  static in_network::ServerOptions options(std::uint16_t port = 0) {
     in_network::ServerOptions options;
     options.listen = {.family = 4, .port = port, .address = {127, 0, 0, 1}};
     options.key.fill(std::byte{7});
-    options.limits = limits;
+    return options;
+  }
+  /// Of a leaf below the switch at a port of loopback.
+  static in_network::ServerOptions below(std::uint16_t port_above, std::uint16_t port = 0) {
+    in_network::ServerOptions leaf = options(port);
+    leaf.above = leaf.listen.with_port(port_above);
+    return leaf;
+  }
+
+  explicit SwitchThread(in_network::ServerOptions options) : stop_(eventfd(0, EFD_CLOEXEC)) {
     auto server = in_network::SwitchServer::create(std::move(options));
     if (!server) {
       ADD_FAILURE() << server.error().what;
@@ -33,6 +44,8 @@ class SwitchThread {
       EXPECT_TRUE(served) << served.error().what;
     });
   }
+  explicit SwitchThread(in_network::SwitchLimits limits = {}, std::uint16_t port = 0)
+      : SwitchThread(with_limits(limits, port)) {}
   ~SwitchThread() { stop(); }
   SwitchThread(const SwitchThread&) = delete;
   SwitchThread& operator=(const SwitchThread&) = delete;
@@ -58,6 +71,13 @@ class SwitchThread {
   }
 
  private:
+  static in_network::ServerOptions with_limits(in_network::SwitchLimits limits,
+                                               std::uint16_t port) {
+    in_network::ServerOptions limited = options(port);
+    limited.limits = limits;
+    return limited;
+  }
+
   Fd stop_;
   std::unique_ptr<in_network::SwitchServer> server_;
   std::thread thread_;
