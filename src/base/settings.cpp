@@ -145,7 +145,7 @@ constexpr SettingInfo kSettings[] = {
     {"SWITCH", Kind::kString, "", "", "", "",
      "Switches that add in software, HOST:PORT,... as `tutti switch` prints: hosts send their data "
      "there once, instead of to each other. Groups of ranks take turns at them. All ranks need "
-     "it."},
+     "it. Ranks that name different switches need one more above these: `tutti switch --above`."},
     {"SWITCH_KEY", Kind::kString, "", "", "", "",
      "64 hexadecimal digits that the switch and all ranks share: `openssl rand -hex 32`.", true},
     {"SWITCH_SLOTS", Kind::kInt, "128", "", "1..4096", "",
