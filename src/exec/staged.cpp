@@ -103,7 +103,7 @@ Result<bool> StagedRun::ready(std::uint32_t op_id, std::uint64_t slice) {
     }
     if (state == Transfer::State::kFailed) return transfer.error;
     if (state == Transfer::State::kPending) {
-      team_.waits().blocked_on_network(launch_.plan().program().ops[op_id].peer);
+      team_.waits().blocked_on_network(awaited(launch_.plan().program().ops[op_id], ring));
       return false;
     }
   }
@@ -111,6 +111,13 @@ Result<bool> StagedRun::ready(std::uint32_t op_id, std::uint64_t slice) {
   --unfinished_;
   if (ring.tree != nullptr) TUTTI_TRY(finish_part(op_id, slice));
   return true;
+}
+
+Rank StagedRun::awaited(const lower::Op& op, const TransferRing& ring) const {
+  if (ring.tree == nullptr) return op.peer;
+  const std::vector<Rank>& members = launch_.plan().lowered().groups[op.group].ranks;
+  const std::optional<std::size_t> place = ring.tree->awaited();
+  return place && *place < members.size() ? members[*place] : kNoRank;
 }
 
 Result<bool> StagedRun::drained() {

@@ -48,6 +48,8 @@ class StagedRun {
   Result<bool> run(std::uint32_t op_id, std::uint64_t slice);
   Result<bool> ready(std::uint32_t op_id, std::uint64_t slice);
   Result<bool> transfers_done(std::uint32_t op_id, std::uint64_t slice);
+  /// Whom a transfer that is not done waits for.
+  [[nodiscard]] Rank awaited(const lower::Op& op, const TransferRing& ring) const;
 
   Status combine(std::uint32_t op_id, std::uint64_t slice);
   Status convert(std::uint32_t op_id, std::uint64_t slice);

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -80,6 +81,8 @@ class AggregationTree {
   [[nodiscard]] virtual bool does(TreeForm /*form*/) const { return true; }
   /// Ok, or why it is broken.
   [[nodiscard]] virtual Status health() const = 0;
+  /// A member, by its place, whose part the network waits for; none if it does not know.
+  [[nodiscard]] virtual std::optional<std::size_t> awaited() const { return std::nullopt; }
   /// Whether an operation since the last call had no result although the tree is sound, since it
   /// adds no such values: NaN, for instance. The same on all members.
   virtual bool take_unsummed() { return false; }

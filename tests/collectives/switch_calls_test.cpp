@@ -1,6 +1,7 @@
 // Calls through a switch that adds, over loopback.
 #include <cmath>
 #include <cstdint>
+#include <latch>
 #include <limits>
 #include <memory>
 #include <random>
@@ -8,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/collectives/cases.hpp"
@@ -45,7 +47,7 @@ TEST_P(SwitchCalls, AreRight) {
   const auto [placement, ranks] = GetParam();
   SwitchThread adder;
   std::vector<DataType> types = {DataType::kFloat32, DataType::kUint8};
-  if (!kSanitized)
+  if (!kSanitized && ranks == 3)
     types.insert(types.end(),
                  {DataType::kBfloat16, DataType::kFloat16, DataType::kInt32, DataType::kUint32,
                   DataType::kFloat64, DataType::kInt8, DataType::kInt64, DataType::kUint64});
@@ -233,6 +235,23 @@ TEST(SwitchCalls, AreRightOverANetworkThatLosesRepeatsChangesAndForgesPackets) {
   const auto& packets = adder.counts().packets;
   EXPECT_GT(packets.flawed, 0U);
   EXPECT_GT(packets.unauthentic, 0U);
+}
+
+TEST(SwitchCalls, NameTheRankThatIsLate) {
+  constexpr int kRanks = 3;
+  SwitchThread adder;
+  std::latch others_have_ended(kRanks - 1);
+  run_ranks(through(adder, Placement::kHosts, kRanks, "sum", {{"TIMEOUT", "0.5"}}),
+            [&](Communicator& communicator) {
+              all_reduce(communicator, 1, [](Rank, int) { return 1.0F; });
+              if (communicator.rank() == 1) return others_have_ended.wait();
+              std::vector<float> data(kManyElements);
+              const Status status = communicator.run(call_of(Collective::kAllReduce, data));
+              others_have_ended.count_down();
+              ASSERT_FALSE(status);
+              EXPECT_EQ(status.error().code, Code::kTimeout);
+              EXPECT_THAT(status.error().what, ::testing::HasSubstr("waits for rank 1"));
+            });
 }
 
 TEST(SwitchCalls, RunWithoutASwitchThatIsNotThere) {

@@ -86,7 +86,7 @@ class SwitchAggregation final : public Aggregation {
     std::vector<std::unique_ptr<AggregationTree>> trees(request.groups.size());
     for (Door& door : *doors) {
       const std::size_t member = member_of(request, door.group);
-      TUTTI_ASSIGN(trees[door.group], enter(request, door, member, places[door.group][member]));
+      TUTTI_ASSIGN(trees[door.group], enter(request, door, places[door.group], member));
     }
     return trees;
   }
@@ -148,7 +148,9 @@ class SwitchAggregation final : public Aggregation {
   }
 
   Result<std::unique_ptr<AggregationTree>> enter(const TreesRequest& request, Door& door,
-                                                 std::size_t member, const TreePlace& place) const {
+                                                 const std::vector<TreePlace>& places,
+                                                 std::size_t member) const {
+    const TreePlace& place = places[member];
     const Blob message = in_network::encode(Join{.job = job_token(request, door.group),
                                                  .workers = place.workers,
                                                  .worker = place.worker,
@@ -164,9 +166,8 @@ class SwitchAggregation final : public Aggregation {
     TUTTI_ASSIGN(Fd data, in_network::open_datagrams(own.with_port(0)));
     TUTTI_TRY(in_network::connect_datagrams(data.get(), door.address.with_port(welcome.port)));
     TUTTI_ASSIGN(auto tree, SwitchTree::create({.welcome = std::move(welcome),
-                                                .worker = place.worker,
+                                                .places = places,
                                                 .member = member,
-                                                .members = request.groups[door.group].size(),
                                                 .control = std::move(door.fd),
                                                 .data = std::move(data),
                                                 .name = door.name,

@@ -1,6 +1,7 @@
 #include "transports/switch/switch_tree.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -20,8 +21,9 @@ constexpr Nanos kTimeout = std::chrono::milliseconds(20);
 
 WorkerOptions worker_options(const SwitchTreeOptions& options) {
   return {.session = options.welcome.session,
-          .worker = static_cast<std::uint8_t>(options.worker),
-          .member = {static_cast<unsigned>(options.member), static_cast<unsigned>(options.members)},
+          .worker = static_cast<std::uint8_t>(options.places[options.member].worker),
+          .member = {static_cast<unsigned>(options.member),
+                     static_cast<unsigned>(options.places.size())},
           .slots = options.welcome.slots,
           .first_timeout = kTimeout,
           .least_timeout = kTimeout,
@@ -62,22 +64,35 @@ Status SwitchTree::make_wakers() {
 }
 
 bool SwitchTree::adds(DataType type, ReduceOp op) const {
-  const auto members = static_cast<unsigned>(options_.members);
+  const auto members = static_cast<unsigned>(options_.places.size());
   return supported({.collective = Collective::kAllReduce, .type = type, .op = op}, members).ok();
 }
 
 unsigned SwitchTree::least_bits() const {
-  const auto members = static_cast<unsigned>(options_.members);
+  const auto members = static_cast<unsigned>(options_.places.size());
   for (const unsigned bits : {8U, 16U})
     if (has_precision({.members = members, .bits = bits})) return bits;
   return 32;
+}
+
+/// Where a whole leaf is missing, nobody here knows whose fault that is.
+std::optional<std::size_t> SwitchTree::awaited() const {
+  const Missing missing = worker_.missing();
+  if (missing.workers == 0 || missing.level != 0) return std::nullopt;
+  const TreePlace sought{.leaf = options_.places[options_.member].leaf,
+                         .worker = static_cast<std::uint32_t>(std::countr_zero(missing.workers))};
+  const auto found = std::ranges::find_if(options_.places, [&](const TreePlace& place) {
+    return place.leaf == sought.leaf && place.worker == sought.worker;
+  });
+  if (found == options_.places.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - options_.places.begin());
 }
 
 void SwitchTree::post(const TreePart& part, Transfer& transfer) {
   if (!health_) return done(transfer);
   transfer.state.store(Transfer::State::kPending, std::memory_order_relaxed);
   posted_.push_back(
-      {std::make_unique<TreeOperations>(part, options_.member, options_.members), &transfer});
+      {std::make_unique<TreeOperations>(part, options_.member, options_.places.size()), &transfer});
   if (posted_.size() == 1) begin_next(Clock::now());
   progress();
 }

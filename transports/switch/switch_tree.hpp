@@ -15,16 +15,17 @@
 #include "transports/switch/control.hpp"
 #include "transports/switch/datagrams.hpp"
 #include "transports/switch/tree_operations.hpp"
+#include "transports/switch/tree_places.hpp"
 
 namespace tutti::in_network {
 
 struct SwitchTreeOptions {
   Welcome welcome;
-  std::uint32_t worker = 0;             ///< at its switch
-  std::size_t member = 0, members = 1;  ///< in the group, whose others may be at other switches
-  Fd control;        ///< connected to the switch; it closes the session when this ends
-  Fd data;           ///< UDP, connected to the switch's data plane
-  std::string name;  ///< "the switch at 10.0.0.9:7000"
+  std::vector<TreePlace> places;  ///< of the group's members
+  std::size_t member = 0;         ///< which of them this is
+  Fd control;                     ///< connected to the switch; it closes the session when this ends
+  Fd data;                        ///< UDP, connected to the switch's data plane
+  std::string name;               ///< "the switch at 10.0.0.9:7000"
   Nanos silence = std::chrono::seconds(1);
 };
 
@@ -44,6 +45,7 @@ class SwitchTree final : public AggregationTree {
   [[nodiscard]] bool adds(DataType type, ReduceOp op) const override;
   [[nodiscard]] unsigned least_bits() const override;
   [[nodiscard]] Status health() const override { return health_; }
+  [[nodiscard]] std::optional<std::size_t> awaited() const override;
   bool take_unsummed() override { return std::exchange(unsummed_, false); }
 
   [[nodiscard]] const WorkerCounts& counts() const { return worker_.counts(); }
