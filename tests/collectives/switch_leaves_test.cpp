@@ -205,6 +205,43 @@ TEST(SwitchLeaves, RefuseATreeThatIsTooWide) {
   EXPECT_THAT(answer->refusal, HasSubstr("a session of 33 leaves"));
 }
 
+/// The connections of the only workers of two leaves, which are welcome.
+std::array<Result<Fd>, 2> welcome_at(std::uint16_t left, std::uint16_t right) {
+  const Join first{.workers = 1, .slots = 4, .leaves = 2};
+  Join second = first;
+  second.leaf = 1;
+  std::array<Result<Fd>, 2> joined = {join_at(left, first), join_at(right, second)};
+  for (const Result<Fd>& each : joined) {
+    const auto answer = answer_at(each);
+    EXPECT_TRUE(answer && answer->refusal.empty());
+  }
+  return joined;
+}
+
+bool has_ended(const Result<Fd>& joined) {
+  std::byte byte{};
+  const Deadline deadline = Deadline::after(std::chrono::seconds(10));
+  const Status ended = recv_all(joined->get(), {&byte, 1}, deadline);
+  return !ended && ended.error().code == Code::kPeerFailed;
+}
+
+TEST(SwitchLeaves, EndTheirSessionsWithTheOneAbove) {
+  SwitchThread top;
+  SwitchThread left(SwitchThread::below(top.port())), right(SwitchThread::below(top.port()));
+  const auto joined = welcome_at(left.port(), right.port());
+  top.stop();
+  EXPECT_TRUE(has_ended(joined[0]));
+  EXPECT_TRUE(has_ended(joined[1]));
+}
+
+TEST(SwitchLeaves, EndTheSessionAboveWithTheirOwn) {
+  SwitchThread top;
+  SwitchThread left(SwitchThread::below(top.port())), right(SwitchThread::below(top.port()));
+  auto joined = welcome_at(left.port(), right.port());
+  joined[0]->reset();
+  EXPECT_TRUE(has_ended(joined[1]));
+}
+
 /// The slots of a leaf may go to another job while the switch above waits for the other leaves.
 TEST(SwitchLeaves, SayThatTheirSlotsHaveGoneToAnotherJob) {
   SwitchThread top;
