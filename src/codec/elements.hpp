@@ -41,10 +41,14 @@ constexpr std::uint32_t random_bits(std::uint64_t key, std::uint32_t element) {
   return x ^ (x >> 16);
 }
 
-/// More than -1/2 and less than 1/2, both excluded, with 16 bits: adding it before rounding to
-/// nearest rounds up with the right probability, and leaves integers below 2^7 as they are.
+/// More than -1/2 and less than 1/2, both excluded, with so many bits: adding it before rounding to
+/// nearest rounds up with the right probability, and leaves integers below 2^(23 - kBits) as they
+/// are.
+template <int kBits = 16>
 constexpr float random_shift(std::uint32_t random) {
-  return (static_cast<float>(static_cast<std::int32_t>(random >> 16)) - 32767.5F) * 0x1p-16F;
+  constexpr float kSteps = 1 << kBits;
+  const auto drawn = static_cast<float>(static_cast<std::int32_t>(random >> (32 - kBits)));
+  return (drawn - (kSteps / 2 - 0.5F)) * (1 / kSteps);
 }
 
 /// The nearest integer, ties to even, of |value| < 2^22.

@@ -377,6 +377,22 @@ TEST(BlockFloatingPoint, RoundsToTheNearestMultipleOfTheScale) {
   }
 }
 
+/// A value that is the largest integer times the scale stays, whatever is drawn.
+TEST(Integers, AreLeftAsTheyAreByRandomRounding) {
+  for (const auto& [spec, most] : {std::pair{"bfp16", 32767.0F},
+                                   {"bfp8", 127.0F},
+                                   {"int8:block=512:scale=fp32", 127.0F},
+                                   {"int8a:block=512:scale=fp32", 255.0F}}) {
+    const bool offset = std::string_view(spec).starts_with("int8a");
+    std::vector<float> values(512, most);
+    for (std::size_t i = 0; i < values.size(); i += 2) values[i] = offset ? 0 : -most;
+    for (std::size_t i = 1; i < values.size(); i += 4) values[i] = std::floor(most * 0.7F) + 1;
+    for (std::uint32_t key = 0; key < 300; ++key)
+      EXPECT_EQ(through(*format_of(spec), values, {.random = true, .key = key}), values)
+          << spec << " key " << key;
+  }
+}
+
 TEST(Integers, CountFromTheLeastValueWithAnOffset) {
   std::vector<float> values(32);
   for (std::size_t i = 0; i < 32; ++i) values[i] = 1000 + static_cast<float>(i) / 31;

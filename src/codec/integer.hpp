@@ -69,6 +69,7 @@ constexpr std::int32_t ordered(std::int32_t bits) { return bits ^ ((bits >> 31) 
 template <int kBits, bool kOffset, class Scale>
 struct IntegerBlock {
   static constexpr std::int32_t kMost = kOffset ? (1 << kBits) - 1 : (1 << (kBits - 1)) - 1;
+  static constexpr int kRandomBits = kMost < 128 ? 16 : kMost < 256 ? 15 : 8;
   static constexpr std::size_t kHeader = (kOffset ? 2 : 1) * Scale::kBytes;
 
   TUTTI_DEVICE std::size_t bytes(std::size_t count) const {
@@ -93,9 +94,9 @@ struct IntegerBlock {
     pack_integers<kBits>(count, out + kHeader, [&](std::size_t i) TUTTI_INLINED {
       const float value = usable ? in[i] : from;
       const float scaled = clamp((value - from) * inverse, kOffset ? 0.0F : -kEnd, kEnd);
-      const float shift =
-          kRandom ? random_shift(random_bits(rounding.key, first + static_cast<std::uint32_t>(i)))
-                  : 0.0F;
+      const float shift = kRandom ? random_shift<kRandomBits>(random_bits(
+                                        rounding.key, first + static_cast<std::uint32_t>(i)))
+                                  : 0.0F;
       constexpr std::uint32_t kMask = (1u << kBits) - 1;
       return static_cast<std::uint32_t>(nearest_integer(scaled + shift)) & kMask;
     });

@@ -84,6 +84,7 @@ void ActiveCall::set_args(const Call& call) {
   std::memcpy(args_.reduction.scalar, call.scalar, sizeof call.scalar);
   args_.coding = nullptr;
   args_.network_bits = 32;
+  args_.network_factor = 1;
   args_.for_devices = call.for_devices;
   args_.device_memory = call.device_memory;
   args_.call = &signature_;
@@ -91,26 +92,21 @@ void ActiveCall::set_args(const Call& call) {
   args_.caption = caption_;
 }
 
-/// Of a compressed call: what the network runs, which needs no encoding before.
-Call ActiveCall::without_compressor(const Call& call) const {
-  if (call.compressor == nullptr) return call;
+/// False, the same on all ranks, where no plan fits. What is compressed needs no encoding before:
+/// the network takes the values as they are, and their factor.
+[[gnu::noinline]] Result<bool> ActiveCall::begin_in_network(const Call& call) {
   Call plain = call;
   plain.compressor = nullptr;
-  if (!call.compressor->scales(ReduceOp::kSum)) return plain;
-  plain.op = ReduceOp::kPreMulSum;
-  const float ranks = call.op == ReduceOp::kAvg ? static_cast<float>(team_.size()) : 1;
-  store_scalar(call.factor / ranks, call.type, plain.scalar);
-  return plain;
-}
-
-/// False, the same on all ranks, where no plan fits.
-[[gnu::noinline]] Result<bool> ActiveCall::begin_in_network(const Call& call) {
-  const Call plain = without_compressor(call);
+  const bool scales = call.compressor != nullptr && scales_input(call);
+  if (scales) plain.op = ReduceOp::kSum;
   TUTTI_ASSIGN(BoundPlan* const bound, plans_.in_network(plain, in_network_.algorithm()));
   if (bound == nullptr) return false;
   set_args(plain);
-  args_.reduction.op = plain.op;
   args_.network_bits = *network_bits(call);
+  if (scales) {
+    args_.reduction.op = plain.op;
+    args_.network_factor = factor_of(call);
+  }
   kept_input_ = nullptr;
   if (is_in_place(call, team_.rank())) {
     TUTTI_ASSIGN(kept_input_, input_copy_.of(call, team_.rank(), team_.size()));
@@ -150,6 +146,13 @@ Status ActiveCall::begin_compressed(const Call& call, Compressor& compressor) {
   return begin(compressed, call);
 }
 
+/// Of this rank's input to a compressed reduction. An average is a sum of parts: so what is rounded
+/// off of a part and of the sum are the same.
+float ActiveCall::factor_of(const Call& call) const {
+  const float ranks = call.op == ReduceOp::kAvg ? static_cast<float>(team_.size()) : 1;
+  return call.factor / ranks;
+}
+
 /// What a compressed call needs beside its plan.
 Status ActiveCall::compress(const Call& call, const exec::Plan& plan, bool has_copy) {
   TUTTI_ASSIGN(coding_, call.compressor->begin(
@@ -158,9 +161,7 @@ Status ActiveCall::compress(const Call& call, const exec::Plan& plan, bool has_c
   args_.coding = &coding_;
   repeatable_ = {};  // all of this is set anew each time, and another may lie at its address
   if (!scales_input(call)) return ok_status();
-  // An average is a sum of parts: so what is rounded off of a part and of the sum are the same.
-  const float ranks = call.op == ReduceOp::kAvg ? static_cast<float>(team_.size()) : 1;
-  coding_.factor = call.factor / ranks;
+  coding_.factor = factor_of(call);
   args_.reduction.op = ReduceOp::kPreMulSum;
   store_scalar(coding_.factor, call.type, args_.reduction.scalar);
   const std::vector<float> owed = call.compressor->take_owed();
@@ -223,6 +224,7 @@ Result<bool> ActiveCall::complete() {
   }
   if (done == Kind::kInNetwork) {
     sent_to_network_ = collective_.plan().sent();
+    if (args_.network_bits < 32) sent_to_network_ = encoded(sent_to_network_);
     in_network_.has_run();
     return false;
   }
@@ -240,6 +242,14 @@ Result<bool> ActiveCall::complete() {
   else
     count_collective();
   return true;
+}
+
+/// What is sent to other hosts has fewer bits than the call's type.
+exec::SentBytes ActiveCall::encoded(const exec::SentBytes& plain) const {
+  const std::uint64_t here = plain.all - plain.to_other_hosts;
+  const std::uint64_t there =
+      plain.to_other_hosts / size_of(signature_.type) * args_.network_bits / 8;
+  return {.all = here + there, .to_other_hosts = there};
 }
 
 /// A send to this rank itself reaches nobody, but is a call.

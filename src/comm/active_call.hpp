@@ -107,7 +107,8 @@ class ActiveCall {
   Status begin(const Call& call, const Call& made);
   Status begin_compressed(const Call& call, Compressor& compressor);
   Status begin_gather();
-  [[nodiscard]] Call without_compressor(const Call& call) const;
+  [[nodiscard]] float factor_of(const Call& call) const;
+  [[nodiscard]] exec::SentBytes encoded(const exec::SentBytes& plain) const;
   Result<bool> begin_in_network(const Call& call);
   Status begin_report();
   void set_args(const Call& call);

@@ -62,6 +62,7 @@ struct CollectiveArgs {
   /// How values are encoded; null: rounded to nearest. Must outlive the run.
   const Coding* coding = nullptr;
   unsigned network_bits = 32;  ///< TreePart::bits
+  float network_factor = 1;    ///< TreePart::factor
   bool for_devices = false;    ///< messages go by kDeviceLanes; the program is only_messages()
   bool device_memory = false;  ///< the buffers are a GPU's
 };

@@ -318,6 +318,8 @@ constexpr TreeForm tree_form(ir::GroupForm form) {
                 .type = launch_.args().reduction.type,
                 .op = divides_or_scales ? ReduceOp::kSum : op_of_call,
                 .bits = launch_.args().network_bits,
+                .factor = launch_.args().network_factor,
+                .call = launch_.args().call_hash,
                 .sources = part_sources_,
                 .destinations = part_destinations_};
   for (std::uint32_t position = 0; position < bound.like.size(); ++position) {

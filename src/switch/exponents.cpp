@@ -54,8 +54,6 @@ decltype(auto) with_cells(DataType type, F&& f) {
   }
 }
 
-constexpr std::uint32_t kInfinityBits = 0x7f800000;
-
 /// Adding it to a double of less than 2^51 rounds that to an integer, ties to even, which is then
 /// in the low bits. It is one addition, becomes vector code anywhere, and is defined for any value.
 constexpr double kRounding = 0x1.8p52;
@@ -74,8 +72,8 @@ constexpr std::size_t kBlock = 64;
 
 }  // namespace
 
-Exponent exponent_of(DataType type, const std::byte* values, std::size_t count,
-                     const Fixed& fixed) {
+Exponent exponent_of(DataType type, const std::byte* values, std::size_t count, const Fixed& fixed,
+                     float factor) {
   const std::uint32_t greatest = with_cells(type, [&]<class Cells>(Cells) {
     std::uint32_t most = 0;
     for (std::size_t i = 0; i < count; ++i) {
@@ -85,13 +83,14 @@ Exponent exponent_of(DataType type, const std::byte* values, std::size_t count,
     }
     return most;
   });
-  if (greatest == 0) return kAllZero;
-  if (greatest >= kInfinityBits) return kNotFinite;
-  const double magnitude = std::bit_cast<float>(greatest);
+  const double magnitude = std::fabs(double{std::bit_cast<float>(greatest)} * factor);
+  if (!std::isfinite(magnitude)) return kNotFinite;
+  if (magnitude == 0) return kAllZero;
   const int exponent = std::ilogb(magnitude) + 1;
   const double below_one = 1 - std::ldexp(fan(fixed.members), -static_cast<int>(fixed.bits));
-  return static_cast<Exponent>(magnitude < std::ldexp(below_one, exponent) ? exponent
-                                                                           : exponent + 1);
+  const int code = magnitude < std::ldexp(below_one, exponent) ? exponent : exponent + 1;
+  if (code > kGreatestExponent) return kNotFinite;
+  return static_cast<Exponent>(std::max<int>(code, kLeastExponent));
 }
 
 Scale scale_of(Exponent greatest, const Fixed& fixed) {
@@ -100,8 +99,8 @@ Scale scale_of(Exponent greatest, const Fixed& fixed) {
 }
 
 void quantise(DataType type, const std::byte* values, std::size_t count, const Scale& scale,
-              std::byte* out) {
-  const double inverse = 1 / scale.step;  // both are powers of two
+              std::byte* out, float factor) {
+  const double inverse = factor / scale.step;  // a power of two
   with_cells(type, [&]<class Cells>(Cells) {
     with_integers(scale.bits, [&]<class Integer>(Integer) {
       using Bits = typename Cells::Bits;

@@ -18,6 +18,9 @@
 // No sum overflows: |x / step| < 2^(B-1) / F - 1/2, so |q| <= 2^(B-1) / F - 1, and n <= F of them
 // stay below 2^(B-1).
 //
+// A worker may multiply its values by a factor first: x is the product then. It has 48 bits, so it
+// is exact in double precision.
+//
 // Error. Dividing by a power of two is exact in double precision, so each q is off by at most half
 // a step. The result before its rounding to the type differs from the exact sum by at most
 //     n * step / 2 = 0.5 * n * F * 2^E / 2^(B-1),
@@ -74,22 +77,24 @@ constexpr bool has_precision(const Fixed& fixed) {
   return known && std::uint64_t{fixed.members} << 4 <= std::uint64_t{1} << fixed.bits;
 }
 
-/// The code of `count` values of `type`.
-Exponent exponent_of(DataType type, const std::byte* values, std::size_t count, const Fixed& fixed);
+/// The code of `count` values of `type`, each times `factor`. kNotFinite also where a product is
+/// beyond float32. has_precision(fixed).
+Exponent exponent_of(DataType type, const std::byte* values, std::size_t count, const Fixed& fixed,
+                     float factor = 1);
 
 /// What turns a chunk into integers and back.
 struct Scale {
   double step = 1;
   unsigned bits = 32;
 };
-/// For has_steps(greatest).
+/// For has_steps(greatest) and has_precision(fixed).
 Scale scale_of(Exponent greatest, const Fixed& fixed);
 
-/// Writes `count` little-endian integers: values[i] / step, rounded. The exponent of `values` must
-/// be at most the one that the scale comes from. If it is not, because somebody changed the values,
-/// the integers are any.
+/// Writes `count` little-endian integers: values[i] * factor / step, rounded. The exponent of
+/// `values` must be at most the one that the scale comes from. If it is not, because somebody
+/// changed the values, the integers are any.
 void quantise(DataType type, const std::byte* values, std::size_t count, const Scale& scale,
-              std::byte* out);
+              std::byte* out, float factor = 1);
 
 /// out[i] = sums[i] * step, rounded to `type`.
 void dequantise(DataType type, std::span<const std::byte> sums, const Scale& scale, std::byte* out);

@@ -1,5 +1,6 @@
 #include "src/switch/exponents.hpp"
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -110,6 +111,20 @@ TEST(Exponents, LeaveRoomForWhatIsRoundedUp) {
   EXPECT_EQ(code(15.5F / 16, {.members = 7, .bits = 8}), 1);
   EXPECT_EQ(code(32767.4F / 32768, {.bits = 16}), 0);
   EXPECT_EQ(code(32767.5F / 32768, {.bits = 16}), 1);
+}
+
+TEST(Exponents, AreThoseOfTheProductsWithAFactor) {
+  const auto code = [](float value, float factor) {
+    return exponent_of(DataType::kFloat32, std::as_bytes(std::span(&value, 1)).data(), 1, {},
+                       factor);
+  };
+  EXPECT_EQ(code(1.5F, 1), 1);
+  EXPECT_EQ(code(1.5F, -0.25F), -1);
+  EXPECT_EQ(code(1.5F, 0), kAllZero);
+  EXPECT_EQ(code(1.5F, NAN), kNotFinite);
+  EXPECT_EQ(code(INFINITY, 0), kNotFinite);
+  EXPECT_EQ(code(3e38F, 4), kNotFinite) << "beyond float32";
+  EXPECT_EQ(code(1e-38F, 1e-20F), kLeastExponent);
 }
 
 TEST(Exponents, NeedBitsForEachMember) {
@@ -261,6 +276,16 @@ TEST(Quantised, SmallIntegersAddUpExactly) {
                  std::as_writable_bytes(std::span(out)).data());
       EXPECT_EQ(out, expected) << bits << " bits, " << members << " workers";
     }
+}
+
+TEST(Quantised, AFactorIsAppliedBeforeTheRounding) {
+  const std::vector<float> values{3, -5, 0.75F};
+  const Scale scale = scale_of(3, {.bits = 16});
+  std::array<std::int16_t, 3> integers{};
+  quantise(DataType::kFloat32, std::as_bytes(std::span(values)).data(), 3, scale,
+           std::as_writable_bytes(std::span(integers)).data(), 1.0F / 3);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    EXPECT_NEAR(integers[i] * scale.step, values[i] * double{1.0F / 3}, scale.step / 2);
 }
 
 TEST(Quantised, ValuesThatSomebodyChangedMakeNoUndefinedBehaviour) {

@@ -52,7 +52,8 @@ std::uint32_t hash_of(const Operation& operation, std::uint64_t sequence) {
       std::uint64_t{to_underlying(operation.op)} << 16 | std::uint64_t{operation.bits} << 24;
   const std::uint64_t root =
       rooted(operation.collective) ? static_cast<std::uint32_t>(operation.root) : 0;
-  return static_cast<std::uint32_t>(mix(mix(mix(mix(0, sequence), kinds), root), operation.count));
+  return static_cast<std::uint32_t>(
+      mix(mix(mix(mix(mix(0, sequence), kinds), root), operation.count), operation.call));
 }
 
 }  // namespace
@@ -75,11 +76,10 @@ Status supported(const Operation& operation, unsigned members) {
                       "float32, float16 and bfloat16; choose another algorithm",
                       name_of(operation.op), name_of(operation.type));
   if (adds_floats(operation) && !has_precision({.members = members, .bits = operation.bits}))
-    return make_error(
-        Code::kUnsupported,
-        "integers of {} bits for the sums of {} ranks; use 8 for at most 16 ranks, 16 "
-        "or 32",
-        operation.bits, members);
+    return make_error(Code::kUnsupported,
+                      "integers of {} bits for the sums of {} ranks; 8 bits do for at most 16, 16 "
+                      "for any number",
+                      operation.bits, members);
   return ok_status();
 }
 
@@ -142,7 +142,7 @@ OperationChunks::Piece OperationChunks::piece(std::uint64_t index) const {
 Exponent OperationChunks::exponent_carried(std::uint64_t index) const {
   if (!is_scaled() || index >= values_) return kAllZero;
   const Piece piece = values_of(index);
-  return exponent_of(operation_.type, piece.input, piece.count, fixed());
+  return exponent_of(operation_.type, piece.input, piece.count, fixed(), operation_.factor);
 }
 
 void OperationChunks::copy_own() const {

@@ -34,8 +34,10 @@ struct Operation {
   ReduceOp op = ReduceOp::kSum;  ///< unused where nothing is reduced
   /// Sums of floats: of the integers that they travel as (exponents.hpp): 32, 16 or 8.
   unsigned bits = 32;
-  Rank root = 0;          ///< of kReduce and kBroadcast
-  std::size_t count = 0;  ///< elements of a block
+  float factor = 1;        ///< the same: of this member's values
+  std::uint64_t call = 0;  ///< a hash of what else members must agree about
+  Rank root = 0;           ///< of kReduce and kBroadcast
+  std::size_t count = 0;   ///< elements of a block
   /// What this member contributes, if it does: one block, n blocks for kReduceScatter. It must
   /// not change until the operation ends.
   const std::byte* input = nullptr;
@@ -79,6 +81,7 @@ class OperationChunks {
 
   [[nodiscard]] bool is_scaled() const { return is_scaled_; }
   /// What sums of floats travel as.
+  [[nodiscard]] float factor() const { return operation_.factor; }
   [[nodiscard]] Fixed fixed() const { return {.members = member_.of, .bits = operation_.bits}; }
   /// The exponent code that chunk `index` carries.
   [[nodiscard]] Exponent exponent_carried(std::uint64_t index) const;

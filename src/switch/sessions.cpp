@@ -26,6 +26,7 @@ bool Session::accepts(const Packet& packet, std::span<const std::byte> bytes, Ti
     if (!unsealer_of_above_.accepts(packet, bytes)) return false;
   }
   heard_at_ = now;
+  ++taken_;
   return true;
 }
 

@@ -54,6 +54,8 @@ class Session {
   [[nodiscard]] const std::optional<Above>& above() const { return above_; }
   [[nodiscard]] SlotPool& pool() { return pool_; }
   [[nodiscard]] TimePoint heard_at() const { return heard_at_; }
+  /// Packets that it has accepted.
+  [[nodiscard]] std::uint64_t taken() const { return taken_; }
   /// The job is known to live, for example by its connection to the control plane.
   void keep_alive(TimePoint now) { heard_at_ = now; }
 
@@ -74,6 +76,7 @@ class Session {
   std::vector<Unsealer> unsealers_;  ///< of each worker
   Unsealer unsealer_of_above_;
   TimePoint heard_at_;
+  std::uint64_t taken_ = 0;
 };
 
 class Sessions {

@@ -116,6 +116,9 @@ TEST(Sessions, CloseWhenNothingWasHeardForLong) {
   Packet packet;
   ASSERT_EQ(parse(bytes, packet), Flaw::kNone);
   EXPECT_TRUE(sessions.find(1)->accepts(packet, bytes, start + 50s));
+  EXPECT_EQ(sessions.find(1)->taken(), 1U);
+  EXPECT_FALSE(sessions.find(1)->accepts(packet, bytes, start + 50s)) << "a copy";
+  EXPECT_EQ(sessions.find(1)->taken(), 1U);
   EXPECT_EQ(sessions.close_idle(start + 60s, 60s), 1U);
   EXPECT_EQ(sessions.find(2), nullptr);
   sessions.find(1)->keep_alive(start + 55s);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -16,6 +17,7 @@ namespace {
 
 constexpr std::array<DataType, 5> kTypes{DataType::kInt32, DataType::kFloat32, DataType::kFloat16,
                                          DataType::kUint8, DataType::kInt64};
+constexpr std::array<float, 4> kFactors{1, -0.5F, 1e30F, std::numeric_limits<float>::quiet_NaN()};
 constexpr std::array<unsigned, 4> kBits{32, 16, 8, 5};
 constexpr std::array<Collective, 5> kCollectives5{
     Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast, Collective::kReduceScatter,
@@ -30,6 +32,7 @@ Operation operation_from(ByteReader& in, const Member& member, Buffers& buffers)
   Operation operation{.collective = kCollectives5[in.get<std::uint8_t>() % kCollectives5.size()],
                       .type = kTypes[in.get<std::uint8_t>() % kTypes.size()],
                       .bits = kBits[in.get<std::uint8_t>() % kBits.size()],
+                      .factor = kFactors[in.get<std::uint8_t>() % kFactors.size()],
                       .root = static_cast<Rank>(in.get<std::uint8_t>() % member.of),
                       .count = in.get<std::uint16_t>() % std::size_t{2000}};
   const std::size_t block = operation.count * size_of(operation.type);

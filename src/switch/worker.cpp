@@ -137,7 +137,7 @@ std::span<const std::byte> Worker::values_of(std::uint64_t chunk,
   const Exponent greatest = exponent_for(chunk).value_or(kAllZero);
   if (!has_steps(greatest)) return {};  // all are zero
   quantise(chunks_.type(), piece.input, piece.count, scale_of(greatest, chunks_.fixed()),
-           values.data());
+           values.data(), chunks_.factor());
   return values;
 }
 

@@ -45,7 +45,9 @@ struct TreePart {
   /// Of the integers that the values of sums of floats travel as. 32, which is as good as floats,
   /// or fewer, not below the tree's least_bits().
   unsigned bits = 32;
-  std::size_t bytes = 0;           ///< of the operation; the same on all members
+  float factor = 1;        ///< of this member's values, in sums of floats with fewer than 32 bits
+  std::uint64_t call = 0;  ///< a hash of the call: members that make different ones must not add up
+  std::size_t bytes = 0;   ///< of the operation; the same on all members
   std::size_t first_sent = 0;      ///< where in the operation the sources begin
   std::size_t first_received = 0;  ///< and the destinations
   /// One after the other in the operation. The spans themselves are read while posting alone. Where

@@ -12,6 +12,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/codec/compression.hpp"
+#include "src/comm/compressor.hpp"
 #include "tests/collectives/cases.hpp"
 #include "tests/collectives/hostile_relay.hpp"
 #include "tests/collectives/ranks.hpp"
@@ -238,19 +240,34 @@ TEST(SwitchCalls, AreRightOverANetworkThatLosesRepeatsChangesAndForgesPackets) {
 }
 
 TEST(SwitchCalls, NameTheRankThatIsLate) {
-  constexpr int kRanks = 3;
   SwitchThread adder;
-  std::latch others_have_ended(kRanks - 1);
-  run_ranks(through(adder, Placement::kHosts, kRanks, "sum", {{"TIMEOUT", "0.5"}}),
+  std::latch other_has_ended(1);
+  run_ranks(through(adder, Placement::kHosts, 2, "sum", {{"TIMEOUT", "2"}}),
             [&](Communicator& communicator) {
               all_reduce(communicator, 1, [](Rank, int) { return 1.0F; });
-              if (communicator.rank() == 1) return others_have_ended.wait();
+              if (communicator.rank() == 1) return other_has_ended.wait();
               std::vector<float> data(kManyElements);
               const Status status = communicator.run(call_of(Collective::kAllReduce, data));
-              others_have_ended.count_down();
+              other_has_ended.count_down();
               ASSERT_FALSE(status);
               EXPECT_EQ(status.error().code, Code::kTimeout);
               EXPECT_THAT(status.error().what, ::testing::HasSubstr("waits for rank 1"));
+            });
+}
+
+/// Both ranks compress, one by a handle and one as the environment asks.
+TEST(SwitchCalls, ThatDifferAreAnErrorThatShowsBoth) {
+  SwitchThread adder;
+  run_ranks(through(adder, Placement::kHosts, 2, "sum", {{"COMPRESS", "all_reduce:bfp16"}}),
+            [&](Communicator& communicator) {
+              Compressor handle(*codec::parse_compression("bfp16"));
+              std::vector<float> data(kManyElements, 1.0F);
+              Call call = call_of(Collective::kAllReduce, data);
+              call.op = ReduceOp::kAvg;
+              if (communicator.rank() == 0) call.compressor = &handle;
+              const Status status = communicator.run(call);
+              ASSERT_FALSE(status);
+              EXPECT_THAT(status.error().what, ::testing::HasSubstr("bfp16 by TUTTI_COMPRESS"));
             });
 }
 

@@ -124,7 +124,7 @@ TEST(SwitchLeaves, NameTheSwitchAboveThatIsSilent) {
   SwitchThread left(options), right(options);
   const auto errors = errors_of_members({left.port(), right.port()});
   EXPECT_THAT(errors, Each(AllOf(says("the switch above, 127.0.0.1:"),
-                                 says("it does not answer for 50 ms"))));
+                                 says("it has not answered for 50 ms"))));
 }
 
 TEST(SwitchLeaves, PassOnWhyTheSwitchAboveRefuses) {
@@ -134,9 +134,8 @@ TEST(SwitchLeaves, PassOnWhyTheSwitchAboveRefuses) {
   SwitchThread left(SwitchThread::below(top.port()));
   SwitchThread right(SwitchThread::below(SwitchThread().port()));
   const auto errors = errors_of_members({left.port(), right.port()});
-  EXPECT_THAT(errors[0],
-              says("it refuses this leaf, its worker 0 of 2: these workers did not come: "
-                   "1"));
+  EXPECT_THAT(errors[0], says("it refuses this leaf, 0 of 2: these workers did not come: "
+                              "1"));
   EXPECT_THAT(errors[1], says("the switch above, 127.0.0.1:"));
 }
 

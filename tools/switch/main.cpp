@@ -26,6 +26,7 @@ using tutti::Result;
 using tutti::Status;
 using tutti::in_network::ServerCounts;
 using tutti::in_network::ServerOptions;
+using tutti::in_network::SessionCounts;
 using tutti::in_network::SwitchServer;
 
 constexpr std::string_view kProgram = "tutti switch";
@@ -83,6 +84,13 @@ void print_rates(const ServerCounts& now, const ServerCounts& before, double sec
                   now.open_sessions, now.free_slots, rate(now.packets.taken, before.packets.taken),
                   rate(now.sent, before.sent),
                   now.packets.flawed + now.packets.unknown + now.packets.unauthentic, now.dropped));
+  if (now.each.size() < 2) return;
+  for (const SessionCounts& session : now.each) {
+    const auto known = std::ranges::find(before.each, session.id, &SessionCounts::id);
+    const std::uint64_t taken = known == before.each.end() ? 0 : known->taken;
+    note(fmt::format("  session {:x}: {} workers, {:.1f} k packets/s\n", session.id,
+                     session.workers, rate(session.taken, taken)));
+  }
 }
 
 Status serve(const Options& options) {
@@ -134,7 +142,8 @@ int main(int argc, char** argv) {
   app.add_option("--slots", options.slots, "packets of memory that jobs share, of 3 KB each")
       .shows_default()
       .in_range(16, 1 << 20);
-  app.add_option("--report", options.report, "print rates every so many seconds; 0: never")
+  app.add_option("--report", options.report,
+                 "print rates every so many seconds, of all jobs and of each; 0: never")
       .in_range(0, 1e6);
   if (const auto code = app.parse(argc, argv)) return *code;
   const Status served = serve(options);

@@ -62,10 +62,14 @@ void SwitchServer::say(const std::string& line) const {
 }
 
 ServerCounts SwitchServer::counts() const {
-  ServerCounts counts{data_->counts()};
+  ServerCounts counts;
+  static_cast<PortCounts&>(counts) = data_->counts();
   counts.sessions = opened_;
   counts.open_sessions = open_.size();
   counts.free_slots = sessions_->free_slots();
+  for (const auto& [id, open] : open_)
+    if (Session* const session = sessions_->find(id))
+      counts.each.push_back({id, session->pool().workers(), session->taken()});
   return counts;
 }
 

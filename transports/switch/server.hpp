@@ -39,10 +39,17 @@ struct ServerOptions {
   std::function<void(const std::string&)> say;
 };
 
+struct SessionCounts {
+  std::uint64_t id = 0;
+  unsigned workers = 0;
+  std::uint64_t taken = 0;  ///< packets
+};
+
 struct ServerCounts : PortCounts {
   std::uint64_t sessions = 0;  ///< opened since the start
   std::size_t open_sessions = 0;
   std::uint32_t free_slots = 0;
+  std::vector<SessionCounts> each;  ///< of the open sessions
 };
 
 /// Resource. One thread at a time.

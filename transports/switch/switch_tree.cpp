@@ -75,14 +75,15 @@ unsigned SwitchTree::least_bits() const {
   return 32;
 }
 
-/// Where a whole leaf is missing, nobody here knows whose fault that is.
+/// Where a whole leaf is missing, its first member: that one knows for whom it waits itself.
 std::optional<std::size_t> SwitchTree::awaited() const {
   const Missing missing = worker_.missing();
-  if (missing.workers == 0 || missing.level != 0) return std::nullopt;
-  const TreePlace sought{.leaf = options_.places[options_.member].leaf,
-                         .worker = static_cast<std::uint32_t>(std::countr_zero(missing.workers))};
+  if (missing.workers == 0 || missing.level > 1) return std::nullopt;
+  const auto first = static_cast<std::uint32_t>(std::countr_zero(missing.workers));
+  const bool is_leaf = missing.level == 1;
+  const std::uint32_t leaf = is_leaf ? first : options_.places[options_.member].leaf;
   const auto found = std::ranges::find_if(options_.places, [&](const TreePlace& place) {
-    return place.leaf == sought.leaf && place.worker == sought.worker;
+    return place.leaf == leaf && (is_leaf || place.worker == first);
   });
   if (found == options_.places.end()) return std::nullopt;
   return static_cast<std::size_t>(found - options_.places.begin());
@@ -191,9 +192,10 @@ void SwitchTree::check_control(TimePoint now) {
   std::byte byte{};
   const ssize_t got = recv(options_.control.get(), &byte, 1, MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
-  break_off(make_error(Code::kUnavailable,
-                       "{} has ended the session: it was stopped, or another rank has left",
-                       options_.name));
+  break_off(make_error(
+      Code::kUnavailable,
+      "{} has ended the session: it or another one of the tree was stopped, or a rank has left",
+      options_.name));
 }
 
 void SwitchTree::set_alarm() {

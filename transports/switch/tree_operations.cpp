@@ -88,6 +88,8 @@ void TreeOperations::sum(const TreePart& part, Collective collective) {
                          .type = part.type,
                          .op = part.op,
                          .bits = part.bits,
+                         .factor = part.factor,
+                         .call = part.call,
                          .root = static_cast<Rank>(part.root),
                          .count = part.bytes / size_of(part.type),
                          .input = input,
@@ -112,6 +114,8 @@ void TreeOperations::sum_in_parts(const TreePart& part) {
                            .type = part.type,
                            .op = part.op,
                            .bits = part.bits,
+                           .factor = part.factor,
+                           .call = part.call,
                            .count = blocks.front() / size_of(part.type),
                            .input = input,
                            .output = output_of(part, !gathered_.empty())});
@@ -123,6 +127,8 @@ void TreeOperations::sum_in_parts(const TreePart& part) {
                          .type = part.type,
                          .op = part.op,
                          .bits = part.bits,
+                         .factor = part.factor,
+                         .call = part.call,
                          .count = part.bytes / size_of(part.type),
                          .input = input_of(part),
                          .output = results_.data()});
@@ -135,6 +141,7 @@ void TreeOperations::from_one(const TreePart& part) {
       std::memmove(part.destinations[i].data(), part.sources[i].data(), part.sources[i].size());
   operations_.push_back({.collective = Collective::kBroadcast,
                          .type = DataType::kUint8,
+                         .call = part.call,
                          .root = static_cast<Rank>(part.root),
                          .count = part.bytes,
                          .input = input_of(part),
@@ -149,6 +156,7 @@ void TreeOperations::from_all(const TreePart& part) {
   if (all_equal(blocks)) {
     operations_.push_back({.collective = Collective::kAllGather,
                            .type = DataType::kUint8,
+                           .call = part.call,
                            .count = blocks.front(),
                            .input = input,
                            .output = output_of(part, false)});
@@ -162,6 +170,7 @@ void TreeOperations::from_all(const TreePart& part) {
     if (blocks[sender] != 0)
       operations_.push_back({.collective = Collective::kBroadcast,
                              .type = DataType::kUint8,
+                             .call = part.call,
                              .root = static_cast<Rank>(sender),
                              .count = blocks[sender],
                              .input = sender == place_ ? input : nullptr,

@@ -59,7 +59,8 @@ Status WayUp::shake(TimePoint now) {
   // A new stream has room for it.
   const ssize_t sent = ::send(fd(), message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   if (sent != static_cast<ssize_t>(message.size()))
-    return make_error(Code::kPeerFailed, "it takes no join: {}", std::strerror(errno));
+    return make_error(Code::kPeerFailed, "it takes no join: {}",
+                      sent < 0 ? std::strerror(errno) : "its stream is full");
   stage_ = Stage::kHasJoined;
   since_ = now;
   return ok_status();
@@ -77,7 +78,9 @@ Status WayUp::read() {
   if (!message) return ok_status();
   TUTTI_ASSIGN(Welcome welcome, decode_welcome(*message, options_.key));
   if (!welcome.refusal.empty())
-    return make_error(Code::kUnavailable, "it refuses this leaf, its worker {} of {}: {}",
+    return make_error(Code::kUnavailable,
+                      "it refuses this leaf, {} of {}: {} (its workers are the leaves: start the "
+                      "switch of each with this --above)",
                       options_.join.worker, options_.join.workers, welcome.refusal);
   welcome_ = std::move(welcome);
   return ok_status();
@@ -89,7 +92,7 @@ Status WayUp::check_patience(TimePoint now) const {
   const Nanos patience = has_joined ? options_.welcome_patience : options_.shake_patience;
   if (now - since_ <= patience) return ok_status();
   return make_error(Code::kTimeout, "it {} for {} ms",
-                    has_joined ? "has not welcomed this leaf" : "does not answer",
+                    has_joined ? "has not welcomed this leaf" : "has not answered",
                     std::chrono::duration_cast<std::chrono::milliseconds>(patience).count());
 }
 
