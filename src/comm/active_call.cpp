@@ -93,20 +93,22 @@ void ActiveCall::set_args(const Call& call) {
 }
 
 /// False, the same on all ranks, where no plan fits. What is compressed needs no encoding before:
-/// the network takes the values as they are, and their factor.
+/// the network takes the values as they are, and their factor where it takes each rank's alone.
 [[gnu::noinline]] Result<bool> ActiveCall::begin_in_network(const Call& call) {
   Call plain = call;
   plain.compressor = nullptr;
   const bool scales = call.compressor != nullptr && scales_input(call);
-  if (scales) plain.op = ReduceOp::kSum;
+  const bool network_scales = scales && in_network_.joins_all_ranks();
+  if (scales) {
+    plain.op = network_scales ? ReduceOp::kSum : ReduceOp::kPreMulSum;
+    store_scalar(factor_of(call), call.type, plain.scalar);
+  }
   TUTTI_ASSIGN(BoundPlan* const bound, plans_.in_network(plain, in_network_.algorithm()));
   if (bound == nullptr) return false;
   set_args(plain);
   args_.network_bits = *network_bits(call);
-  if (scales) {
-    args_.reduction.op = plain.op;
-    args_.network_factor = factor_of(call);
-  }
+  if (scales) args_.reduction.op = plain.op;
+  if (network_scales) args_.network_factor = factor_of(call);
   kept_input_ = nullptr;
   if (is_in_place(call, team_.rank())) {
     TUTTI_ASSIGN(kept_input_, input_copy_.of(call, team_.rank(), team_.size()));

@@ -1,6 +1,7 @@
 #include "src/comm/in_network.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -61,6 +62,12 @@ std::optional<unsigned> network_bits(const Call& call) {
   const unsigned bits = compression.format->traits().network_bits;
   const bool fits = reduces(call.collective) && !compression.random && !compression.feedback;
   return bits != 0 && fits ? std::optional(bits) : std::nullopt;
+}
+
+bool InNetwork::joins_all_ranks() const {
+  std::vector<Rank> everyone(static_cast<std::size_t>(team_.size()));
+  std::iota(everyone.begin(), everyone.end(), Rank{0});
+  return team_.tree_of(everyone) != nullptr;
 }
 
 bool InNetwork::is_time_to_ask() {

@@ -59,6 +59,8 @@ class InNetwork {
     return algorithm_ != nullptr && phase_ == Phase::kNone && would_take(call, algorithm_);
   }
   [[nodiscard]] const ir::Algorithm& algorithm() const { return *algorithm_; }
+  /// Whether one tree joins all ranks, so that no rank's values are added up before.
+  [[nodiscard]] bool joins_all_ranks() const;
 
   /// Whether `call` is one of those after some of which the ranks ask.
   [[nodiscard]] bool counts(const Call& call) const {
