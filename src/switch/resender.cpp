@@ -29,7 +29,7 @@ void Resender::sent_again(std::uint32_t slot, TimePoint now) {
   remove(slot);
   Entry& entry = entries_[slot];
   entry.is_repeated = true;
-  const bool is_over = now >= entry.at + round_trips_.timeout(entry.expired);
+  const bool is_over = now >= end_of(entry);
   const bool is_quiet = results_ == entry.results;
   if (is_over && is_quiet && entry.expired + 1 < kLists) ++entry.expired;
   append(slot, now);
@@ -38,6 +38,7 @@ void Resender::sent_again(std::uint32_t slot, TimePoint now) {
 void Resender::answered(std::uint32_t slot, TimePoint now, bool was_last) {
   remove(slot);
   ++results_;
+  result_at_ = now;
   const Entry& entry = entries_[slot];
   if (!entry.is_repeated) {
     was_last ? round_trips_.sample(now - entry.at) : round_trips_.bound(now - entry.at);
@@ -62,10 +63,9 @@ std::optional<TimePoint> Resender::deadline() const {
 }
 
 TimePoint Resender::deadline_of(const Entry& entry) const {
-  Nanos patience = round_trips_.timeout(entry.expired);
   const bool is_overtaken = answered_order_ >= entry.order + kOvertaken;
-  if (is_overtaken && round_trips_.usual()) patience = std::min(patience, *round_trips_.usual());
-  return entry.at + patience;
+  if (!is_overtaken || !round_trips_.usual()) return end_of(entry);
+  return std::min(end_of(entry), entry.at + *round_trips_.usual());
 }
 
 std::uint32_t Resender::next() const {

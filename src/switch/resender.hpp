@@ -1,7 +1,9 @@
 // When a worker sends a packet again. Value, no clock: times are passed in.
 //
 // A chunk is sent again when its time is over, or when it has been overtaken: when results of
-// several chunks that were sent after it have come, and it was sent at least a round trip ago.
+// several chunks that were sent after it have come, and it was sent at least a round trip ago. Each
+// result begins the time anew (RFC 6298, 5.3): while results come, a chunk that has not been
+// overtaken is in a queue, perhaps a longer one than the timeout.
 //
 // The time from a contribution to its result is a round trip if the contribution was the last of
 // all. Otherwise it contains a wait for other workers and is an upper bound. Such waits must not
@@ -98,6 +100,10 @@ class Resender {
   };
   void append(std::uint32_t slot, TimePoint now);
   void remove(std::uint32_t slot);
+  /// When the chunk's time is over, if it is not overtaken.
+  [[nodiscard]] TimePoint end_of(const Entry& entry) const {
+    return std::max(entry.at, result_at_) + round_trips_.timeout(entry.expired);
+  }
   [[nodiscard]] TimePoint deadline_of(const Entry& entry) const;
   /// Of the chunks that wait, the one whose time is over first; kNobody if none waits.
   [[nodiscard]] std::uint32_t next() const;
@@ -108,6 +114,7 @@ class Resender {
   std::uint32_t waiting_ = 0;
   std::uint64_t sendings_ = 0;
   std::uint64_t results_ = 0;
+  TimePoint result_at_;               ///< the last one
   std::uint64_t answered_order_ = 0;  ///< greatest of the chunks that have a result
   std::uint32_t unmeasured_ = 0;      ///< results in a row of chunks that were sent again
 };
