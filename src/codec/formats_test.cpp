@@ -16,6 +16,7 @@
 #include <gtest/gtest.h>
 
 #include "src/base/float_formats.hpp"
+#include "src/base/sanitized.hpp"
 #include "src/codec/elements.hpp"
 #include "src/codec/make_format.hpp"
 
@@ -478,7 +479,7 @@ TEST(TopK, KeepsTheLargestMagnitudesAsTheyAre) {
        {Case{41, 4096, 24}, Case{600, 4096, 24}, Case{4096, 4096, 6}, Case{656, 65536, 6}}) {
     const auto format = format_of(fmt::format("topk:k={}:block={}", k, block));
     for (const std::size_t count : {block, block + 904, std::size_t{1}, std::size_t{17}}) {
-      for (unsigned seed = 0; seed < seeds; ++seed) {
+      for (unsigned seed = 0; seed < seeds; seed += kSanitized ? 6 : 1) {
         const std::vector<float> values = for_top_k(count, seed);
         const std::vector<float> decoded = through(*format, values);
         for (std::size_t begin = 0; begin < count; begin += block) {
