@@ -50,8 +50,7 @@ Communicator::Communicator(std::shared_ptr<Runtime> runtime, std::unique_ptr<Boo
       announcements_(*team_),
       in_network_(*team_, assembly.in_network,
                   in_network_use(assembly.agreement.in_network, assembly.agreement.deterministic),
-                  {[this] { return runtime_->aggregation->may_be_back(); },
-                   [this] { return join_trees_again(); }}),
+                  {may_be_back(), [this] { return join_trees_again(); }}),
       end_(*team_, *bootstrap_),
       active_(*team_, trials_, plans_, compressors_, counters_, in_network_),
       watch_(*team_, *bootstrap_, end_, runtime_->settings.seconds("TIMEOUT"), facts_.who()),
@@ -62,6 +61,12 @@ Communicator::Communicator(std::shared_ptr<Runtime> runtime, std::unique_ptr<Boo
            facts_.hosts, fmt::join(facts_.transports, ","));
   if (rank() == 0) say_topology(*facts_.job, who);
   if (!options.is_part) dump_topology(facts_.job->topology, runtime_->settings, rank(), who);
+}
+
+std::function<bool()> Communicator::may_be_back() const {
+  Aggregation* const aggregation = runtime_->aggregation.get();
+  if (aggregation == nullptr || !aggregation->comes_back()) return nullptr;
+  return [aggregation] { return aggregation->may_be_back(); };
 }
 
 /// Plans know their trees.
@@ -177,8 +182,8 @@ Status Communicator::ask_for_algorithm(Collective collective, std::string_view a
 Result<std::string> Communicator::algorithm_for(const Call& call) {
   if (is_point_to_point(call)) return std::string("direct");
   if (in_network_.takes(as_it_runs(call))) {
-    TUTTI_ASSIGN(const bool asked, plans_.is_asked(call));
-    if (!asked) return std::string(in_network_.algorithm().name);
+    TUTTI_ASSIGN(const bool fits, plans_.fits_network(as_it_runs(call), in_network_.algorithm()));
+    if (fits) return std::string(in_network_.algorithm().name);
   }
   TUTTI_ASSIGN(const ir::Algorithm* const algorithm, plans_.algorithm_for(as_it_runs(call)));
   return std::string(algorithm->name);

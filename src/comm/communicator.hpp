@@ -129,6 +129,7 @@ class Communicator final : public GroupMember, public GroupContext {
 
  private:
   [[nodiscard]] Call as_it_runs(const Call& call);
+  [[nodiscard]] std::function<bool()> may_be_back() const;
   Result<const ir::Algorithm*> join_trees_again();
   Communicator(std::shared_ptr<Runtime> runtime, std::unique_ptr<Bootstrap> bootstrap,
                Assembly assembly, Tuner tuner, const CommunicatorOptions& options);

@@ -136,7 +136,6 @@ Result<bool> InNetwork::decide() {
 }
 
 Status InNetwork::come_back() {
-  team_.drop_trees();
   TUTTI_ASSIGN(algorithm_, back_.rejoin());
   right_ = 0;
   if (algorithm_ == nullptr) {
@@ -150,8 +149,11 @@ Status InNetwork::come_back() {
 
 void InNetwork::ask_less() { ask_after_ = std::min(2 * ask_after_, kAskLast); }
 
+/// The trees that are sound as well: what they hold is for others to use.
 void InNetwork::give_up(const std::string& why) {
   algorithm_ = nullptr;
+  if (!back_.may_be_back) lost_ = nullptr;
+  team_.drop_trees();
   ask_less();
   const std::string who = fmt::format("[rank {}/{}]", team_.rank(), team_.size());
   log_warn(who, "the network adds no more for this communicator, whose calls run without it{}: {}",

@@ -47,7 +47,8 @@ std::optional<unsigned> network_bits(const Call& call);
 class InNetwork {
  public:
   struct Return {
-    std::function<bool()> may_be_back;                     ///< Aggregation's
+    /// Aggregation's; empty, the same on all ranks, if what breaks never comes back.
+    std::function<bool()> may_be_back;
     std::function<Result<const ir::Algorithm*>()> rejoin;  ///< makes the trees anew: join_trees()
   };
   /// `algorithm`: of join_trees(). `team` outlives it.

@@ -92,18 +92,34 @@ Result<BoundPlan*> PlanCache::in_network(const Call& call, const ir::Algorithm& 
   Key key = key_of(call, false);
   key.trial = kInNetwork;
   if (BoundPlan* const known = find(key)) return known;
+  TUTTI_ASSIGN(Program program, network_program(call, algorithm));
+  if (!program) return static_cast<BoundPlan*>(nullptr);
+  const Candidate candidate{.algorithm = &algorithm, .in_network = true};
+  auto made = make_and_keep(
+      std::move(key), call,
+      {shape_of(call), {candidate, std::move(program)}, &algorithm, false, "in the network"});
+  if (!made && made.error().code == Code::kUnsupported) return static_cast<BoundPlan*>(nullptr);
+  return made;
+}
+
+Result<bool> PlanCache::fits_network(const Call& call, const ir::Algorithm& algorithm) const {
+  TUTTI_ASSIGN(const Program program, network_program(call, algorithm));
+  return program != nullptr;
+}
+
+/// Null: another algorithm is asked for, or a group has no tree. The root of a call may change who
+/// is in a group (algorithms/leader.cpp).
+Result<PlanCache::Program> PlanCache::network_program(const Call& call,
+                                                      const ir::Algorithm& algorithm) const {
   TUTTI_ASSIGN(const bool asked, is_asked(call));
-  if (asked) return static_cast<BoundPlan*>(nullptr);
+  if (asked) return Program();
   const CallShape shape = shape_of(call);
   const Candidate candidate{.algorithm = &algorithm, .in_network = true};
   TUTTI_ASSIGN(Program program,
                programs_.lower(candidate, shape, shape.request, team_.placement()));
-  if (!program) return static_cast<BoundPlan*>(nullptr);
-  auto made =
-      make_and_keep(std::move(key), call,
-                    {shape, {candidate, std::move(program)}, &algorithm, false, "in the network"});
-  if (!made && made.error().code == Code::kUnsupported) return static_cast<BoundPlan*>(nullptr);
-  return made;
+  const auto has_tree = [&](const ir::Group& group) { return team_.has_tree(group.ranks); };
+  if (program && !std::ranges::all_of(program->groups, has_tree)) return Program();
+  return program;
 }
 
 void PlanCache::forget_in_network() {
@@ -117,6 +133,7 @@ void PlanCache::forget_in_network() {
   }
 }
 
+/// Whether TUTTI_ALGO or the caller names the algorithm of `call`.
 Result<bool> PlanCache::is_asked(const Call& call) const {
   const CallShape shape = shape_of(call);
   TUTTI_ASSIGN(const Choice choice, choose(situation_of(call, shape), shape.wire != nullptr));

@@ -50,13 +50,13 @@ class PlanCache {
   /// The plan of `call` by `algorithm`, which lets the network add; out of place. Null, the same on
   /// all ranks, if it does not fit or another algorithm is asked for.
   Result<BoundPlan*> in_network(const Call& call, const ir::Algorithm& algorithm);
+  /// Whether in_network() would find a plan.
+  Result<bool> fits_network(const Call& call, const ir::Algorithm& algorithm) const;
   /// See Communicator::ask_for_algorithm(); no plan is in use.
   Status ask_for(Collective collective, std::string_view algorithm,
                  std::optional<bool> kernel_reads);
   /// The trees change: no plan of in_network() is used any more.
   void forget_in_network();
-  /// Whether TUTTI_ALGO or the caller names the algorithm of `call`. Any thread may ask.
-  Result<bool> is_asked(const Call& call) const;
   /// The algorithm that runs `call`, or would run it if nothing is measured yet. Any thread may
   /// ask, and may wait until its program is lowered.
   Result<const ir::Algorithm*> algorithm_for(const Call& call) const;
@@ -127,6 +127,8 @@ class PlanCache {
   [[nodiscard]] BoundPlan* find(const Key& key);
   void forget(const Key& key);
   Result<BoundPlan*> find_out(Key key, const Call& call);
+  Result<bool> is_asked(const Call& call) const;
+  Result<Program> network_program(const Call& call, const ir::Algorithm& algorithm) const;
   Result<BoundPlan*> make_and_keep(Key key, const Call& call, const Task& task);
   [[nodiscard]] Situation situation_of(const Call& call, const CallShape& shape) const;
   [[nodiscard]] CallShape shape_of(const Call& call) const;

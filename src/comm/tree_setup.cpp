@@ -120,7 +120,7 @@ Result<const ir::Algorithm*> join_trees(Runtime& runtime, Bootstrap& bootstrap, 
     return static_cast<const ir::Algorithm*>(nullptr);
   }
   for (std::size_t group = 0; group < trees->size(); ++group)
-    if ((*trees)[group]) team.add_tree(request.groups[group], std::move((*trees)[group]));
+    team.add_tree(request.groups[group], std::move((*trees)[group]));
   team.set_tree_abilities(agreed.abilities);
   log_info(Subsystem::kInit, who, "{} adds for {} groups: {}", runtime.aggregation->describe(),
            request.groups.size(), choice.algorithm->name);

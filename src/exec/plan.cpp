@@ -139,20 +139,22 @@ Result<std::unique_ptr<Plan>> Plan::bind(std::shared_ptr<const lower::Lowered> l
   return plan;
 }
 
-/// Of all groups that this rank is in. All ranks have come to the same trees.
+/// Of all ranks' groups and programs, so that all ranks come to the same answer.
 Status Plan::check_groups(const Team& team) const {
-  for (const lower::Op& op : program_->ops) {
-    if (op.kind != lower::OpKind::kGroup) continue;
-    const std::vector<Rank>& ranks = lowered_->groups[op.group].ranks;
-    if (team.tree_of(ranks) == nullptr)
+  if (lowered_->groups.empty()) return ok_status();
+  for (const ir::Group& group : lowered_->groups)
+    if (!team.has_tree(group.ranks))
       return make_error(Code::kUnsupported,
-                        "{} needs a network that adds for {} ranks, and there is none here",
-                        lowered_->algorithm, ranks.size());
-    if (op.positions != std::max(op.like.size(), op.like_received.size()))
-      return make_error(Code::kUnsupported,
-                        "{}: rank {} neither sends nor gets all of an operation of the network",
-                        lowered_->algorithm, team.rank());
-  }
+                        "{} needs a network that adds for {} ranks from rank {} on, and there is "
+                        "none here",
+                        lowered_->algorithm, group.ranks.size(), group.ranks.front());
+  for (std::size_t rank = 0; rank < lowered_->programs.size(); ++rank)
+    for (const lower::Op& op : lowered_->programs[rank].ops)
+      if (op.kind == lower::OpKind::kGroup &&
+          op.positions != std::max(op.like.size(), op.like_received.size()))
+        return make_error(Code::kUnsupported,
+                          "{}: rank {} neither sends nor gets all of an operation of the network",
+                          lowered_->algorithm, rank);
   return ok_status();
 }
 

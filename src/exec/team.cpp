@@ -78,6 +78,8 @@ void Team::add_remote(Rank rank, std::shared_ptr<Connection> connection, std::st
 }
 
 void Team::add_tree(std::vector<Rank> ranks, std::unique_ptr<AggregationTree> tree) {
+  groups_.push_back(ranks);
+  if (tree == nullptr) return;
   waits_.add_tree(*tree);
   trees_.push_back({std::move(ranks), std::move(tree)});
 }
@@ -85,6 +87,12 @@ void Team::add_tree(std::vector<Rank> ranks, std::unique_ptr<AggregationTree> tr
 void Team::drop_trees() {
   waits_.forget_trees();
   trees_.clear();
+  groups_.clear();
+}
+
+bool Team::has_tree(std::span<const Rank> ranks) const {
+  return std::ranges::any_of(groups_,
+                             [&](const auto& group) { return std::ranges::equal(group, ranks); });
 }
 
 AggregationTree* Team::tree_of(std::span<const Rank> ranks) const {

@@ -60,11 +60,14 @@ class Team {
   /// Adds a rank that is another thread of this process.
   Status add_local(Rank rank, std::uint64_t offset, LocalBoard& board, std::string label);
   void add_remote(Rank rank, std::shared_ptr<Connection> connection, std::string label);
-  /// A tree of the network of which this rank is a member. Before any plan is bound.
+  /// A tree of the network that adds for `ranks`; null where this rank is none of them. All ranks
+  /// add the same groups, before any plan is bound to one.
   void add_tree(std::vector<Rank> ranks, std::unique_ptr<AggregationTree> tree);
-  /// Those that broke. No plan that is bound to one may be used afterwards.
+  /// No plan that is bound to one may be used afterwards.
   void drop_trees();
-  /// Null: there is none for this group.
+  /// Whether the network adds for this group: the same on all ranks.
+  [[nodiscard]] bool has_tree(std::span<const Rank> ranks) const;
+  /// Null: there is none for this group, or this rank is not in it.
   [[nodiscard]] AggregationTree* tree_of(std::span<const Rank> ranks) const;
   /// What all ranks' trees can do, as all ranks agreed.
   void set_tree_abilities(const TreeAbilities& abilities) { tree_abilities_ = abilities; }
@@ -142,7 +145,8 @@ class Team {
     std::vector<Rank> ranks;
     std::unique_ptr<AggregationTree> tree;
   };
-  std::vector<Tree> trees_;
+  std::vector<Tree> trees_;                ///< of this rank
+  std::vector<std::vector<Rank>> groups_;  ///< with a tree, of all ranks
   TreeAbilities tree_abilities_;
   struct Observer {
     Rank rank;

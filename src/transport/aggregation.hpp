@@ -107,8 +107,9 @@ class Aggregation {
   virtual ~Aggregation() = default;
   /// For logs: "switch 10.0.0.9:7000".
   [[nodiscard]] virtual std::string describe() const = 0;
-  /// Whether join() may succeed now, after trees broke. Does not wait; may say no for a while after
-  /// it could say yes.
+  /// Whether join() may succeed again after trees broke.
+  [[nodiscard]] virtual bool comes_back() const { return false; }
+  /// Whether it may succeed now. Does not wait; may say no for a while after it could say yes.
   virtual bool may_be_back() { return false; }
   /// Collective over the ranks, whose requests are the same but for `rank`. A tree for each group
   /// that this rank is a member of, and null for the others. kUnavailable or kUnsupported, perhaps

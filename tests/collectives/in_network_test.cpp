@@ -1,6 +1,7 @@
 // Calls that the network runs, and what becomes of them where it refuses or breaks.
 #include "src/comm/in_network.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <numeric>
@@ -127,6 +128,35 @@ TEST(InNetworkCalls, AreAgreedOnWithRanksThatAreInNoGroup) {
     ASSERT_TRUE(status) << status.error().what;
     EXPECT_EQ(data, std::vector<std::int32_t>(data.size(), 32));
   });
+}
+
+/// Nine ranks of each host are more than there may be trees: one tree joins the first ranks of the
+/// hosts. So there is none for a root that is another rank, on the ranks that would be in it as on
+/// those that would not.
+TEST(InNetworkCalls, AreAgreedOnForEveryRootWhereOneRankOfEachHostHasATree) {
+  constexpr int kRanks = 18;
+  const auto networks = std::make_shared<MemoryNetworks>();
+  run_ranks(with_network(Placement::kMixed, kRanks, "sum", networks), [&](Communicator& each) {
+    std::vector<std::int32_t> data(4 * kEnough);
+    EXPECT_EQ(*each.algorithm_for(call_of(Collective::kAllReduce, data)), "in_network_chains");
+    for (const Rank root : {0, 2, 17, 1, 0})
+      for (const Collective collective : {Collective::kBroadcast, Collective::kReduce}) {
+        std::ranges::fill(data, each.rank() + root);
+        Call call = call_of(collective, data);
+        call.root = root;
+        const auto algorithm = each.algorithm_for(call);
+        ASSERT_TRUE(algorithm) << algorithm.error().what;
+        EXPECT_EQ(*algorithm == "in_network_chains", root <= 1) << "root " << root;
+        const Status status = each.run(call);
+        ASSERT_TRUE(status) << status.error().what;
+        if (collective == Collective::kReduce && each.rank() != root) continue;
+        const int expected = collective == Collective::kReduce
+                                 ? kRanks * (kRanks - 1) / 2 + kRanks * root
+                                 : 2 * root;
+        EXPECT_EQ(data, std::vector<std::int32_t>(data.size(), expected)) << "root " << root;
+      }
+  });
+  EXPECT_GT(networks->completed(), 0U);
 }
 
 TEST(InNetworkCalls, RunWithoutItWhereOneRankHasNoTree) {
