@@ -89,8 +89,17 @@ class Assembler {
 
   /// Where all ranks have something in the network that adds.
   Status find_trees() {
-    if (!std::ranges::all_of(peers_, &PeerInfo::aggregates) || agreement_.in_network == "off")
+    if (agreement_.in_network == "off") return ok_status();
+    const auto without = std::ranges::find(peers_, false, &PeerInfo::aggregates);
+    if (without != peers_.end()) {
+      if (rank_ == 0 && std::ranges::any_of(peers_, &PeerInfo::aggregates))
+        log_warn(
+            fmt::format("[rank 0/{}]", size_),
+            "no network adds for this communicator: rank {}, on {}, has none; set TUTTI_SWITCH "
+            "or NCCL_COLLNET_ENABLE on all ranks",
+            without - peers_.begin(), without->host);
       return ok_status();
+    }
     TUTTI_ASSIGN(in_network_, join_trees(runtime_, bootstrap_, *team_, deadline_));
     return ok_status();
   }

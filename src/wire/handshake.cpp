@@ -158,10 +158,8 @@ void Handshake::answer_hello() {
 void Handshake::check_proof() {
   const auto role = other(options_.role);
   if (!equal_secrets(std::span(input_).first(kProofBytes), proof_of(role))) {
-    return fail(make_error(Code::kPeerFailed,
-                           "{} does not hold this job's key: it belongs to another job, or was "
-                           "given another id",
-                           options_.peer_name));
+    return fail(make_error(Code::kPeerFailed, "{} does not hold this job's key: {}",
+                           options_.peer_name, options_.remedy));
   }
   if (options_.expected_token && peer_.token != *options_.expected_token) {
     return fail(peer_error(Code::kPeerFailed, peer_.rank,

@@ -27,6 +27,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "src/base/blob.hpp"
 #include "src/base/clock.hpp"
@@ -62,6 +63,8 @@ struct HandshakeOptions {
       key;  ///< a responder that serves several groups leaves it empty: see kNeedsKey
   std::string peer_name = "the peer";  ///< for error messages: "the hub at 10.0.0.1:29500"
   std::optional<std::uint64_t> expected_token{};  ///< fail unless the peer is this process
+  /// Why its key may be another one, for the error message.
+  std::string_view remedy = "it belongs to another job, or was given another id";
 };
 
 /// The state machine. It does no I/O and never waits. One thread at a time.

@@ -149,8 +149,8 @@ Result<SocketAddress> parse_address(std::string_view text) {
   return address;
 }
 
-Result<SocketAddress> resolve(const std::string& host, std::uint16_t port,
-                              std::string_view family) {
+Result<std::vector<SocketAddress>> resolve_all(const std::string& host, std::uint16_t port,
+                                               std::string_view family) {
   addrinfo hints{};
   TUTTI_ASSIGN(hints.ai_family, family_of(family));
   hints.ai_socktype = SOCK_STREAM;
@@ -160,9 +160,17 @@ Result<SocketAddress> resolve(const std::string& host, std::uint16_t port,
     return make_error(Code::kUnavailable, "cannot find the host \"{}\": {}", host,
                       ::gai_strerror(rc));
   }
-  const SocketAddress address = from_raw(found->ai_addr).with_port(port);
+  std::vector<SocketAddress> addresses;
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next)
+    addresses.push_back(from_raw(each->ai_addr).with_port(port));
   ::freeaddrinfo(found);
-  return address;
+  return addresses;
+}
+
+Result<SocketAddress> resolve(const std::string& host, std::uint16_t port,
+                              std::string_view family) {
+  TUTTI_ASSIGN(const auto addresses, resolve_all(host, port, family));
+  return addresses.front();
 }
 
 // ---- interfaces ----

@@ -35,7 +35,12 @@ struct SocketAddress {
 std::string to_text(const SocketAddress& address);
 /// Parses what to_text writes; does not resolve names.
 Result<SocketAddress> parse_address(std::string_view text);
-/// Resolves `host` (a name or an address). `family`: "" or "any", "AF_INET", "AF_INET6".
+/// The addresses of `host` (a name or an address), at least one, in the order in which to try them.
+/// `family`: "" or "any", "AF_INET", "AF_INET6". Asks name servers, which no deadline limits: with
+/// several that are silent, a minute.
+Result<std::vector<SocketAddress>> resolve_all(const std::string& host, std::uint16_t port,
+                                               std::string_view family = {});
+/// The first of them.
 Result<SocketAddress> resolve(const std::string& host, std::uint16_t port,
                               std::string_view family = {});
 

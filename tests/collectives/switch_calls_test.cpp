@@ -271,6 +271,18 @@ TEST(SwitchCalls, ThatDifferAreAnErrorThatShowsBoth) {
             });
 }
 
+/// A name may have several addresses, and the switch listen at one of them.
+TEST(SwitchCalls, ReachASwitchByAnyAddressOfItsName) {
+  SwitchThread adder;
+  SettingValues values = adder.settings();
+  values.front().second = "localhost:" + std::to_string(adder.port());
+  run_ranks(make_test_runtimes(Placement::kHosts, 2, values), [&](Communicator& communicator) {
+    run_cases(communicator, cases_of(2, {kManyElements}, {DataType::kInt32}));
+  });
+  adder.stop();
+  EXPECT_EQ(adder.counts().sessions, 1U);
+}
+
 TEST(SwitchCalls, RunWithoutASwitchThatIsNotThere) {
   SettingValues values;
   {

@@ -1,7 +1,9 @@
 // Members at the leaves of a tree of switches: many, and such as do not come to a tree.
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdint>
+#include <latch>
 #include <semaphore>
 #include <string>
 #include <thread>
@@ -10,6 +12,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "src/base/bytes.hpp"
 #include "src/base/result.hpp"
@@ -113,7 +117,7 @@ TEST(SwitchLeaves, NameTheSwitchAboveThatHasAnotherKey) {
   SwitchThread left(SwitchThread::below(top.port())), right(SwitchThread::below(top.port()));
   const auto errors = errors_of_members({left.port(), right.port()});
   EXPECT_THAT(errors, Each(says("the switch above, 127.0.0.1:" + std::to_string(top.port()))));
-  EXPECT_THAT(errors, Each(says("key")));
+  EXPECT_THAT(errors, Each(says("one key, in TUTTI_SWITCH_KEY")));
 }
 
 TEST(SwitchLeaves, NameTheSwitchAboveThatIsSilent) {
@@ -239,6 +243,47 @@ TEST(SwitchLeaves, EndTheSessionAboveWithTheirOwn) {
   auto joined = welcome_at(left.port(), right.port());
   joined[0]->reset();
   EXPECT_TRUE(has_ended(joined[1]));
+}
+
+TEST(Switches, HearOfAMemberThatLeavesWhileAForkedChildHasItsSockets) {
+  ServerOptions options = SwitchThread::options();
+  std::binary_semaphore over(0);
+  options.say = [&](const std::string& line) {
+    if (line.find(" is over") != std::string::npos) over.release();
+  };
+  const SwitchThread adder(std::move(options));
+  run_members({adder.port(), adder.port()}, [&](Rank rank, const JoinedTrees& trees) {
+    ASSERT_TRUE(trees) << trees.error().what;
+    if (rank != 0) return;
+    const pid_t child = ::fork();
+    if (child == 0)
+      for (;;) ::pause();
+    trees->front()->cancel();
+    EXPECT_TRUE(over.try_acquire_for(std::chrono::seconds(10)));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+  });
+}
+
+TEST(Switches, LetMembersInWhenOthersHaveLeft) {
+  ServerOptions small = SwitchThread::options();
+  small.most_connections = 2;
+  std::latch full(1);
+  small.say = [&](const std::string& line) {
+    if (line.find("nobody is let in for now") != std::string::npos) full.count_down();
+  };
+  const SwitchThread adder(std::move(small));
+  const SocketAddress where = SwitchThread::options(adder.port()).listen;
+  std::vector<Fd> strangers;
+  for (int i = 0; i < 3; ++i) {
+    auto connected = connect_once(where, Deadline::after(std::chrono::seconds(10)));
+    ASSERT_TRUE(connected) << connected.error().what;
+    strangers.push_back(*std::move(connected));
+  }
+  full.wait();
+  strangers.clear();
+  run_members({adder.port(), adder.port()},
+              [](Rank, const JoinedTrees& trees) { EXPECT_TRUE(trees) << trees.error().what; });
 }
 
 /// The slots of a leaf may go to another job while the switch above waits for the other leaves.

@@ -104,6 +104,10 @@ Status serve(const Options& options) {
   server_options.limits.sessions =
       std::min(server_options.limits.sessions,
                server_options.limits.slots / server_options.limits.least_slots);
+  // Each session's workers, and as many who have not joined yet.
+  server_options.most_connections =
+      std::size_t{2} * server_options.limits.sessions * tutti::in_network::kMostWorkers;
+  tutti::raise_fd_limit(server_options.most_connections + 64);
   server_options.say = [](const std::string& line) { note(line + "\n"); };
   TUTTI_ASSIGN(const Fd stop, end_signals());
   TUTTI_ASSIGN(const auto server, SwitchServer::create(std::move(server_options)));

@@ -18,6 +18,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "src/base/blob.hpp"
 #include "src/switch/seal.hpp"
@@ -29,6 +30,9 @@ namespace tutti::in_network {
 
 inline constexpr std::uint16_t kControlVersion = 2;
 inline constexpr std::size_t kMostControlBytes = 1024;
+/// HandshakeOptions::remedy of both sides.
+inline constexpr std::string_view kOneKey =
+    "give the switches and all ranks one key, in TUTTI_SWITCH_KEY or with --key-file";
 /// Identity::group of both sides.
 inline constexpr std::uint64_t kSwitchGroup = 0x5455545453574954;
 

@@ -27,7 +27,7 @@ void DataPort::add(std::uint64_t session, unsigned workers, const SocketAddress&
 }
 
 PortCounts DataPort::counts() const {
-  return {.packets = plane_.counts(), .sent = sent_, .dropped = dropped_};
+  return {.packets = plane_.counts(), .sent = sent_, .dropped = writer_.lost()};
 }
 
 void DataPort::receive(TimePoint now) {
@@ -47,10 +47,7 @@ void DataPort::receive(TimePoint now) {
 void DataPort::flush() {
   constexpr int kTries = 3;
   for (int tried = 0; !writer_.flush(fd_.get()); ++tried) {
-    if (tried == kTries) {
-      dropped_ += writer_.drop();
-      return;
-    }
+    if (tried == kTries) return writer_.drop();
     pollfd room{.fd = fd_.get(), .events = POLLOUT, .revents = 0};
     (void)poll(&room, 1, 1);
   }

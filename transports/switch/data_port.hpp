@@ -20,7 +20,7 @@ namespace tutti::in_network {
 struct PortCounts {
   PlaneCounts packets;
   std::uint64_t sent = 0;     ///< datagrams
-  std::uint64_t dropped = 0;  ///< that the system had no room for
+  std::uint64_t dropped = 0;  ///< that the system refused or had no room for
 };
 
 /// Resource. One thread at a time.
@@ -61,7 +61,7 @@ class DataPort final : private PacketSink {
   DatagramWriter writer_;
   std::map<std::uint64_t, Route> routes_;  ///< by session
   DatagramAddress source_;                 ///< of the datagram at hand
-  std::uint64_t sent_ = 0, dropped_ = 0;
+  std::uint64_t sent_ = 0;
 };
 
 }  // namespace tutti::in_network

@@ -244,18 +244,23 @@ bool DatagramWriter::flush(int fd) {
     }
     if (errno == EINTR) continue;
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS) return false;
-    ++sent_;  // a receiver that is gone: as if the network had lost it
+    if (errno == EINVAL || errno == EMSGSIZE || errno == EIO) segments_ = false;
+    lose_next();
   }
   drop();
   return true;
 }
 
-std::size_t DatagramWriter::drop() {
-  const std::size_t left = messages_.size() - sent_;
+void DatagramWriter::lose_next() {
+  const std::size_t bytes = messages_[sent_++].msg_hdr.msg_iov->iov_len;
+  lost_ += (bytes + kMostPacketBytes - 1) / kMostPacketBytes;
+}
+
+void DatagramWriter::drop() {
+  while (sent_ < messages_.size()) lose_next();
   messages_.clear();
   packets_ = runs_ = sent_ = 0;
   run_ = {};
-  return left;
 }
 
 }  // namespace tutti::in_network

@@ -88,11 +88,15 @@ class DatagramWriter {
   [[nodiscard]] PacketBytes& room() { return rooms_[packets_]; }
   /// The packet in room(), of `bytes`, to each of these; none: to where the socket is connected.
   void add(std::size_t bytes, std::span<const DatagramAddress* const> receivers);
-  /// Sends as far as the socket takes it. Returns whether all is sent.
+  /// Sends as far as the socket takes it. Returns whether nothing is left. What the kernel refuses
+  /// is lost, as on a network: where it does not cut packets after all (the MTU is smaller, the
+  /// device cannot, IPsec), those of a run, of which later ones go one by one.
   bool flush(int fd);
   [[nodiscard]] bool empty() const { return messages_.empty(); }
-  /// Forgets what is not sent yet, and returns how many datagrams that are.
-  std::size_t drop();
+  /// Forgets what is not sent yet.
+  void drop();
+  /// Packets that flush() or drop() has lost.
+  [[nodiscard]] std::uint64_t lost() const { return lost_; }
 
  private:
   static constexpr std::size_t kPackets = 64, kMessages = 1024;
@@ -110,9 +114,10 @@ class DatagramWriter {
   };
   void say_beside(std::size_t message, int level, int type, std::span<const std::byte> what);
   [[nodiscard]] bool joins(std::span<const DatagramAddress* const> receivers) const;
+  void lose_next();
   void begin_run(std::size_t bytes, std::span<const DatagramAddress* const> receivers);
 
-  const bool segments_;
+  bool segments_;
   std::vector<PacketBytes> rooms_;
   std::vector<iovec> pieces_;  ///< of each run
   std::vector<sockaddr_storage> receivers_;
@@ -123,6 +128,7 @@ class DatagramWriter {
   std::size_t runs_ = 0;
   std::size_t packets_ = 0;
   std::size_t sent_ = 0;
+  std::uint64_t lost_ = 0;
 };
 
 /// Whether the kernel cuts what is sent here into packets (UDP_SEGMENT).

@@ -111,11 +111,19 @@ Result<bool> SwitchServer::serve_until(int stop, Nanos longest) {
 // --- who comes ---
 
 void SwitchServer::accept(TimePoint now) {
-  for (;;) {
+  constexpr int kMost = 64;  // then others get their turn
+  for (int accepts = 0; accepts < kMost; ++accepts) {
+    if (guests_.size() >= options_.most_connections)
+      return let_nobody_in(
+          fmt::format("{} connections are as many as the sessions of this switch may have",
+                      options_.most_connections),
+          now);
     auto accepted = accept_on(listener_.get());
-    if (!accepted || !*accepted) return;
+    if (!accepted) return let_nobody_in(accepted.error().what, now);
+    if (!*accepted) return;
     const int fd = accepted->get();
-    if (guests_.size() >= options_.most_connections || !watch(events_.get(), fd)) continue;
+    if (const Status watched = watch(events_.get(), fd); !watched)
+      return let_nobody_in(watched.error().what, now);
     tune_stream(fd);
     Guest& guest = guests_[fd];
     guest.fd = *std::move(accepted);
@@ -126,8 +134,19 @@ void SwitchServer::accept(TimePoint now) {
                                                      .purpose = Purpose::kControl,
                                                      .self = {.token = id_, .group = kSwitchGroup},
                                                      .key = options_.key,
-                                                     .peer_name = to_text(guest.from)});
+                                                     .peer_name = to_text(guest.from),
+                                                     .remedy = kOneKey});
   }
+}
+
+/// Until look_after() looks again: who comes meanwhile waits in the listener's queue.
+void SwitchServer::let_nobody_in(const std::string& why, TimePoint now) {
+  (void)epoll_ctl(events_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr);
+  is_full_ = true;
+  constexpr Nanos kSayEvery = std::chrono::minutes(1);
+  if (full_said_ != TimePoint() && now - full_said_ < kSayEvery) return;
+  full_said_ = now;
+  say("nobody is let in for now: " + why);
 }
 
 void SwitchServer::hear(int fd, TimePoint now) {
@@ -187,13 +206,21 @@ void SwitchServer::look_after(TimePoint now) {
   give_up_waiting(now);
   give_up_ascents(now);
   close_idle(now);
+  if (is_full_ && watch(events_.get(), listener_.get())) is_full_ = false;
 }
 
+/// Who holds the key joins once all of its job have looked their switches up.
 void SwitchServer::dismiss_slow(TimePoint now) {
   std::vector<int> slow;
-  for (const auto& [fd, guest] : guests_)
-    if (!guest.join && now - guest.came > kHandshakePatience) slow.push_back(fd);
-  for (const int fd : slow) dismiss(fd);
+  for (const auto& [fd, guest] : guests_) {
+    const Nanos patience = guest.handshake ? kHandshakePatience : options_.join_patience;
+    if (!guest.join && now - guest.came > patience) slow.push_back(fd);
+  }
+  for (const int fd : slow) {
+    say(fmt::format("{} is dismissed: it has been here for long and has joined no session",
+                    to_text(guests_.at(fd).from)));
+    dismiss(fd);
+  }
 }
 
 }  // namespace tutti::in_network

@@ -34,7 +34,7 @@ struct ServerOptions {
   Nanos above_patience = std::chrono::seconds(3);  ///< for the switch above to answer
   Nanos join_patience = std::chrono::seconds(15);  ///< for all workers of a session to join
   Nanos idle_limit = std::chrono::hours(1);        ///< sessions without packets are closed
-  std::size_t most_connections = 1024;
+  std::size_t most_connections = 2048;             ///< more wait until others leave
   /// Called for what an operator wants to read, a line each; may be empty.
   std::function<void(const std::string&)> say;
 };
@@ -100,6 +100,7 @@ class SwitchServer final {
 
   // Connections: server.cpp.
   void accept(TimePoint now);
+  void let_nobody_in(const std::string& why, TimePoint now);
   void hear(int fd, TimePoint now);
   void read(int fd, Guest& guest, TimePoint now);
   void refuse(int fd, const std::string& why);
@@ -137,6 +138,8 @@ class SwitchServer final {
   std::map<int, Ascent> ascents_;  ///< by descriptor
   std::uint64_t opened_ = 0;       ///< sessions, since the start
   TimePoint looked_after_;
+  bool is_full_ = false;  ///< and listener_ is not watched
+  TimePoint full_said_;
 };
 
 }  // namespace tutti::in_network

@@ -57,7 +57,8 @@ struct Door {
 
 class SwitchAggregation final : public Aggregation {
  public:
-  explicit SwitchAggregation(SwitchOptions options) : options_(std::move(options)) {}
+  explicit SwitchAggregation(SwitchOptions options)
+      : options_(std::move(options)), addresses_(options_.switches.size()) {}
 
   [[nodiscard]] std::string describe() const override {
     std::string text = options_.switches.size() == 1 ? "the switch at" : "the switches at";
@@ -65,6 +66,7 @@ class SwitchAggregation final : public Aggregation {
     return text;
   }
 
+  [[nodiscard]] bool comes_back() const override { return true; }
   bool may_be_back() override {
     const std::lock_guard lock(mutex_);
     if (!probe_ && !start_probe()) return false;
@@ -92,43 +94,74 @@ class SwitchAggregation final : public Aggregation {
   }
 
  private:
-  /// Begins to connect to the next of the switches.
+  /// Begins to connect to the next of the switches that this rank has looked up.
   bool start_probe() {
-    const SwitchAddress& where = options_.switches[probed_++ % options_.switches.size()];
-    auto address = resolve(where.host, where.port);
-    if (!address) return false;
-    auto started = start_connect(*address);
+    const std::vector<SocketAddress>& known = addresses_[probed_++ % addresses_.size()];
+    if (known.empty()) return false;
+    auto started = start_connect(known.front());
     if (!started) return false;
-    probe_address_ = *address;
+    probe_address_ = known.front();
     probe_ = std::move(*started);
     return true;
   }
 
-  Result<std::vector<Door>> knock(const TreesRequest& request) const {
+  /// Looks a switch up once. Name servers may be slow, and later nobody may wait for them.
+  Result<std::vector<SocketAddress>> addresses_of(std::size_t number) {
+    const SwitchAddress& where = options_.switches[number];
+    {
+      const std::lock_guard lock(mutex_);
+      if (!addresses_[number].empty()) return addresses_[number];
+    }
+    TUTTI_ASSIGN(auto found, resolve_all(where.host, where.port));
+    const std::lock_guard lock(mutex_);
+    return addresses_[number] = std::move(found);
+  }
+
+  /// The first address of a switch where anybody listens is the first to be tried from now on.
+  Result<Fd> connect_to_any(std::size_t number, SocketAddress& reached, Deadline deadline) {
+    TUTTI_ASSIGN(const auto addresses, addresses_of(number));
+    const Nanos patience = kConnectPatience / static_cast<std::int64_t>(addresses.size());
+    std::optional<Error> first_error;
+    for (const SocketAddress& address : addresses) {
+      auto connected = connect_once(address, deadline.within(patience));
+      if (!connected) {
+        if (!first_error) first_error = connected.error();
+        continue;
+      }
+      reached = address;
+      const std::lock_guard lock(mutex_);
+      std::vector<SocketAddress>& known = addresses_[number];
+      if (const auto at = std::ranges::find(known, address); at != known.end())
+        std::rotate(known.begin(), at, at + 1);
+      return connected;
+    }
+    return *std::move(first_error);
+  }
+
+  Result<std::vector<Door>> knock(const TreesRequest& request) {
     std::vector<Door> doors;
     for (std::size_t group = 0; group < request.groups.size(); ++group) {
       if (member_of(request, group) == request.groups[group].size()) continue;
-      TUTTI_ASSIGN(Door door, knock_at(options_.switches[group % options_.switches.size()],
-                                       request.deadline.within(kConnectPatience)));
+      TUTTI_ASSIGN(Door door, knock_at(group % options_.switches.size(), request.deadline));
       door.group = group;
       doors.push_back(std::move(door));
     }
     return doors;
   }
 
-  Result<Door> knock_at(const SwitchAddress& where, Deadline deadline) const {
+  Result<Door> knock_at(std::size_t number, Deadline deadline) {
     Door door;
-    door.name = "the switch at " + to_text(where);
-    TUTTI_ASSIGN(door.address, resolve(where.host, where.port));
-    TUTTI_ASSIGN(door.fd, connect_once(door.address, deadline));
+    door.name = "the switch at " + to_text(options_.switches[number]);
+    TUTTI_ASSIGN(door.fd, connect_to_any(number, door.address, deadline));
     const auto shaken =
         shake_hands(door.fd.get(),
                     {.role = HandshakeRole::kInitiator,
                      .purpose = Purpose::kControl,
                      .self = {.token = random_u64(), .group = in_network::kSwitchGroup},
                      .key = options_.key,
-                     .peer_name = door.name},
-                    deadline);
+                     .peer_name = door.name,
+                     .remedy = in_network::kOneKey},
+                    deadline.within(kConnectPatience));
     if (!shaken) return shaken.error();
     door.reached = shaken->token;
     return door;
@@ -159,7 +192,9 @@ class SwitchAggregation final : public Aggregation {
                                                  .leaf = place.leaf});
     const Deadline deadline = request.deadline.within(kWelcomePatience);
     TUTTI_TRY(send_all(door.fd.get(), message, deadline));
-    TUTTI_ASSIGN(Welcome welcome, read_welcome(door, deadline));
+    auto answer = read_welcome(door.fd.get(), deadline);
+    if (!answer) return make_error(answer.error().code, "{}: {}", door.name, answer.error().what);
+    Welcome welcome = *std::move(answer);
     if (!welcome.refusal.empty())
       return make_error(Code::kUnavailable, "{}: {}", door.name, welcome.refusal);
     TUTTI_ASSIGN(const SocketAddress own, local_address(door.fd.get()));
@@ -175,20 +210,21 @@ class SwitchAggregation final : public Aggregation {
     return std::unique_ptr<AggregationTree>(std::move(tree));
   }
 
-  Result<Welcome> read_welcome(const Door& door, Deadline deadline) const {
+  Result<Welcome> read_welcome(int fd, Deadline deadline) const {
     std::array<std::byte, sizeof(std::uint32_t)> length_bytes{};
-    TUTTI_TRY(recv_all(door.fd.get(), length_bytes, deadline));
+    TUTTI_TRY(recv_all(fd, length_bytes, deadline));
     const auto length = ByteReader(length_bytes).get<std::uint32_t>();
     if (length > in_network::kMostControlBytes)
-      return make_error(Code::kPeerFailed, "{} announces a message of {} bytes", door.name, length);
+      return make_error(Code::kPeerFailed, "it announces a message of {} bytes", length);
     Blob message(length);
-    TUTTI_TRY(recv_all(door.fd.get(), message, deadline));
+    TUTTI_TRY(recv_all(fd, message, deadline));
     return in_network::decode_welcome(message, options_.key);
   }
 
   const SwitchOptions options_;
-  std::mutex mutex_;  ///< communicators share this; guards:
-  Fd probe_;          ///< a connection under way; never used for more than to see if it comes
+  std::mutex mutex_;                                   ///< communicators share this; guards:
+  std::vector<std::vector<SocketAddress>> addresses_;  ///< of each switch; empty: not looked up yet
+  Fd probe_;  ///< a connection under way; never used for more than to see if it comes
   SocketAddress probe_address_;
   std::size_t probed_ = 0;
 };

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/timerfd.h>
 
 #include "src/base/log.hpp"
@@ -159,7 +160,7 @@ void SwitchTree::advance(TimePoint now) {
       case Progress::kRunning:
         return;
       case Progress::kFailed:
-        return break_off(worker_.error());
+        return break_off(of_this_switch(worker_.error()));
       case Progress::kNotFinite:
         unsummed_ = true;
         [[fallthrough]];
@@ -175,7 +176,11 @@ void SwitchTree::advance(TimePoint now) {
 
 void SwitchTree::begin_next(TimePoint now) {
   if (Status begun = worker_.begin(*posted_.front().operations->next(), now); !begun)
-    break_off(std::move(begun).error());
+    break_off(of_this_switch(begun.error()));
+}
+
+Error SwitchTree::of_this_switch(const Error& error) const {
+  return make_error(error.code, "{}: {}", options_.name, error.what);
 }
 
 void SwitchTree::complete_first() {
@@ -194,7 +199,8 @@ void SwitchTree::check_control(TimePoint now) {
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
   break_off(make_error(
       Code::kUnavailable,
-      "{} has ended the session: it or another one of the tree was stopped, or a rank has left",
+      "{} has ended the session: it or another one of the tree was stopped, a rank has left, or "
+      "there was no call for an hour",
       options_.name));
 }
 
@@ -218,6 +224,7 @@ void SwitchTree::wait_for_room(bool waits) {
 }
 
 SwitchTree::~SwitchTree() {
+  leave();
   const WorkerCounts& counts = worker_.counts();
   log_info(Subsystem::kNet, "",
            "{}: {} packets with values and {} without, {} sent again; {} results with values, {} "
@@ -226,10 +233,18 @@ SwitchTree::~SwitchTree() {
            counts.results_with_values, counts.results_without_values);
 }
 
+/// The switch, and by it the other members, must learn of the end even while a forked child has a
+/// copy of the socket. The child drops only its copy.
+void SwitchTree::leave() {
+  if (options_.control && getpid() == process_) ::shutdown(options_.control.get(), SHUT_RDWR);
+  options_.control.reset();
+}
+
 void SwitchTree::break_off(Error why) {
   if (!health_) return;
   health_ = std::move(why);
-  options_.control.reset();  // so the other members learn of it
+  leave();
+  wakers_.reset();  // nothing more is waited for
   for (const Posted& posted : std::exchange(posted_, {})) done(*posted.transfer);
 }
 

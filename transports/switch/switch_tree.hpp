@@ -7,6 +7,9 @@
 #include <optional>
 #include <string>
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include "src/base/clock.hpp"
 #include "src/base/fd.hpp"
 #include "src/switch/seal.hpp"
@@ -67,9 +70,12 @@ class SwitchTree final : public AggregationTree {
   void check_control(TimePoint now);
   void set_alarm();
   void wait_for_room(bool waits);
+  [[nodiscard]] Error of_this_switch(const Error& error) const;
+  void leave();
   void break_off(Error why);
 
   SwitchTreeOptions options_;
+  const pid_t process_ = getpid();
   Worker worker_;
   Sealer sealer_;
   Unsealer unsealer_;

@@ -27,7 +27,8 @@ WayUp::WayUp(const WayUpOptions& options, Fd fd, TimePoint now)
                            .purpose = Purpose::kControl,
                            .self = {.token = options_.self, .group = kSwitchGroup},
                            .key = options_.key,
-                           .peer_name = "the switch above"})) {}
+                           .peer_name = "the switch above",
+                           .remedy = kOneKey})) {}
 
 bool WayUp::wants_write() const {
   return stage_ == Stage::kConnects ||
