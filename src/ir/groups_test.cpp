@@ -291,12 +291,23 @@ TEST(Groups, WriteWhatTheyReadInItsOwnPlaceAlone) {
   expect_refused(schedule, {"rank 0 step 0", "reads and writes the memory of out[1]"});
 }
 
-TEST(Groups, ConvertNoFormats) {
-  Schedule schedule = by_the_network(kSumOfThree, 1);
+/// One member of a group has its values in the format "wire".
+Schedule with_a_format(const Request& request) {
+  Schedule schedule = by_the_network(request, 1);
   schedule.formats = {"wire"};
   for (Program& program : schedule.programs) program.scratch = {0};
   group_step(schedule, 1).src = {Space::kScratch, 0, 1, 1, 1};
-  expect_refused(schedule, {"rank 1 step 0", "the network converts nothing"});
+  return schedule;
+}
+
+TEST(Groups, ConvertNoFormats) {
+  expect_refused(with_a_format({Collective::kAllGather, 3}),
+                 {"rank 1 step 0", "the network converts nothing"});
+}
+
+TEST(Groups, AddNoFormattedValues) {
+  expect_refused(with_a_format(kSumOfThree),
+                 {"rank 1 step 0", "lets the network add formatted values"});
 }
 
 TEST(Groups, AreUsedByGroupStepsAlone) {

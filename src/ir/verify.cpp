@@ -232,6 +232,9 @@ class ProgramCheck {
                   name_of(schedule_.request.collective), name_of(step.verb));
     if (step.verb == Verb::kReduce && step.dst.format != kPlain)
       return fail(id, "adds to formatted values; a plain sum was expected");
+    if (step.verb == Verb::kGroupReduce &&
+        (step.src.format != kPlain || (step.dst.count > 0 && step.dst.format != kPlain)))
+      return fail(id, "lets the network add formatted values; plain ones were expected");
     if (!uses_dst(step.verb) || step.dst.space != Space::kInput) return ok_status();
     for (std::uint32_t i = 0; i < step.dst.count; ++i)
       if (!map_.aliased(step.dst.at(i)))

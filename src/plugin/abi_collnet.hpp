@@ -23,9 +23,8 @@ static_assert(sizeof(Part8) == 24 && sizeof(Part9) == 24);
 
 using CollConnect = Outcome (*)(void* handles[], int ranks, int rank, void* listener, void** comm);
 using ReduceSupport = Outcome (*)(int type, int op, int* supported);
-using AllReduceInt = Outcome (*)(void* comm, void* send, void* receive, int count, int type, int op,
-                                 void* send_registration, void* receive_registration,
-                                 void** request);
+// Headers of versions before 9 have had `count` as int and as size_t. A size_t below 2^31 is right
+// for both: who reads an int takes its lower half.
 using AllReduce = Outcome (*)(void* comm, void* send, void* receive, std::size_t count, int type,
                               int op, void* send_registration, void* receive_registration,
                               void** request);
@@ -56,7 +55,7 @@ struct CollNet<6> {
   RegisterInt register_memory;
   RegisterDmaBuf register_dma_buf;
   Deregister deregister;
-  AllReduceInt all_reduce;
+  AllReduce all_reduce;
   CollFlush flush;
   Test test;
   Close close_coll;
@@ -76,7 +75,7 @@ struct CollNet<7> {
   RegisterInt register_memory;
   RegisterDmaBuf register_dma_buf;
   Deregister deregister;
-  AllReduceInt all_reduce;
+  AllReduce all_reduce;
   CollFlush flush;
   Test test;
   Close close_coll;
@@ -96,7 +95,7 @@ struct CollNet<8> {
   Register register_memory;
   RegisterDmaBuf register_dma_buf;
   Deregister deregister;
-  AllReduceInt all_reduce;
+  AllReduce all_reduce;
   AllGather<Part8> all_gather;
   ReduceScatter<Part8> reduce_scatter;
   CollFlush flush;

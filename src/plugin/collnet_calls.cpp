@@ -50,16 +50,9 @@ class CollNetAdapter final : public CommonAdapter<CollNetCalls, abi::CollNet<kVe
   }
   abi::Outcome all_reduce(void* comm, const RawPart& send, const RawPart& receive,
                           std::size_t count, int type, int op, void** request) const override {
-    const auto call = [&](auto elements) {
-      return table().all_reduce(comm, send.data, receive.data, elements, type, op,
-                                send.registration, receive.registration, request);
-    };
-    if constexpr (kVersion <= 8) {
-      const auto elements = to_int(count);
-      return elements ? call(*elements) : abi::kInvalidArgument;
-    } else {
-      return call(count);
-    }
+    if (count > most_elements()) return abi::kInvalidArgument;
+    return table().all_reduce(comm, send.data, receive.data, count, type, op, send.registration,
+                              receive.registration, request);
   }
 
   [[nodiscard]] bool gathers() const override {

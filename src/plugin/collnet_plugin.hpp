@@ -89,6 +89,8 @@ class CollNetGroup final : public Comm {
   [[nodiscard]] std::size_t own_bytes(const Window& window) const;
 
  private:
+  template <class Issue>
+  Result<std::optional<Request>> begin(const char* doing, std::span<const Part> parts, Issue issue);
   [[nodiscard]] Status check_window(const char* doing, const Part& whole, const Part& own,
                                     const Window& window) const;
 

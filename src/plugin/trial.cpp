@@ -62,11 +62,18 @@ const char* signal_text(int signal) {
   return text == nullptr ? "unknown" : text;
 }
 
-/// Waits for its end. Empty if somebody else has seen it: a program may wait for any child.
+/// Waits for its end, after SIGKILL. Empty if somebody else has seen it, since a program may wait
+/// for any child, and if a driver does not let it end: it stays a zombie then.
 std::string how_it_ended(pid_t child) {
+  constexpr Nanos kPatience = std::chrono::seconds(1);
+  const Deadline deadline = Deadline::after(kPatience);
   int status = 0;
-  while (::waitpid(child, &status, 0) < 0)
-    if (errno != EINTR) return {};
+  for (;;) {
+    const pid_t ended = ::waitpid(child, &status, WNOHANG);
+    if (ended == child) break;
+    if ((ended < 0 && errno != EINTR) || deadline.passed()) return {};
+    (void)::poll(nullptr, 0, 1);
+  }
   if (WIFSIGNALED(status))
     return fmt::format(" by signal {} ({})", WTERMSIG(status), signal_text(WTERMSIG(status)));
   return fmt::format(" with exit code {}", WEXITSTATUS(status));

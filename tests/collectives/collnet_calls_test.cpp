@@ -123,6 +123,22 @@ TEST(CollnetCalls, GoOnWithoutAPluginThatFailsInTheMiddle) {
   EXPECT_FALSE(agree_after(9, "fail=coll.iallreduce:3:2", Placement::kMixed, 4));
 }
 
+TEST(CollnetCalls, GoOnWithoutAPluginThatSaysOnlyInItsLogThatItFails) {
+  for (const int version : {7, 12})
+    EXPECT_FALSE(agree_after(version, "hollow=2", Placement::kHosts, 2)) << version;
+}
+
+TEST(CollnetCalls, GoOnWithoutAPluginThatHangsInConnect) {
+  const FreshPlugin mock(11, "connect=hang");
+  run_ranks(
+      through(mock, Placement::kHosts, 2),
+      [&](Communicator& communicator) {
+        all_reduce(communicator, 2);
+        EXPECT_FALSE(is_in_network(communicator, Collective::kAllReduce));
+      },
+      std::chrono::seconds(kSanitized ? 20 : 4));
+}
+
 TEST(CollnetCalls, GoOnWhereTheNetworkIsCut) {
   for (const int operation : {1, 3})
     EXPECT_FALSE(agree_after(10, "seed=3,cut=" + std::to_string(operation), Placement::kHosts, 3));

@@ -94,15 +94,16 @@ inline Runtimes make_test_runtimes(Placement placement, int n, SettingValues val
   return runtimes;
 }
 
-/// Runs `body` as each of the ranks, each a thread.
-inline void run_ranks(const Runtimes& runtimes, const std::function<void(Communicator&)>& body) {
+/// Runs `body` as each of the ranks, each a thread. `patience`: of making their communicator.
+inline void run_ranks(const Runtimes& runtimes, const std::function<void(Communicator&)>& body,
+                      Nanos patience = std::chrono::seconds(30)) {
   const int n = static_cast<int>(runtimes.size());
   auto group = in_process_group(n);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < n; ++rank)
     threads.emplace_back([&, rank] {
       auto communicator = Communicator::create(runtimes[rank], std::move(group[rank]), {},
-                                               Deadline::after(std::chrono::seconds(30)));
+                                               Deadline::after(patience));
       ASSERT_TRUE(communicator) << communicator.error().what;
       body(**communicator);
     });

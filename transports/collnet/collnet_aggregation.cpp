@@ -40,14 +40,15 @@ class CollnetAggregation final : public Aggregation {
 
   // A rank that cannot go on says so in the next message, and all give up together.
   Result<Trees> join(const TreesRequest& request) override {
+    const Deadline deadline = deadline_of(request);
     std::vector<GroupSetup> setups;
     const Status listens = listen(request, setups);
     TUTTI_ASSIGN(const std::vector<Arrival> arrivals, gather_arrivals(request, listens, setups));
     TUTTI_TRY(listens);
     TUTTI_TRY(check(request, arrivals));
-    const Status watched = watch(request, arrivals, setups);
+    const Status watched = watch(request, arrivals, setups, deadline);
     TUTTI_TRY(all_go_on(request, watched));
-    TUTTI_ASSIGN(const Terms terms, agree(request, connect(request, arrivals, setups)));
+    TUTTI_ASSIGN(const Terms terms, agree(request, connect(request, arrivals, setups, deadline)));
     Trees trees(request.groups.size());
     for (GroupSetup& setup : setups) trees[setup.group()] = setup.finish(terms);
     return trees;
@@ -117,13 +118,19 @@ class CollnetAggregation final : public Aggregation {
     return members;
   }
 
+  /// Of all that may wait for the network. What is left after it is for the ranks to agree that
+  /// there is no tree.
+  static Deadline deadline_of(const TreesRequest& request) {
+    constexpr Nanos kPatience = std::chrono::seconds(60);  // SHARP sets up its trees meanwhile
+    return request.deadline.within(std::min<Nanos>(kPatience, request.deadline.left() / 2));
+  }
+
   /// All ranks go through their groups in the same order, so nobody waits in a circle.
   static Status watch(const TreesRequest& request, const std::vector<Arrival>& arrivals,
-                      std::vector<GroupSetup>& setups) {
+                      std::vector<GroupSetup>& setups, Deadline deadline) {
     for (GroupSetup& setup : setups)
       TUTTI_TRY(setup.watch(collnet::watch_secret(request.key, request.communicator, setup.group()),
-                            members_of(request, setup.group(), arrivals),
-                            request.deadline.within(kPatience)));
+                            members_of(request, setup.group(), arrivals), deadline));
     return ok_status();
   }
 
@@ -137,12 +144,12 @@ class CollnetAggregation final : public Aggregation {
   }
 
   Result<Terms> connect(const TreesRequest& request, const std::vector<Arrival>& arrivals,
-                        std::vector<GroupSetup>& setups) const {
+                        std::vector<GroupSetup>& setups, Deadline deadline) const {
     const auto connect_all = [&]() -> Result<Terms> {
       Terms terms = everything();
       for (GroupSetup& setup : setups) {
-        TUTTI_TRY(setup.connect(options_.plugin, members_of(request, setup.group(), arrivals),
-                                request.deadline.within(kPatience)));
+        TUTTI_TRY(
+            setup.connect(options_.plugin, members_of(request, setup.group(), arrivals), deadline));
         TUTTI_ASSIGN(const Terms its, setup.prepare());
         narrow(terms, its);
       }
@@ -184,9 +191,6 @@ class CollnetAggregation final : public Aggregation {
     terms.most_bytes = std::min(terms.most_bytes, other.most_bytes);
     terms.scatters = terms.scatters && other.scatters;
   }
-
-  /// For members that are known to be there. SHARP sets up its trees meanwhile.
-  static constexpr Nanos kPatience = std::chrono::seconds(60);
 
   const CollnetOptions options_;
   const std::vector<int> devices_;

@@ -19,8 +19,8 @@ namespace {
 constexpr const char* kLabel = "tutti collnet watch";
 /// Longest time of a handshake.
 constexpr Nanos kVisit = std::chrono::seconds(5);
-/// A stranger more costs the oldest one its place.
-constexpr std::size_t kMostVisitors = 256;
+/// Beside members. A stranger more costs the oldest visitor its place.
+constexpr std::size_t kMostStrangers = 256;
 
 /// Who connects to the first member, and has not shown yet that it is a member.
 struct Visitor {
@@ -62,7 +62,7 @@ class Reception {
     for (;;) {
       TUTTI_ASSIGN(Fd fd, accept_on(listener_));
       if (!fd) return ok_status();
-      if (visitors_.size() >= kMostVisitors) visitors_.pop_front();
+      if (visitors_.size() >= met_.size() + kMostStrangers) visitors_.pop_front();
       auto handshake = std::make_unique<Handshake>(
           HandshakeOptions{.role = HandshakeRole::kResponder,
                            .purpose = Purpose::kControl,

@@ -255,9 +255,14 @@ Outcome issue(Group& group, Operation op, const char* doing, void** request) {
   if (group.dice.roll(100) < Options::get().number("errors", 0)) return abi::kInternalError;
   if (group.dice.one_in(3)) return abi::kSuccess;
   if (group.under_way >= most_requests()) misuse("more requests than a comm may have");
+  if (op.call.kind != kFlush) op.call.number = ++group.calls;
+  if (op.call.number == Options::get().number("hollow", 0) && op.call.kind != kFlush) {
+    warn("the mock fails, as told, and says that all is well");
+    *request = &group.calls;  // which is no request: whoever tests it is told of a misuse
+    return abi::kSuccess;
+  }
   ++group.under_way;
   op.group = &group;
-  if (op.call.kind != kFlush) op.call.number = ++group.calls;
   ++op.send_memory->users;
   ++op.receive_memory->users;
   auto* const kept = new Operation(std::move(op));
@@ -293,6 +298,7 @@ Outcome listen(void* handle, void** listener) {
 Outcome connect(void* handles[], int ranks, int rank, void* listener, void** group) {
   auto* const own = LiveHandles::get().check<Listener>(listener, "connect");
   if (const Outcome planned = planned_failure("coll.connect")) return planned;
+  if (Options::get().says("connect", "hang")) std::this_thread::sleep_for(std::chrono::hours(1));
   auto made = std::make_unique<Group>();
   made->ranks = static_cast<std::size_t>(ranks);
   made->rank = static_cast<std::size_t>(rank);

@@ -39,12 +39,10 @@ struct Life {
     if (Options::get().says(std::string(prefix) + "init", "crash")) std::abort();
     if (Options::get().says(std::string(prefix) + "init", "hang"))
       std::this_thread::sleep_for(std::chrono::hours(1));
+    host_logger() = logger;
     const Outcome planned = planned_failure(std::string(prefix) + "init");
-    constexpr int kWarning = 2;
-    constexpr unsigned long kInitAndNet = 0x11;
     if (planned != abi::kSuccess)
-      logger(kWarning, kInitAndNet, __FILE__, __LINE__, "the mock fails with %d, as told\n",
-             planned);
+      warn("the mock fails with " + std::to_string(planned) + ", as told");
     return planned;
   }
   Outcome begin(void** context, abi::Logger logger) {
@@ -326,14 +324,7 @@ abi::CollNet<kVersion> coll_table() {
   else
     t.register_memory = collnet::register_memory;
   t.deregister = collnet::deregister;
-  if constexpr (kVersion <= 8)
-    t.all_reduce = [](void* comm, void* send, void* receive, int count, int type, int op,
-                      void* send_memory, void* receive_memory, void** request) {
-      return collnet::all_reduce(comm, send, receive, size_from(count), type, op, send_memory,
-                                 receive_memory, request);
-    };
-  else
-    t.all_reduce = collnet::all_reduce;
+  t.all_reduce = collnet::all_reduce;
   t.flush = collnet::flush;
   t.test = collnet::test;
   t.close_coll = collnet::close_group;

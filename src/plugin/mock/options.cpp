@@ -37,6 +37,18 @@ std::string Options::text(const std::string& key) const {
   return found == values_.end() ? std::string() : found->second;
 }
 
+std::atomic<abi::Logger>& host_logger() {
+  static std::atomic<abi::Logger> logger = nullptr;
+  return logger;
+}
+
+void warn(const std::string& text) {
+  constexpr int kWarning = 2;
+  constexpr unsigned long kInitAndNet = 0x11;
+  const abi::Logger log = host_logger();
+  if (log != nullptr) log(kWarning, kInitAndNet, __FILE__, __LINE__, "%s\n", text.c_str());
+}
+
 int& most_requests() {
   static int most = abi::kMostRequests;
   return most;

@@ -6,6 +6,8 @@
 //   null=F         the function F is null
 //   fail=F:K       the K-th call of F fails; fail=F:K:O with outcome O
 //   init=crash     or hang
+//   connect=hang   of a group
+//   hollow=K       the K-th collective of a group fails, though only the log says so
 //   late=1         the table has no function but init, which fills it in, and changes the name
 //   devices=N      their number
 //   props=W        absurd properties: noname, speed, receives, devices, bytes
@@ -13,6 +15,7 @@
 //   cut=K          its connections end in the middle of the K-th collective of a group
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -43,6 +46,11 @@ class Options {
 
 /// Of one comm that may be under way; exports.cpp sets it.
 int& most_requests();
+
+/// What the host gave to init, null before.
+std::atomic<abi::Logger>& host_logger();
+/// Writes a warning to it.
+void warn(const std::string& text);
 
 /// Counts the calls of a function. The outcome with which this one has to fail, else success.
 abi::Outcome planned_failure(const std::string& function);
