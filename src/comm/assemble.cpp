@@ -95,8 +95,8 @@ class Assembler {
       if (rank_ == 0 && std::ranges::any_of(peers_, &PeerInfo::aggregates))
         log_warn(
             fmt::format("[rank 0/{}]", size_),
-            "no network adds for this communicator: rank {}, on {}, has none; set TUTTI_SWITCH "
-            "or NCCL_COLLNET_ENABLE on all ranks",
+            "no network adds for this communicator: rank {}, on {}, has none; see its log, and set "
+            "TUTTI_SWITCH or NCCL_COLLNET_ENABLE, and not TUTTI_INNETWORK=off, on all ranks",
             without - peers_.begin(), without->host);
       return ok_status();
     }

@@ -182,7 +182,9 @@ Status Communicator::ask_for_algorithm(Collective collective, std::string_view a
 Result<std::string> Communicator::algorithm_for(const Call& call) {
   if (is_point_to_point(call)) return std::string("direct");
   if (in_network_.takes(as_it_runs(call))) {
-    TUTTI_ASSIGN(const bool fits, plans_.fits_network(as_it_runs(call), in_network_.algorithm()));
+    Call plain = call;
+    plain.compressor = nullptr;  // as in ActiveCall::begin_in_network()
+    TUTTI_ASSIGN(const bool fits, plans_.fits_network(plain, in_network_.algorithm()));
     if (fits) return std::string(in_network_.algorithm().name);
   }
   TUTTI_ASSIGN(const ir::Algorithm* const algorithm, plans_.algorithm_for(as_it_runs(call)));

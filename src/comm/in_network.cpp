@@ -149,11 +149,15 @@ Status InNetwork::come_back() {
 
 void InNetwork::ask_less() { ask_after_ = std::min(2 * ask_after_, kAskLast); }
 
-/// The trees that are sound as well: what they hold is for others to use.
+/// Also of the trees that are sound: what they hold is for others to use.
 void InNetwork::give_up(const std::string& why) {
   algorithm_ = nullptr;
-  if (!back_.may_be_back) lost_ = nullptr;
-  team_.drop_trees();
+  if (back_.may_be_back) {
+    team_.drop_trees();
+  } else {
+    lost_ = nullptr;
+    team_.retire_trees();
+  }
   ask_less();
   const std::string who = fmt::format("[rank {}/{}]", team_.rank(), team_.size());
   log_warn(who, "the network adds no more for this communicator, whose calls run without it{}: {}",

@@ -50,7 +50,7 @@ class PlanCache {
   /// The plan of `call` by `algorithm`, which lets the network add; out of place. Null, the same on
   /// all ranks, if it does not fit or another algorithm is asked for.
   Result<BoundPlan*> in_network(const Call& call, const ir::Algorithm& algorithm);
-  /// Whether in_network() would find a plan.
+  /// Whether the settings and the trees let in_network() run it.
   Result<bool> fits_network(const Call& call, const ir::Algorithm& algorithm) const;
   /// See Communicator::ask_for_algorithm(); no plan is in use.
   Status ask_for(Collective collective, std::string_view algorithm,

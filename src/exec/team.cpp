@@ -90,6 +90,11 @@ void Team::drop_trees() {
   groups_.clear();
 }
 
+void Team::retire_trees() {
+  retired_ = std::move(trees_);
+  drop_trees();
+}
+
 bool Team::has_tree(std::span<const Rank> ranks) const {
   return std::ranges::any_of(groups_,
                              [&](const auto& group) { return std::ranges::equal(group, ranks); });
@@ -155,6 +160,7 @@ Error Team::left_error(Rank peer) const {
 void Team::depart(bool tell) {
   staging_.close();
   drop_trees();
+  retired_.clear();
   remote_.clear();
   mapped_peers_.clear();
   own_block().progress.left.store(1, std::memory_order_release);

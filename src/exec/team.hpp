@@ -65,6 +65,8 @@ class Team {
   void add_tree(std::vector<Rank> ranks, std::unique_ptr<AggregationTree> tree);
   /// No plan that is bound to one may be used afterwards.
   void drop_trees();
+  /// The same, but they end with the team: ending a plugin's group may wait for its other members.
+  void retire_trees();
   /// Whether the network adds for this group: the same on all ranks.
   [[nodiscard]] bool has_tree(std::span<const Rank> ranks) const;
   /// Null: there is none for this group, or this rank is not in it.
@@ -145,7 +147,8 @@ class Team {
     std::vector<Rank> ranks;
     std::unique_ptr<AggregationTree> tree;
   };
-  std::vector<Tree> trees_;                ///< of this rank
+  std::vector<Tree> trees_;  ///< of this rank
+  std::vector<Tree> retired_;
   std::vector<std::vector<Rank>> groups_;  ///< with a tree, of all ranks
   TreeAbilities tree_abilities_;
   struct Observer {

@@ -258,6 +258,7 @@ TEST(Switches, HearOfAMemberThatLeavesWhileAForkedChildHasItsSockets) {
     const pid_t child = ::fork();
     if (child == 0)
       for (;;) ::pause();
+    ASSERT_GT(child, 0);
     trees->front()->cancel();
     EXPECT_TRUE(over.try_acquire_for(std::chrono::seconds(10)));
     ::kill(child, SIGKILL);

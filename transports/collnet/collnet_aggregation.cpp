@@ -40,10 +40,10 @@ class CollnetAggregation final : public Aggregation {
 
   // A rank that cannot go on says so in the next message, and all give up together.
   Result<Trees> join(const TreesRequest& request) override {
-    const Deadline deadline = deadline_of(request);
     std::vector<GroupSetup> setups;
     const Status listens = listen(request, setups);
     TUTTI_ASSIGN(const std::vector<Arrival> arrivals, gather_arrivals(request, listens, setups));
+    const Deadline deadline = deadline_of(request);
     TUTTI_TRY(listens);
     TUTTI_TRY(check(request, arrivals));
     const Status watched = watch(request, arrivals, setups, deadline);
@@ -118,11 +118,13 @@ class CollnetAggregation final : public Aggregation {
     return members;
   }
 
-  /// Of all that may wait for the network. What is left after it is for the ranks to agree that
-  /// there is no tree.
+  /// Of all that waits for the network, the same on all ranks. What is left after it is for the
+  /// ranks to agree that there is no tree.
   static Deadline deadline_of(const TreesRequest& request) {
-    constexpr Nanos kPatience = std::chrono::seconds(60);  // SHARP sets up its trees meanwhile
-    return request.deadline.within(std::min<Nanos>(kPatience, request.deadline.left() / 2));
+    constexpr Nanos kOfAGroup = std::chrono::seconds(60);  // SHARP sets up its trees meanwhile
+    const auto groups = static_cast<std::int64_t>(request.groups.size());
+    return request.deadline.within(
+        std::min<Nanos>(kOfAGroup * groups, request.deadline.left() / 2));
   }
 
   /// All ranks go through their groups in the same order, so nobody waits in a circle.

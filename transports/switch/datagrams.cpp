@@ -244,7 +244,8 @@ bool DatagramWriter::flush(int fd) {
     }
     if (errno == EINTR) continue;
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS) return false;
-    if (errno == EINVAL || errno == EMSGSIZE || errno == EIO) segments_ = false;
+    const bool is_run = messages_[sent_].msg_hdr.msg_iov->iov_len > kMostPacketBytes;
+    if (is_run && (errno == EINVAL || errno == EMSGSIZE || errno == EIO)) segments_ = false;
     lose_next();
   }
   drop();

@@ -90,7 +90,7 @@ class DatagramWriter {
   void add(std::size_t bytes, std::span<const DatagramAddress* const> receivers);
   /// Sends as far as the socket takes it. Returns whether nothing is left. What the kernel refuses
   /// is lost, as on a network: where it does not cut packets after all (the MTU is smaller, the
-  /// device cannot, IPsec), those of a run, of which later ones go one by one.
+  /// device cannot, IPsec), those of a run. Later packets go one by one, to all receivers.
   bool flush(int fd);
   [[nodiscard]] bool empty() const { return messages_.empty(); }
   /// Forgets what is not sent yet.

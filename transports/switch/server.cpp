@@ -115,9 +115,7 @@ void SwitchServer::accept(TimePoint now) {
   for (int accepts = 0; accepts < kMost; ++accepts) {
     if (guests_.size() >= options_.most_connections)
       return let_nobody_in(
-          fmt::format("{} connections are as many as the sessions of this switch may have",
-                      options_.most_connections),
-          now);
+          fmt::format("there are {} connections, and no more are allowed", guests_.size()), now);
     auto accepted = accept_on(listener_.get());
     if (!accepted) return let_nobody_in(accepted.error().what, now);
     if (!*accepted) return;
@@ -213,7 +211,9 @@ void SwitchServer::look_after(TimePoint now) {
 void SwitchServer::dismiss_slow(TimePoint now) {
   std::vector<int> slow;
   for (const auto& [fd, guest] : guests_) {
-    const Nanos patience = guest.handshake ? kHandshakePatience : options_.join_patience;
+    const Nanos patience = guest.handshake
+                               ? kHandshakePatience
+                               : std::max<Nanos>(kHandshakePatience, options_.join_patience);
     if (!guest.join && now - guest.came > patience) slow.push_back(fd);
   }
   for (const int fd : slow) {

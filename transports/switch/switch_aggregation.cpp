@@ -96,13 +96,16 @@ class SwitchAggregation final : public Aggregation {
  private:
   /// Begins to connect to the next of the switches that this rank has looked up.
   bool start_probe() {
-    const std::vector<SocketAddress>& known = addresses_[probed_++ % addresses_.size()];
-    if (known.empty()) return false;
-    auto started = start_connect(known.front());
-    if (!started) return false;
-    probe_address_ = known.front();
-    probe_ = std::move(*started);
-    return true;
+    for (std::size_t tried = 0; tried < addresses_.size(); ++tried) {
+      const std::vector<SocketAddress>& known = addresses_[probed_++ % addresses_.size()];
+      if (known.empty()) continue;
+      auto started = start_connect(known.front());
+      if (!started) return false;
+      probe_address_ = known.front();
+      probe_ = std::move(*started);
+      return true;
+    }
+    return false;
   }
 
   /// Looks a switch up once. Name servers may be slow, and later nobody may wait for them.
