@@ -66,11 +66,11 @@ function(tutti_folder path)
 endfunction()
 
 # tutti_precompiled_googletest(test): lets it use GoogleTest's headers, which take longer to compile than
-# most tests, as they were compiled once for all tests with the same flags. Builds with sanitizers do
-# without, and find most includes that a test lacks. So do those with a compiler cache, which keeps tests
-# but no precompiled headers.
+# most tests, as they were compiled once for all tests with the same flags. The build with the address
+# sanitizer does without, and finds most includes that a test lacks. So do those with a compiler cache,
+# which keeps tests but no precompiled headers.
 function(tutti_precompiled_googletest test)
-  if(NOT CMAKE_BUILD_TYPE STREQUAL "Release" OR TUTTI_SANITIZE OR TUTTI_CCACHE)
+  if(CMAKE_BUILD_TYPE STREQUAL "Debug" OR TUTTI_SANITIZE MATCHES "address" OR TUTTI_CCACHE)
     return()
   endif()
   set(compiled tutti_googletest${TUTTI_TEST_FLAGS})
