@@ -146,7 +146,7 @@ KeptState run(int ranks, const PlanOptions& options, int steps) {
 }
 
 /// Root of the mean square of what parameters are away from where gradients pull them.
-double distance(const KeptState& state) {
+[[maybe_unused]] double distance(const KeptState& state) {
   double sum = 0;
   std::size_t count = 0;
   for (const auto& [name, values] : state) {
@@ -196,7 +196,11 @@ class Compressed : public CompressedCheckpoint, public ::testing::WithParamInter
 TEST_P(Compressed, LearnsAndRepeatsBitForBit) {
   const PlanOptions& options = GetParam().options;
   const int ranks = GetParam().ranks;
+#ifdef TUTTI_SANITIZED
+  constexpr int kMany = 40;  // too few to learn much
+#else
   constexpr int kMany = 150;
+#endif
   const KeptState first = run(ranks, options, kMany);
   EXPECT_EQ(run(ranks, options, kMany), first);
   PlanOptions plain = options;
@@ -204,8 +208,10 @@ TEST_P(Compressed, LearnsAndRepeatsBitForBit) {
   plain.weights = "";
   const KeptState exact = run(ranks, plain, kMany);
   EXPECT_NE(exact, first);
+#ifndef TUTTI_SANITIZED
   const double begin = distance(run(ranks, options, 0));
   EXPECT_LT(begin - distance(exact), 2 * (begin - distance(first)));
+#endif
 }
 
 TEST_P(Compressed, GoesOnFromACheckpointWithTheSameBits) {
