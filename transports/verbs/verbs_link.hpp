@@ -149,6 +149,7 @@ class VerbsLink final : public ByteLink, public PutLink {
     bool said_closed = false;  // of this generation
     std::optional<ClosedPath> peer_closed{};
     std::uint32_t tries = 0;  // that failed since something got through
+    bool refused = false;  // the peer's device took a write for one to memory that is not its own
     TimePoint ended_at{};
     bool asked_for_rest = false;     // of this generation, at the end
     TimePoint open_at{};             // the leader opens it then
@@ -213,12 +214,14 @@ class VerbsLink final : public ByteLink, public PutLink {
   [[nodiscard]] bool is_at_rest(const OnDevice& place) const;
   [[nodiscard]] std::size_t index_of(const OnDevice& place) const;
   Status look_for_paths();
+  void note_through(std::uint64_t position);
   void rest(Lane& lane);
   [[nodiscard]] std::string explain(const Lane& lane, ibv_wc_status status) const;
   [[nodiscard]] std::string reasons() const;
   [[nodiscard]] std::uint16_t index_of(const Lane& lane) const;
   [[nodiscard]] std::string describe(const Lane& lane) const;
   [[nodiscard]] Error without_paths() const;
+  [[nodiscard]] Error refused() const;
 
   LinkOptions options_;
   Fd epoll_;
@@ -256,6 +259,7 @@ class VerbsLink final : public ByteLink, public PutLink {
   std::uint64_t sent_well_then_ = 0;  // when a path failed last
   std::uint64_t came_well_then_ = 0;
   std::uint64_t failovers_ = 0;
+  std::uint32_t refusals_ = 0;  // paths that failed so since bytes got through
 
   PutTargets targets_;
   std::bitset<kMostTargets> revoked_;  // of the peer's

@@ -18,6 +18,8 @@ namespace {
 constexpr Nanos kMostDrain = std::chrono::milliseconds(200);
 constexpr Nanos kFirstPause = std::chrono::milliseconds(10);
 constexpr Nanos kLongestPause = std::chrono::seconds(1);
+// Paths that failed since the peer's device refused a write, one after the other.
+constexpr std::uint32_t kMostRefusals = 8;
 
 }  // namespace
 
@@ -281,10 +283,17 @@ Status VerbsLink::finish_close(Lane& lane) {
                       there, consumed_, posted_);
   posted_ = there;
   if (there > through_) ++sent_well_;
-  through_ = std::max(through_, there);
+  note_through(there);
   std::erase_if(unconsumed_, [&](std::uint64_t position) { return position > there; });
   stream_.reset();
   return ok_status();
+}
+
+/// The peer has the stream that leaves up to there.
+void VerbsLink::note_through(std::uint64_t position) {
+  if (position <= through_) return;
+  through_ = position;
+  refusals_ = 0;
 }
 
 /// Before the next try. A failure after which something got through begins to count anew.
@@ -298,6 +307,7 @@ void VerbsLink::rest(Lane& lane) {
       one.tries = 0;
       one.pause = Nanos(0);
     }
+  if (std::exchange(lane.refused, false)) ++refusals_;
   ++lane.tries;
   lane.pause = std::clamp<Nanos>(2 * lane.pause, kFirstPause, kLongestPause);
   lane.open_at = options_.now() + lane.pause;
@@ -329,7 +339,8 @@ Status VerbsLink::look_for_paths() {
   const bool hopeless = std::ranges::all_of(lanes_, [&](const Lane& lane) {
     return lane.path.state() != Path::State::kReady && lane.tries > options_.most_tries;
   });
-  return hopeless && !lanes_.empty() ? Status(without_paths()) : ok_status();
+  if (hopeless && !lanes_.empty()) return without_paths();
+  return refusals_ < kMostRefusals ? ok_status() : Status(refused());
 }
 
 std::uint64_t VerbsLink::bytes_sent(std::size_t rail) const {
@@ -369,6 +380,14 @@ Error VerbsLink::without_paths() const {
                     options_.peer, options_.most_tries, why);
 }
 
+/// Another path does not help where the address is wrong.
+Error VerbsLink::refused() const {
+  return make_error(Code::kPeerFailed,
+                    "{} refused {} times in a row what was written to memory that it had shown: "
+                    "its keys came damaged, or the memory is no longer registered{}",
+                    options_.peer, refusals_, reasons());
+}
+
 // --- completions ---
 
 Status VerbsLink::poll_completions() {
@@ -401,10 +420,12 @@ Status VerbsLink::poll_device(OnDevice& place) {
       });
       if (lane == lanes_.end()) continue;  // of a queue pair that is gone
       const auto word = lane->path.take(completion);
-      if (!word)
+      if (!word) {
+        lane->refused |= completion.status == IBV_WC_REM_ACCESS_ERR;
         fail(*lane, explain(*lane, completion.status));
-      else if (*word)
+      } else if (*word) {
         TUTTI_TRY(take_word(*lane, **word));
+      }
     }
     if (*count < kAtOnce) return ok_status();
   }
@@ -453,7 +474,7 @@ Status VerbsLink::take_word(Lane& lane, Path::Word word) {
         return make_error(Code::kPeerFailed, "it read {} bytes of which {} were sent", more,
                           posted_ - consumed_);
       consumed_ += more;
-      through_ = std::max(through_, consumed_);
+      note_through(consumed_);
       ++sent_well_;
       while (!unconsumed_.empty() && unconsumed_.front() <= consumed_) unconsumed_.pop_front();
       return ok_status();

@@ -239,6 +239,17 @@ class Puts {
     return ok_status();
   }
 
+  /// A put by a key whose address was damaged on its way. The error, within 2 s.
+  Status run_with_a_wrong_address() {
+    const auto target = pair_.link(1).show(target_.known());
+    EXPECT_TRUE(target);
+    TUTTI_ASSIGN(TargetKey key, decode_target_key(target->key));
+    key.address ^= std::uint64_t{1} << 40;
+    TUTTI_TRY(start(encode(key), kBytes));
+    for (int round = 0; round < 20000; ++round) TUTTI_TRY(move());
+    return ok_status();
+  }
+
  private:
   static constexpr std::size_t kBytes = 40960;
   static constexpr int kMostRounds = 2000000;
@@ -445,6 +456,17 @@ TEST(VerbsLink, WhateverTheSeedDoesNoPutIsLostLateOrWrong) {
   }
   std::printf("%llu paths failed\n", static_cast<unsigned long long>(failovers));
   EXPECT_GT(failovers, 0U);
+}
+
+TEST(VerbsLink, AWriteThatThePeersDevicesRefuseIsAnErrorSoon) {
+  TwoLinks pair(7);
+  Puts puts(pair);
+  ASSERT_TRUE(puts.run(10));
+  const Status done = puts.run_with_a_wrong_address();
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, Code::kPeerFailed);
+  EXPECT_THAT(done.error().what, AllOf(HasSubstr("rank 1 refused 8 times in a row"),
+                                       HasSubstr("remote access error")));
 }
 
 TEST(VerbsLink, APortThatGoesDownCostsNothingButAPath) {
