@@ -1,6 +1,6 @@
 # Fuzz targets: folder/x_fuzz.cpp becomes the program x_fuzz, linked with the folder's library.
 # Built by the preset `asan` alone, because libFuzzer comes with clang. What a fuzzer steers by, the branches
-# taken, is noted by the code of that library and of src/base; elsewhere it would cost the tests time.
+# taken, is noted by the code of that library and of those below; elsewhere it would cost the tests time.
 if(NOT TUTTI_FUZZ)
   return()
 endif()
@@ -8,7 +8,7 @@ file(GLOB_RECURSE tutti_fuzzers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}
      ${CMAKE_SOURCE_DIR}/src/*_fuzz.cpp ${CMAKE_SOURCE_DIR}/transports/*_fuzz.cpp
      ${CMAKE_SOURCE_DIR}/tools/*_fuzz.cpp ${CMAKE_SOURCE_DIR}/training/*_fuzz.cpp)
 add_custom_target(fuzzers)
-set(tutti_steering tutti_src_base)
+set(tutti_steering tutti_src_base tutti_src_topo_job tutti_src_topo_model)
 foreach(source ${tutti_fuzzers})
   get_filename_component(program ${source} NAME_WE)
   get_filename_component(folder ${source} DIRECTORY)

@@ -2,6 +2,7 @@
 // in fragments. Which path a fragment takes, and what becomes of it, is up to the link.
 #pragma once
 
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "src/wire/put_link.hpp"
+#include "transports/verbs/control_message.hpp"
 #include "transports/verbs/registered_memory.hpp"
 #include "tutti/error.hpp"
 
@@ -75,8 +77,10 @@ class PutWorks {
     TargetKey target;
     std::span<const std::byte> data;
     std::shared_ptr<const RegisteredPiece> piece;
-    std::uint64_t given = 0;      ///< bytes in fragments so far
-    std::uint64_t under_way = 0;  ///< fragments not known to have landed
+    std::uint64_t given = 0;               ///< bytes in fragments so far
+    std::uint64_t under_way = 0;           ///< fragments not known to have landed
+    std::uint32_t refusals = 0;            ///< by the peer's devices
+    std::bitset<kMostPaths> refused_by{};  ///< paths, by their index
   };
   struct Fragment {
     std::shared_ptr<Work> work{};  ///< null: it was given up

@@ -202,6 +202,7 @@ class VerbsLink final : public ByteLink, public PutLink {
   Lane* lane_for_put();
   void tell_seen();
   Status take_acknowledgement(Lane& lane, std::uint64_t fragments);
+  Status take_refusal(const Lane& lane, const PutWorks::Fragment& fragment);
   bool ground(Lane& lane, const std::function<bool(const PutWorks::Work&)>& matches);
   void drain(Lane& lane, const char* why);
   Status land(const Lane& lane, std::uint16_t number);
@@ -214,14 +215,12 @@ class VerbsLink final : public ByteLink, public PutLink {
   [[nodiscard]] bool is_at_rest(const OnDevice& place) const;
   [[nodiscard]] std::size_t index_of(const OnDevice& place) const;
   Status look_for_paths();
-  void note_through(std::uint64_t position);
   void rest(Lane& lane);
   [[nodiscard]] std::string explain(const Lane& lane, ibv_wc_status status) const;
   [[nodiscard]] std::string reasons() const;
   [[nodiscard]] std::uint16_t index_of(const Lane& lane) const;
   [[nodiscard]] std::string describe(const Lane& lane) const;
   [[nodiscard]] Error without_paths() const;
-  [[nodiscard]] Error refused() const;
 
   LinkOptions options_;
   Fd epoll_;
@@ -259,7 +258,6 @@ class VerbsLink final : public ByteLink, public PutLink {
   std::uint64_t sent_well_then_ = 0;  // when a path failed last
   std::uint64_t came_well_then_ = 0;
   std::uint64_t failovers_ = 0;
-  std::uint32_t refusals_ = 0;  // paths that failed so since bytes got through
 
   PutTargets targets_;
   std::bitset<kMostTargets> revoked_;  // of the peer's

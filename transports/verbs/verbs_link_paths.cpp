@@ -18,7 +18,7 @@ namespace {
 constexpr Nanos kMostDrain = std::chrono::milliseconds(200);
 constexpr Nanos kFirstPause = std::chrono::milliseconds(10);
 constexpr Nanos kLongestPause = std::chrono::seconds(1);
-// Paths that failed since the peer's device refused a write, one after the other.
+// Of one message, before it is taken for one that no path can bring.
 constexpr std::uint32_t kMostRefusals = 8;
 
 }  // namespace
@@ -274,6 +274,8 @@ Status VerbsLink::finish_close(Lane& lane) {
   rest(lane);
   tell_again_ = true;  // what was told last may have been lost with the path
   TUTTI_TRY(take_acknowledgement(lane, lane.peer_closed->puts - lane.acknowledged));
+  if (std::exchange(lane.refused, false) && !lane.flying.empty())
+    TUTTI_TRY(take_refusal(lane, lane.flying.front()));
   for (PutWorks::Fragment& fragment : std::exchange(lane.flying, {}))
     works_.try_again(std::move(fragment));
   if (stream_ != index_of(lane)) return ok_status();
@@ -283,17 +285,10 @@ Status VerbsLink::finish_close(Lane& lane) {
                       there, consumed_, posted_);
   posted_ = there;
   if (there > through_) ++sent_well_;
-  note_through(there);
+  through_ = std::max(through_, there);
   std::erase_if(unconsumed_, [&](std::uint64_t position) { return position > there; });
   stream_.reset();
   return ok_status();
-}
-
-/// The peer has the stream that leaves up to there.
-void VerbsLink::note_through(std::uint64_t position) {
-  if (position <= through_) return;
-  through_ = position;
-  refusals_ = 0;
 }
 
 /// Before the next try. A failure after which something got through begins to count anew.
@@ -307,7 +302,6 @@ void VerbsLink::rest(Lane& lane) {
       one.tries = 0;
       one.pause = Nanos(0);
     }
-  if (std::exchange(lane.refused, false)) ++refusals_;
   ++lane.tries;
   lane.pause = std::clamp<Nanos>(2 * lane.pause, kFirstPause, kLongestPause);
   lane.open_at = options_.now() + lane.pause;
@@ -339,8 +333,7 @@ Status VerbsLink::look_for_paths() {
   const bool hopeless = std::ranges::all_of(lanes_, [&](const Lane& lane) {
     return lane.path.state() != Path::State::kReady && lane.tries > options_.most_tries;
   });
-  if (hopeless && !lanes_.empty()) return without_paths();
-  return refusals_ < kMostRefusals ? ok_status() : Status(refused());
+  return hopeless && !lanes_.empty() ? Status(without_paths()) : ok_status();
 }
 
 std::uint64_t VerbsLink::bytes_sent(std::size_t rail) const {
@@ -368,7 +361,9 @@ std::string VerbsLink::reasons() const {
   std::string why;
   for (const Lane& lane : lanes_)
     why += fmt::format("; {}: {}", describe(lane),
-                       lane.reason.empty() ? "it has not opened yet" : lane.reason);
+                       !lane.reason.empty()                       ? lane.reason
+                       : lane.path.state() == Path::State::kReady ? "it is open"
+                                                                  : "it has not opened yet");
   return lanes_.empty() ? ": it has not offered any" : why;
 }
 
@@ -380,12 +375,20 @@ Error VerbsLink::without_paths() const {
                     options_.peer, options_.most_tries, why);
 }
 
-/// Another path does not help where the address is wrong.
-Error VerbsLink::refused() const {
+/// The peer's device took a write for one to memory that is not its own. That may be the device's
+/// fault, so other paths are tried; where none of them helps, the address is wrong.
+Status VerbsLink::take_refusal(const Lane& lane, const PutWorks::Fragment& fragment) {
+  if (!fragment.work) return ok_status();
+  PutWorks::Work& work = *fragment.work;
+  work.refused_by.set(index_of(lane));
+  if (++work.refusals < kMostRefusals) return ok_status();
+  for (const Lane& one : lanes_)
+    if (one.path.state() == Path::State::kReady && !work.refused_by.test(index_of(one)))
+      return ok_status();
   return make_error(Code::kPeerFailed,
-                    "{} refused {} times in a row what was written to memory that it had shown: "
-                    "its keys came damaged, or the memory is no longer registered{}",
-                    options_.peer, refusals_, reasons());
+                    "{} refused {} writes of a message to memory that it had shown: what it said "
+                    "of the memory came damaged, or it is no longer registered{}",
+                    options_.peer, work.refusals, reasons());
 }
 
 // --- completions ---
@@ -419,13 +422,12 @@ Status VerbsLink::poll_device(OnDevice& place) {
         return one.place == &place && one.path.number() == completion.qp_num;
       });
       if (lane == lanes_.end()) continue;  // of a queue pair that is gone
+      lane->refused |= completion.status == IBV_WC_REM_ACCESS_ERR;
       const auto word = lane->path.take(completion);
-      if (!word) {
-        lane->refused |= completion.status == IBV_WC_REM_ACCESS_ERR;
+      if (!word)
         fail(*lane, explain(*lane, completion.status));
-      } else if (*word) {
+      else if (*word)
         TUTTI_TRY(take_word(*lane, **word));
-      }
     }
     if (*count < kAtOnce) return ok_status();
   }
@@ -474,7 +476,7 @@ Status VerbsLink::take_word(Lane& lane, Path::Word word) {
         return make_error(Code::kPeerFailed, "it read {} bytes of which {} were sent", more,
                           posted_ - consumed_);
       consumed_ += more;
-      note_through(consumed_);
+      through_ = std::max(through_, consumed_);
       ++sent_well_;
       while (!unconsumed_.empty() && unconsumed_.front() <= consumed_) unconsumed_.pop_front();
       return ok_status();

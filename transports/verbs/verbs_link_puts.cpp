@@ -106,10 +106,7 @@ VerbsLink::Lane* VerbsLink::lane_for_put() {
     return make_error(Code::kPeerFailed, "it has seen {} puts of {}", fragments,
                       lane.flying.size());
   lane.acknowledged += fragments;
-  if (fragments > 0) {
-    ++sent_well_;
-    refusals_ = 0;
-  }
+  if (fragments > 0) ++sent_well_;
   for (; fragments > 0; --fragments) {
     if (void* const owner = works_.land(lane.flying.front()))
       events_.push_back({.kind = Event::Kind::kSent, .owner = owner});
