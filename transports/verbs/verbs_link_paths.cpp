@@ -18,8 +18,6 @@ namespace {
 constexpr Nanos kMostDrain = std::chrono::milliseconds(200);
 constexpr Nanos kFirstPause = std::chrono::milliseconds(10);
 constexpr Nanos kLongestPause = std::chrono::seconds(1);
-// Of one message, before it is taken for one that no path can bring.
-constexpr std::uint32_t kMostRefusals = 8;
 
 }  // namespace
 
@@ -375,22 +373,6 @@ Error VerbsLink::without_paths() const {
                     options_.peer, options_.most_tries, why);
 }
 
-/// The peer's device took a write for one to memory that is not its own. That may be the device's
-/// fault, so other paths are tried; where none of them helps, the address is wrong.
-Status VerbsLink::take_refusal(const Lane& lane, const PutWorks::Fragment& fragment) {
-  if (!fragment.work) return ok_status();
-  PutWorks::Work& work = *fragment.work;
-  work.refused_by.set(index_of(lane));
-  if (++work.refusals < kMostRefusals) return ok_status();
-  for (const Lane& one : lanes_)
-    if (one.path.state() == Path::State::kReady && !work.refused_by.test(index_of(one)))
-      return ok_status();
-  return make_error(Code::kPeerFailed,
-                    "{} refused {} writes of a message to memory that it had shown: what it said "
-                    "of the memory came damaged, or it is no longer registered{}",
-                    options_.peer, work.refusals, reasons());
-}
-
 // --- completions ---
 
 Status VerbsLink::poll_completions() {
@@ -422,7 +404,7 @@ Status VerbsLink::poll_device(OnDevice& place) {
         return one.place == &place && one.path.number() == completion.qp_num;
       });
       if (lane == lanes_.end()) continue;  // of a queue pair that is gone
-      lane->refused |= completion.status == IBV_WC_REM_ACCESS_ERR;
+      if (completion.status == IBV_WC_REM_ACCESS_ERR) lane->refused = true;
       const auto word = lane->path.take(completion);
       if (!word)
         fail(*lane, explain(*lane, completion.status));

@@ -12,6 +12,8 @@ namespace {
 constexpr std::size_t kInOrder = 8 << 10;
 // A queue pair that has ended comes to rest within so many polls, or it is destroyed.
 constexpr int kMostDrainPolls = 100000;
+// Of one message, before it is taken for one that no path can bring.
+constexpr std::uint32_t kMostRefusals = 8;
 
 }  // namespace
 
@@ -113,6 +115,22 @@ VerbsLink::Lane* VerbsLink::lane_for_put() {
     lane.flying.pop_front();
   }
   return ok_status();
+}
+
+/// The peer's device took a write for one to memory that is not its own. That may be the device's
+/// fault, so other paths are tried; where none of them helps, the address is wrong.
+Status VerbsLink::take_refusal(const Lane& lane, const PutWorks::Fragment& fragment) {
+  if (!fragment.work) return ok_status();
+  PutWorks::Work& work = *fragment.work;
+  work.refused_by.set(index_of(lane));
+  if (++work.refusals < kMostRefusals) return ok_status();
+  for (const Lane& one : lanes_)
+    if (one.path.state() == Path::State::kReady && !work.refused_by.test(index_of(one)))
+      return ok_status();
+  return make_error(Code::kPeerFailed,
+                    "{} refused {} writes of a message to memory that it had shown: what it said "
+                    "of the memory came damaged, or it is no longer registered{}",
+                    options_.peer, work.refusals, reasons());
 }
 
 /// Gives up the fragments of a lane that match; their places in the count remain. Whether there
